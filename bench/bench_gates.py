@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lyncean import stats
+from lyncean import distributions, stats
 from orchestrator.compare import gate, statistics
 from orchestrator.compare.items import Units
 from orchestrator.compare.scores import Step
@@ -89,7 +89,7 @@ def seen(random: np.random.Generator, one: float, other: float, items: int, worl
     shares = random.binomial(items, [one, other], size=(worlds, 2)) / items
     both = shares.mean(axis=1)
     error = np.sqrt(2 * both * (1 - both) / items)
-    return float((np.abs(shares[:, 1] - shares[:, 0]) > stats.normal_quantile(0.95) * error).mean())
+    return float((np.abs(shares[:, 1] - shares[:, 0]) > distributions.normal_quantile(0.95) * error).mean())
 
 
 def paired_power(random: np.random.Generator, items: int, worlds: int) -> dict[str, float]:

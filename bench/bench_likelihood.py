@@ -40,7 +40,6 @@ from PIL import Image
 from lyncean.model.v1 import model_pb2 as model
 from model_server.hf import checkpoint as checkpoints
 from model_server.hf.batch import to_device
-from model_server.hf.families import family_of
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain
 from model_server.hf.prompt import Prompter
 from model_server.hf.settings import Settings
@@ -121,9 +120,9 @@ def reform(loaded: Any, question: Question, rows: int) -> list[float]:
 
 
 @torch.inference_mode()
-def floor(loaded: Any, family: Any, question: Question, tokens: int) -> None:
+def floor(loaded: Any, question: Question, tokens: int) -> None:
     """One causal pass over the prompt and as many further tokens."""
-    inputs = family.extend(question.prompt.inputs, len(question.prompt.ids), [5] * tokens)
+    inputs = loaded.family.extend(question.prompt.inputs, len(question.prompt.ids), [5] * tokens)
     loaded.model(**to_device(inputs, loaded.device, loaded.model.dtype), use_cache=False, logits_to_keep=tokens + 1)
 
 
@@ -158,8 +157,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder), options.width, options.layers, options.hybrid)
         loaded = checkpoints.load(Settings(model=folder, dtype=options.dtype))
-    family = family_of(loaded)
-    prompter = Prompter(loaded, family, 10**9)
+    prompter = Prompter(loaded, 10**9)
     message = model.Message(role=model.ROLE_USER)
     message.parts.add(image=model.Image(data=picture()))
     message.parts.add(text="Question: what is in the image? Answer:")
@@ -187,15 +185,15 @@ def main() -> None:
 
         ways: dict[str, Callable[[], Any]] = {
             "reform": lambda q=question: reform(loaded, q, options.rows),
-            "single": lambda q=question: plain(loaded, family, q.prompt, q.joined),
-            "expanded": lambda q=question: expanded(loaded, family, q),
+            "single": lambda q=question: plain(loaded, q.prompt, q.joined),
+            "expanded": lambda q=question: expanded(loaded, q),
         }
         if options.hybrid:
-            ways["forked"] = lambda q=question: expanded(loaded, family, q, stepwise=True)
+            ways["forked"] = lambda q=question: expanded(loaded, q, stepwise=True)
         else:
-            ways["packed"] = lambda q=question: packed(loaded, family, [q])[0]
-            ways["packed, image kept"] = lambda q=question, k=kept: packed(loaded, family, [q], k)[0]
-        ways["floor"] = lambda q=question, t=tokens: floor(loaded, family, q, t)
+            ways["packed"] = lambda q=question: packed(loaded, [q])[0]
+            ways["packed, image kept"] = lambda q=question, k=kept: packed(loaded, [q], k)[0]
+        ways["floor"] = lambda q=question, t=tokens: floor(loaded, q, t)
         server = "expanded" if options.hybrid else "packed"
         ours = [score.logprob for score in ways[server]()]
         theirs = ways["reform"]()

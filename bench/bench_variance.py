@@ -1,8 +1,8 @@
 """The parts of a standard error against known ones, in simulated runs: `python bench/bench_variance.py [--worlds N]`.
 
 Each world draws items (in groups, in some settings), prompts, orders of options and repeats anew, of known variance,
-and lets `lyncean.stats` tell them apart. Seeded: the same flags give the same numbers. docs/read-the-numbers.md quotes
-those of 2,000 worlds and seed 6.
+and lets `lyncean.variance` tell them apart. Seeded: the same flags give the same numbers. docs/read-the-numbers.md
+quotes those of 2,000 worlds and seed 6.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy as np
 
 from lyncean import stats
 from lyncean.arrays import Floats, Ints
+from lyncean.distributions import t_quantile
+from lyncean.variance import variance_parts
 
 
 class Setting(NamedTuple):
@@ -92,14 +94,14 @@ def measured(size: Setting, seed: list[int], worlds: int) -> dict[str, object]:
     random, found, covered = np.random.default_rng(seed), dict[str, float](), np.zeros(2)
     for _ in range(worlds):
         values, group, item, prompt, order = world(random, size)
-        parts = stats.variance_parts(values, group, item, {"prompt": prompt}, order)
+        parts = variance_parts(values, group, item, {"prompt": prompt}, order)
         assert parts
         for part in parts.parts:
             found[part.name] = found.get(part.name, 0.0) + part.variance / worlds
         sums, sizes = stats.clusters(values[None], group)
         plain = stats.mean_interval(sums[0], sizes, binary=size.binary)
         assert plain
-        mean, reach = values.mean(), stats.t_quantile(0.95, parts.df) * math.sqrt(parts.total)
+        mean, reach = values.mean(), t_quantile(0.95, parts.df) * math.sqrt(parts.total)
         covered += [plain.low <= truth(size) <= plain.high, abs(mean - truth(size)) <= reach]
     known = {} if size.binary else {name: round(100 * error, 2) for name, error in true_errors(size).items()}
     return {

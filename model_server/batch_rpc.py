@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, status_of, status_proto
+
+if TYPE_CHECKING:
+    from model_server.service import ModelServicer
 
 MOST_CALLS = 1024
 """The contract's bound."""
 _RESPONSE_BYTES = 4 * 1024 * 1024
 
 
-class Servicer(Protocol):
-    """What answers one call."""
-
-    async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
-        """See the contract."""
-
-    async def Likelihood(self, request: model.LikelihoodRequest, context: Any) -> model.LikelihoodResponse:  # noqa: N802
-        """See the contract."""
-
-
 async def answer_batch(
-    servicer: Servicer, request: model.BatchRequest, context: Any
+    servicer: ModelServicer, request: model.BatchRequest, context: Any
 ) -> AsyncIterator[model.BatchResponse]:
     """Answers the calls of a Batch with the servicer's own Generate and Likelihood, side by side.
 

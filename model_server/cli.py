@@ -80,11 +80,7 @@ def main() -> None:
     help="Attention implementation of the library; auto is sdpa where the model has it, else eager.",
 )
 @click.option("--revision", help="Commit, branch or tag of a hub id.")
-@click.option(
-    "--chat-template",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Chat template (Jinja) to use instead of the model's.",
-)
+@click.option("--chat-template", type=FILE, help="Chat template (Jinja) to use instead of the model's.")
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own code.")
 @click.option(
     "--processor",
@@ -149,12 +145,7 @@ def main() -> None:
 )
 @click.option("--audio-input", is_flag=True, help="The endpoint's model takes audio, as WAV or MP3 (openai).")
 @click.option("--video-input", is_flag=True, help="It takes videos, as vLLM and SGLang do (openai).")
-@click.option(
-    "--api-key-file",
-    "key_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the endpoint's key; else $OPENAI_API_KEY.",
-)
+@click.option("--api-key-file", "key_file", type=FILE, help="File with the endpoint's key; else $OPENAI_API_KEY.")
 @click.option(
     "--max-concurrency",
     default=32,

@@ -19,6 +19,7 @@ from lyncean.errors import UserError
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
+from model_server.backend import seconds
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -49,7 +50,7 @@ class Frames:
 
     def usage(self) -> model.MediaUsage:
         """Returns what a response says of it."""
-        return model.MediaUsage(duration=_duration(self.duration), frames=len(self.images))
+        return model.MediaUsage(duration=seconds(self.duration), frames=len(self.images))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,10 @@ class Sound:
 
     def usage(self) -> model.MediaUsage:
         """Returns what a response says of it."""
-        return model.MediaUsage(duration=_duration(self.duration), sample_rate=self.rate)
+        return model.MediaUsage(duration=seconds(self.duration), sample_rate=self.rate)
 
 
-def see(
+def decode_video(
     video: model.Video,
     default: model.FrameSampling,
     *,
@@ -96,12 +97,12 @@ def see(
     """
     sampling = video.sampling if video.HasField("sampling") else default
     try:
-        return _see(video, sampling, where, max_frames, max_pixels)
+        return _decode_video(video, sampling, where, max_frames, max_pixels)
     except DAMAGE as error:
         raise _bad("video", where, error) from error
 
 
-def hear(audio: model.Audio, rate: int = 0, *, where: str = "the audio", max_seconds: float = 0) -> Sound:
+def decode_audio(audio: model.Audio, rate: int = 0, *, where: str = "the audio", max_seconds: float = 0) -> Sound:
     """Decodes the samples that a request asks for.
 
     Args:
@@ -161,7 +162,7 @@ def usage_of(
             yield next(seen).usage()
 
 
-def chosen(times: Sequence[Fraction], sampling: model.FrameSampling) -> list[int]:
+def chosen_frames(times: Sequence[Fraction], sampling: model.FrameSampling) -> list[int]:
     """Returns the numbers of the frames that a policy chooses (FrameSampling in model.proto).
 
     Args:
@@ -192,7 +193,9 @@ def _spread(total: int, count: int) -> list[int]:
     return [place * (total - 1) // (count - 1) for place in range(count)] if count > 1 else [0]
 
 
-def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_frames: int, max_pixels: int) -> Frames:
+def _decode_video(
+    video: model.Video, sampling: model.FrameSampling, where: str, max_frames: int, max_pixels: int
+) -> Frames:
     start, end = _span(video)
     with open_clip(video.data) as clip:
         if not clip.streams.video:
@@ -209,7 +212,7 @@ def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_fram
         inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
         if not inside:
             raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
-        numbers = chosen([times[place] for place in inside], sampling)
+        numbers = chosen_frames([times[place] for place in inside], sampling)
         if not video.HasField("sampling"):
             most = min(max_frames or len(numbers), max_pixels // max(1, stream.width * stream.height))
             numbers = [numbers[place] for place in _spread(len(numbers), most)]
@@ -229,7 +232,7 @@ def _see(video: model.Video, sampling: model.FrameSampling, where: str, max_fram
                 limit=str(max_pixels),
                 value=str(pixels),
             )
-        images = list(_decoded(clip, [stamps[inside[number]] for number in numbers]))
+        images = list(_decoded_frames(clip, [stamps[inside[number]] for number in numbers]))
     until = length if end is None else min(end, length)
     return Frames(
         images,
@@ -252,7 +255,7 @@ def _stamps(clip: InputContainer) -> list[int]:
     return sorted({frame.pts for frame in clip.decode(stream) if frame.pts is not None})
 
 
-def _decoded(clip: InputContainer, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
+def _decoded_frames(clip: InputContainer, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
     """Yields the frames shown at these times, ascending."""
     stream = clip.streams.video[0]
     stream.thread_type = "AUTO"
@@ -277,7 +280,7 @@ def _resampled(
     resampler = av.AudioResampler(format="fltp", layout="mono", rate=wanted)
     frame = av.AudioFrame.from_ndarray(samples[None], format="fltp", layout="mono")
     frame.sample_rate = rate
-    pieces = [piece.to_ndarray()[0] for given in (frame, None) for piece in resampler.resample(given)]
+    pieces = [piece.to_ndarray()[0] for source in (frame, None) for piece in resampler.resample(source)]
     return np.concatenate(pieces)
 
 
@@ -288,10 +291,6 @@ def _span(part: model.Audio | model.Video) -> tuple[Fraction, Fraction | None]:
 
 def _seconds(duration: Duration) -> Fraction:
     return Fraction(duration.seconds) + Fraction(duration.nanos, 1_000_000_000)
-
-
-def _duration(seconds: float) -> Duration:
-    return Duration(nanos=round(seconds * 1e9) % 1_000_000_000, seconds=round(seconds * 1e9) // 1_000_000_000)
 
 
 def _ceil(value: Fraction) -> int:

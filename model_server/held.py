@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, NotHeld, Unsupported
 from model_server import images
+from model_server.lru import LruCache
 
 MAX_HELD_BYTES = 256 * 1024 * 1024
 """Bytes of files that a server holds unless it is told otherwise, or a 16th of its memory if that is less."""
+_KINDS = ("image", "audio", "video")
 _DIGEST_BYTES = 32
 _LONG = 256 * 1024
 """Bytes that take longer to hash than a thread costs."""
@@ -38,9 +38,7 @@ class HeldFiles:
     def __init__(self, capacity: int, limit: int) -> None:
         self.capacity = capacity
         self._limit = limit
-        self._files: OrderedDict[bytes, bytes] = OrderedDict()
-        self._size = 0
-        self._lock = threading.Lock()
+        self._files = LruCache[bytes, bytes](capacity)
 
     async def complete(self, messages: Messages) -> None:
         """Puts in the bytes of files that are sent by their hash, and holds those that announce theirs.
@@ -61,7 +59,7 @@ class HeldFiles:
             for medium in media:
                 medium.ClearField("sha256")
             return
-        brought = {}
+        brought: dict[bytes, bytes] = {}
         for medium in media:
             if len(medium.sha256) != _DIGEST_BYTES:
                 raise InvalidRequest("bad_sha256", f"a sha256 has {len(medium.sha256)} bytes: it has {_DIGEST_BYTES}")
@@ -70,7 +68,7 @@ class HeldFiles:
                     raise InvalidRequest("hash_mismatch", "the bytes of a file have another SHA-256 than is said")
                 brought[medium.sha256] = data
         absent = [medium for medium in media if not medium.data]
-        found = {digest: brought.get(digest) or self._get(digest) for digest in {each.sha256 for each in absent}}
+        found = {digest: brought.get(digest) or self._files.get(digest) for digest in {each.sha256 for each in absent}}
         if missing := [digest for digest, data in found.items() if data is None]:
             raise NotHeld(missing)
         files = {digest: data for digest, data in found.items() if data is not None}
@@ -95,32 +93,12 @@ class HeldFiles:
 
     async def _matches(self, digest: bytes, data: bytes) -> bool:
         """Returns whether bytes have a hash, and holds them if they do."""
-        if self._get(digest) == data:
+        if self._files.get(digest) == data:
             return True
-        if len(data) > _LONG:
-            own = await asyncio.to_thread(_digest, data)
-        else:
-            own = _digest(data)
-        if own == digest:
-            self._put(digest, data)
-        return own == digest
-
-    def _get(self, digest: bytes) -> bytes | None:
-        with self._lock:
-            data = self._files.get(digest)
-            if data is not None:
-                self._files.move_to_end(digest)
-            return data
-
-    def _put(self, digest: bytes, data: bytes) -> None:
-        if len(data) > self.capacity:
-            return
-        with self._lock:
-            if digest not in self._files:
-                self._files[digest] = data
-                self._size += len(data)
-            while self._size > self.capacity:
-                self._size -= len(self._files.popitem(last=False)[1])
+        computed = await asyncio.to_thread(_digest, data) if len(data) > _LONG else _digest(data)
+        if computed == digest:
+            self._files.put(digest, data, len(data))
+        return computed == digest
 
 
 def _announced(messages: Messages) -> list[Medium]:
@@ -128,9 +106,6 @@ def _announced(messages: Messages) -> list[Medium]:
     parts = (part for message in messages for part in message.parts)
     media: Iterable[Medium] = (getattr(part, kind) for part in parts if (kind := part.WhichOneof("kind")) in _KINDS)
     return [medium for medium in media if medium.sha256]
-
-
-_KINDS = ("image", "audio", "video")
 
 
 def _put_in(media: Sequence[Medium], files: Mapping[bytes, bytes], limit: int) -> None:

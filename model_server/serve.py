@@ -1,4 +1,4 @@
-"""A server's life: bind, load, serve, drain; one line for a user's mistake."""
+"""A server's life: bind, load, serve, drain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.rpc import BindError, SecurityError, Server, ServerConfig
+from lyncean.rpc import BindError, Server, ServerConfig
 from model_server.backend import Backend, LoadError
 from model_server.core import Core
 from model_server.metrics import Metrics
@@ -125,28 +125,27 @@ async def _load(backend: Backend) -> None:
 
 
 def run(make: Make, config: ServerConfig, metrics_port: int | None, http_port: int | None = None) -> None:
-    """Serves until a signal; a user's mistake ends in one line and exit code 2.
+    """Serves until a signal.
 
     Args:
         make: Builds the backend.
         config: Address, TLS, token and drain of the server.
         metrics_port: Port for Prometheus metrics; None for none.
         http_port: Port for the OpenAI-compatible front; None for none.
+
+    Raises:
+        UserError: As `serve`; or the metrics' port cannot be bound.
     """
     logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
     metrics = Metrics()
-    try:
-        if metrics_port is not None:
-            try:
-                log.info("metrics on http://%s:%d/metrics", config.host, metrics.listen(config.host, metrics_port))
-            except OSError as error:
-                where = f"metrics port {config.host}:{metrics_port}"
-                raise BindError(f"cannot listen on {where}: {error.strerror}") from error
-        asyncio.run(serve(make(metrics), config, metrics=metrics, http_port=http_port))
-        _exit_soon()
-    except (LoadError, BindError, SecurityError) as error:
-        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(2)
+    if metrics_port is not None:
+        try:
+            log.info("metrics on http://%s:%d/metrics", config.host, metrics.listen(config.host, metrics_port))
+        except OSError as error:
+            where = f"metrics port {config.host}:{metrics_port}"
+            raise BindError(f"cannot listen on {where}: {error.strerror}") from error
+    asyncio.run(serve(make(metrics), config, metrics=metrics, http_port=http_port))
+    _exit_soon()
 
 
 def _exit_soon() -> None:

@@ -77,7 +77,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     ) -> AsyncIterator[model.BatchResponse]:
         """See the contract. Calls are counted and traced one by one, as what they are."""
         calls = (getattr(call, kind) for call in request.calls if (kind := call.WhichOneof("request")))
-        await self._core.complete_batch([call.messages for call in calls])
+        await self._core.held.complete_batch([call.messages for call in calls])
         async for response in answer_batch(self, request, context):
             yield response
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib.metadata
 import logging
 import os
 import signal
@@ -12,35 +11,27 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
-from google.protobuf.json_format import MessageToJson
 
-from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unavailable, Unsupported
-from model_server.backend import Backend, Call, Output, continuation_score, describe, seconds, usage_since
+from model_server.backend import Backend, Call, Output, continuation_score, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
-from model_server.decoding import THINKING_SWITCHES, check_context, effective_config, limit_output, struct_json
-from model_server.hf import checkpoint as checkpoints
+from model_server.decoding import check_context, effective_config, limit_output
 from model_server.hf import memory, selfcheck
-from model_server.hf.constraint import Constraint, Formats
+from model_server.hf.constraint import Constraint
 from model_server.hf.continuous import Continuous, Entry
-from model_server.hf.draw import Drawer, drawer_of
-from model_server.hf.families import family_of
+from model_server.hf.draw import Drawer
 from model_server.hf.generate import generate
-from model_server.hf.identity import processor_hash
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
-from model_server.hf.prefix import PrefixCache
-from model_server.hf.prompt import Joined, Prompt, Prompter
-from model_server.hf.reasoning import Reasoning, blank_between, marks_of
-from model_server.hf.rows import SamplingRow, end_tokens
+from model_server.hf.loaded import Loaded
+from model_server.hf.prompt import Joined, Prompt
+from model_server.hf.reasoning import Reasoning, blank_between
+from model_server.hf.rows import SamplingRow
 from model_server.hf.settings import Settings
 from model_server.hf.tokens import token_bytes
-from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -89,104 +80,12 @@ class HfBackend(Backend):
 
     def load(self) -> None:
         """Loads the checkpoint."""
-        self._checkpoint = checkpoints.load(self._settings)
-        self._processor_sha256 = processor_hash(self._checkpoint)
-        self._family = family_of(self._checkpoint)
-        self._drawer = drawer_of(self._checkpoint)
-        self._prompter = Prompter(self._checkpoint, self._family, self._settings.max_image_pixels)
-        self._ends = end_tokens(self._checkpoint)
-        self._marks = marks_of(self._checkpoint.tokenizer, self._checkpoint.template)
-        marks = self._marks and Reasoning(self._checkpoint.tokenizer, self._marks, "").marks
-        self._formats = Formats(self._checkpoint.tokenizer, self._ends, marks or ())
-        self._vision = VisionCache(self._checkpoint, self._settings.image_cache_bytes, self._metrics)
-        parts = (self._checkpoint, self._family, self._prompter, self._vision)
-        limit = self._settings.prefix_cache_bytes
-        self._prefixes: PrefixCache | None = None
-        prefixes = PrefixCache(self._checkpoint, self._family, limit, self._features) if limit else None
-        self._verdict = selfcheck.Verdict("none")
-        self._verdict = selfcheck.check(*parts, prefixes=prefixes)
-        self._prefixes = prefixes if self._verdict.prefix else None
-        self._clips = {kind: selfcheck.check(*parts, kind) for kind in sorted(self._checkpoint.clips)}
-        for kind, verdict in self._clips.items():
-            log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")
-        selfcheck.find_limits(self._checkpoint, self._prompter, self._taken)
-        kept = limit if self._prefixes else 0
-        self._batcher.budget.limit = memory.token_budget(self._checkpoint, self._family, self._prompter, kept)
-        log.info("likelihood: %s%s", self._verdict.method, f" ({self._verdict.reason})" if self._verdict.reason else "")
+        self._loaded = Loaded(self._settings, self._metrics)
+        self._batcher.budget.limit = self._loaded.token_budget
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes it."""
-        loaded = self._checkpoint
-        keeps_formats = bool(self._ends) and find_spec("llguidance") is not None
-        claims = {
-            model.CAPABILITY_GENERATE: True,
-            model.CAPABILITY_LIKELIHOOD: self._scores,
-            model.CAPABILITY_IMAGE_INPUT: loaded.has_vision,
-            model.CAPABILITY_MULTI_IMAGE: loaded.has_vision and self._family.multi_image,
-            model.CAPABILITY_IMAGE_OUTPUT: self._drawer is not None,
-            model.CAPABILITY_AUDIO_INPUT: "audio" in self._taken,
-            model.CAPABILITY_VIDEO_INPUT: "video" in self._taken,
-            model.CAPABILITY_OUTPUT_LOGPROBS: True,
-            model.CAPABILITY_SEED: True,
-            model.CAPABILITY_REASONING: self._marks is not None,
-            model.CAPABILITY_THINKING: bool(self._switch),
-            model.CAPABILITY_THINKING_BUDGET: self._marks is not None
-            and Reasoning(loaded.tokenizer, self._marks, "").bounded,
-            model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS: bool(self._prompter.arguments),
-            model.CAPABILITY_ANSWER_PREFIX: self._prompter.can_continue,
-            model.CAPABILITY_RENDERED_PROMPT: True,
-            model.CAPABILITY_RAW_PROMPT: self._scores and not self._family.needs_image,
-            model.CAPABILITY_SAMPLES: bool(self._max_samples),
-            model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
-            model.CAPABILITY_ANSWER_REGEX: keeps_formats,
-            model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
-        }
-        path, verdict = Path(self._settings.model), self._verdict
-        properties = {
-            "device": str(loaded.device),
-            "model_type": loaded.kind,
-            "attention": str(getattr(loaded.model.config, "_attn_implementation", "")),
-            "transformers": importlib.metadata.version("transformers"),
-            "torch": torch.__version__,
-            "max_batch": str(self._settings.max_batch),
-            "processor": self._settings.processor_text,
-            "quantization": loaded.quantization,
-            "chat_template": "model" if loaded.template else "none",
-            "likelihood_method": verdict.method,
-            "likelihood_self_check": f"difference {verdict.difference:.2g}, sensitivity {verdict.sensitivity:.2g}",
-            "likelihood_fallback": verdict.reason,
-            "batches": " ".join(
-                name for name, on in (("generate", verdict.generates), ("likelihood", verdict.batches)) if on
-            ),
-            "generate_batching": "continuous" if verdict.continuous else "static" if verdict.generates else "none",
-            "prefix_cache": "on" if verdict.prefix else "off",
-            "vision_cache": "on" if verdict.vision else "off",
-        }
-        for kind, one in self._clips.items():
-            properties[f"{kind}_likelihood_method"] = one.method
-            properties[f"{kind}_likelihood_fallback"] = one.reason
-        if "video" in self._taken:
-            properties["frame_sampling"] = MessageToJson(self._prompter.clips.sampling, indent=None)
-        return describe(
-            claims,
-            model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
-            model_revision=loaded.revision,
-            max_concurrency=2 * self._settings.max_batch,
-            max_context_tokens=loaded.context,
-            chat_template_sha256=checkpoints.text_hash(loaded.template),
-            processor_sha256=self._processor_sha256,
-            compute_dtype=str(loaded.model.dtype).removeprefix("torch."),
-            properties={name: value for name, value in properties.items() if value},
-            chat_template_arguments=sorted(self._prompter.arguments),
-            max_samples=self._max_samples,
-            system_messages=model.SYSTEM_MESSAGES_TAKEN
-            if self._prompter.takes_system_messages
-            else model.SYSTEM_MESSAGES_REFUSED,
-            media_limits=model.MediaLimits(
-                max_image_pixels=self._settings.max_image_pixels if loaded.has_vision else 0,
-                max_audio_duration=seconds(longest) if (longest := self._prompter.clips.longest) else None,
-            ),
-        )
+        return self._loaded.info()
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Continues one conversation."""
@@ -197,7 +96,7 @@ class HfBackend(Backend):
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
         """Continues one conversation with several seeds: rows of one prompt that share a batch share its reading."""
         prompt, constraint = await self._prepared(requests[0])
-        once = all(verdict.samples for verdict in self._verdicts(prompt))
+        once = all(verdict.samples for verdict in self._loaded.verdicts(prompt))
         prompts = [prompt if once else replace(prompt) for _ in requests]
         pairs = zip(requests, prompts, strict=True)
         continued = (self._continued(request, (own, constraint), call.copy()) for request, own in pairs)
@@ -205,14 +104,14 @@ class HfBackend(Backend):
 
     async def _prepared(self, request: model.GenerateRequest) -> tuple[Prompt, Constraint | None]:
         if request.HasField("raw_prompt"):
-            prompt = await self._in_thread(self._prompter.prepare_raw, request.raw_prompt)
+            prompt = await self._in_thread(self._loaded.prompter.prepare_raw, request.raw_prompt)
         else:
-            prepare = functools.partial(self._prompter.prepare, arguments=self._arguments(request.config))
+            prepare = functools.partial(self._loaded.prompter.prepare, arguments=self._loaded.arguments(request.config))
             prompt = await self._in_thread(prepare, request.messages)
         checked = self._effective(request.config, len(prompt.ids))  # before a format is compiled
         if not checked.HasField("response_format"):
             return prompt, None
-        return prompt, await self._in_thread(self._formats.compile, checked.response_format)
+        return prompt, await self._in_thread(self._loaded.formats.compile, checked.response_format)
 
     async def _continued(
         self, request: model.GenerateRequest, prepared: tuple[Prompt, Constraint | None], call: Call
@@ -233,14 +132,14 @@ class HfBackend(Backend):
         if row.text:
             gap = ""
             if (prompt.continues or (prompt.raw and not row.thoughts)) and not constraint:
-                gap = blank_between(self._checkpoint.tokenizer, prompt.ids, row.ids)
+                gap = blank_between(self._loaded.checkpoint.tokenizer, prompt.ids, row.ids)
             response.parts.add(text=gap + row.text.removeprefix(gap))
         response.usage.output_tokens = len(row.ids)
         response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
         return response
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
-        drawer = self._drawer
+        drawer = self._loaded.drawer
         assert drawer is not None, "the core asks for no image that is not claimed"
         pictures = any(part.WhichOneof("kind") == "image" for message in request.messages for part in message.parts)
         if pictures and not drawer.takes_images:
@@ -255,7 +154,7 @@ class HfBackend(Backend):
                 limit=str(count),
                 value=str(request.config.max_output_tokens),
             )
-        prepare = functools.partial(self._prompter.prepare, drawer=drawer)
+        prepare = functools.partial(self._loaded.prompter.prepare, drawer=drawer)
         prompt = await self._in_thread(prepare, request.messages)
         config = model.GenerationConfig()
         config.CopyFrom(request.config)
@@ -279,15 +178,15 @@ class HfBackend(Backend):
             return await self._score_prompt(request, call)
         prompt, joined = await self._in_thread(self._join, request)
         longest = max(len(each.ids) for each in joined)
-        check_context(len(prompt.ids), longest - len(prompt.ids), self._checkpoint.context)
-        batches = all(verdict.batches for verdict in self._verdicts(prompt))
+        check_context(len(prompt.ids), longest - len(prompt.ids), self._loaded.checkpoint.context)
+        batches = all(verdict.batches for verdict in self._loaded.verdicts(prompt))
         key = self._key(("likelihood", prompt.signature), batches)
         output = sum(len(each.ids) - len(prompt.ids) for each in joined)
         scores, usage = await self._submit(Work(prompt, joined=joined), key, call, output)
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage, prompt=prompt.rendered if request.return_prompt else None)
         for score in scores:
-            pieces = [token_bytes(self._checkpoint.tokenizer, number) for number in score.ids]
+            pieces = [token_bytes(self._loaded.checkpoint.tokenizer, number) for number in score.ids]
             tokens = list(zip(pieces, score.logprobs, strict=True))
             response.scores.append(
                 continuation_score(score.logprob, tokens, score.is_greedy, request.return_tokens, score.ids)
@@ -296,13 +195,13 @@ class HfBackend(Backend):
         return response
 
     async def _score_prompt(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
-        prompt = await self._in_thread(self._prompter.prepare_raw, request.raw_prompt)
-        check_context(len(prompt.ids), 0, self._checkpoint.context)
+        prompt = await self._in_thread(self._loaded.prompter.prepare_raw, request.raw_prompt)
+        check_context(len(prompt.ids), 0, self._loaded.checkpoint.context)
         scores, usage = await self._submit(Work(prompt), ("prompt", object()), call, len(prompt.ids))
         assert isinstance(scores, ScoredPrompt)
         response = model.LikelihoodResponse(usage=usage, prompt=prompt.rendered if request.return_prompt else None)
         response.usage.output_tokens = len(scores.tokens)
-        tokenizer = self._checkpoint.tokenizer
+        tokenizer = self._loaded.checkpoint.tokenizer
         for number, score in zip(prompt.ids, [None, *scores.tokens], strict=True):
             token = response.prompt_tokens.add(token=token_bytes(tokenizer, number), token_id=number)
             if score is not None:
@@ -323,27 +222,8 @@ class HfBackend(Backend):
         usage.media.extend(prompt.media)
         return answer, usage
 
-    @property
-    def _taken(self) -> frozenset[Kind]:
-        """The kinds of clips that are understood."""
-        return frozenset(kind for kind, verdict in self._clips.items() if verdict.method != "none")
-
-    def _verdicts(self, prompt: Prompt) -> list[selfcheck.Verdict]:
-        """Returns what the self-check found for a prompt with such media."""
-        return [self._verdict, *(self._clips[kind] for kind in sorted(prompt.clips))]
-
-    @property
-    def _max_samples(self) -> int:
-        """Outputs of a prompt that one batch can have; 0 where they would not share its reading."""
-        most = self._settings.max_batch
-        return most if most > 1 and self._verdict.samples else 0
-
-    @property
-    def _scores(self) -> bool:
-        return self._prompter.can_join and self._verdict.method != "none"
-
     def _generate_key(self, prompt: Prompt, config: model.GenerationConfig) -> tuple[object, ...]:
-        verdicts = self._verdicts(prompt)
+        verdicts = self._loaded.verdicts(prompt)
         if all(verdict.continuous for verdict in verdicts):
             return ("continuous",)
         # Outputs of like length end alike, so that little is decoded for rows that have ended.
@@ -357,32 +237,17 @@ class HfBackend(Backend):
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
         if request.HasField("raw_prompt"):
-            prompt = self._prompter.prepare_raw(request.raw_prompt)
+            prompt = self._loaded.prompter.prepare_raw(request.raw_prompt)
         else:
-            prompt = self._prompter.prepare(request.messages)
-        return prompt, self._prompter.join(prompt, request.continuations)
+            prompt = self._loaded.prompter.prepare(request.messages)
+        return prompt, self._loaded.prompter.join(prompt, request.continuations)
 
     def _effective(self, config: model.GenerationConfig, length: int) -> model.GenerationConfig:
         full = effective_config(config)
         full.top_p = config.top_p if config.HasField("top_p") else 1.0
         full.top_k = config.top_k
-        limit_output(full, length, self._checkpoint.context, self._settings.default_max_tokens)
+        limit_output(full, length, self._loaded.checkpoint.context, self._settings.default_max_tokens)
         return full
-
-    @property
-    def _switch(self) -> str:
-        """The template's variable that turns reasoning on and off, "" where it has none."""
-        return next((name for name in THINKING_SWITCHES if name in self._prompter.arguments), "")
-
-    def _arguments(self, config: model.GenerationConfig) -> dict[str, Any]:
-        arguments = struct_json(config.chat_template_arguments)
-        if self._switch and (config.HasField("thinking") or config.HasField("thinking_budget")):
-            on = config.thinking or config.HasField("thinking_budget")
-            if arguments.setdefault(self._switch, on) is not on:
-                raise InvalidRequest(
-                    "thinking_conflict", f"thinking and the argument {self._switch} contradict each other"
-                )
-        return arguments
 
     async def _in_thread(self, function: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._preparers, function, *args)
@@ -398,7 +263,7 @@ class HfBackend(Backend):
             elif jobs[0].work.joined:
                 self._run_likelihood(jobs)
             else:
-                jobs[0].resolve(score_prompt(self._checkpoint, self._family, jobs[0].work.prompt))
+                jobs[0].resolve(score_prompt(self._loaded.checkpoint, jobs[0].work.prompt))
         except torch.OutOfMemoryError as error:
             cause = str(error).split(".")[0]
             memory.drop_frames(error)
@@ -410,15 +275,15 @@ class HfBackend(Backend):
         else:
             return
         # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
-        if self._prefixes:
-            self._prefixes.clear()
+        if self._loaded.prefixes:
+            self._loaded.prefixes.clear()
         memory.free()
         raise OutOfMemory(cause)
 
     def _device_works(self) -> bool:
         """Whether the device computes at all: after a failed assertion on it nothing does, until the process ends."""
         try:
-            return bool(torch.ones(1, device=self._checkpoint.device).sum().item() == 1)
+            return bool(torch.ones(1, device=self._loaded.checkpoint.device).sum().item() == 1)
         except RuntimeError:
             return False
 
@@ -432,12 +297,12 @@ class HfBackend(Backend):
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         if jobs[0].key == ("continuous",):
-            loop = Continuous(self._checkpoint, self._family, self._ends, self._features, self._prefixes)
+            loop = Continuous(self._loaded.checkpoint, self._loaded.features, self._loaded.prefixes)
             loop.run(self._entries(jobs), lambda: self._entries(self._batcher.join()))
             return
         prompts = [job.work.prompt for job in jobs]
         rows = [entry.row for entry in self._entries(jobs)]
-        generate(self._checkpoint, self._family, prompts, rows, self._ends, self._features)
+        generate(self._loaded.checkpoint, prompts, rows, self._loaded.features)
 
     def _entries(self, jobs: Sequence[Job[Work, Answer]]) -> list[Entry]:
         entries = []
@@ -448,47 +313,44 @@ class HfBackend(Backend):
         return entries
 
     def _reasoning(self, job: Job[Work, Answer]) -> Reasoning | None:
-        if self._marks is None:
+        if self._loaded.marks is None:
             return None
-        off = job.work.prompt.continues or self._arguments(_config(job)).get(self._switch) is False
-        return Reasoning(self._checkpoint.tokenizer, self._marks, job.work.prompt.text, off=off)
+        off = job.work.prompt.continues or self._loaded.arguments(_config(job)).get(self._loaded.switch) is False
+        return Reasoning(self._loaded.checkpoint.tokenizer, self._loaded.marks, job.work.prompt.text, off=off)
 
     def _run_likelihood(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         questions = [Question(job.work.prompt, job.work.joined) for job in jobs]
         # Prompts that share a batch hold clips of the same kinds.
-        methods = [verdict.method for verdict in self._verdicts(jobs[0].work.prompt)]
+        methods = [verdict.method for verdict in self._loaded.verdicts(jobs[0].work.prompt)]
         method = max(methods, key=selfcheck.METHODS.index)
         if method == "packed":
             jobs, questions = self._score_divided(jobs, questions)
         if method == "packed" and jobs:
-            features = self._features([question.prompt for question in questions])
-            for job, scores in zip(jobs, packed(self._checkpoint, self._family, questions, features), strict=True):
+            features = self._loaded.features([question.prompt for question in questions])
+            for job, scores in zip(jobs, packed(self._loaded.checkpoint, questions, features), strict=True):
                 job.resolve(scores)
             return
         for job, question in zip(jobs, questions, strict=True):
             if method in ("expanded", "forked"):
                 stepwise = method == "forked"
-                job.resolve(expanded(self._checkpoint, self._family, question, stepwise=stepwise))
+                job.resolve(expanded(self._loaded.checkpoint, question, stepwise=stepwise))
             else:
-                job.resolve(plain(self._checkpoint, self._family, question.prompt, question.joined))
+                job.resolve(plain(self._loaded.checkpoint, question.prompt, question.joined))
 
     def _score_divided(
         self, jobs: Sequence[Job[Work, Answer]], questions: Sequence[Question]
     ) -> tuple[Sequence[Job[Work, Answer]], list[Question]]:
         """Scores the questions whose prompts are read in two passes, and returns the others."""
-        if self._prefixes is None:
+        if self._loaded.prefixes is None:
             return jobs, list(questions)
         others = []
         for job, question in zip(jobs, questions, strict=True):
-            if not self._prefixes.boundary(question.prompt, question.shared):
+            if not self._loaded.prefixes.boundary(question.prompt, question.shared):
                 others.append((job, question))
                 continue
-            state, job.call.cached_tokens = self._prefixes.read(question.prompt, question.shared)
-            job.resolve(packed(self._checkpoint, self._family, [question], state=state)[0])
+            state, job.call.cached_tokens = self._loaded.prefixes.read(question.prompt, question.shared)
+            job.resolve(packed(self._loaded.checkpoint, [question], state=state)[0])
         return [job for job, _ in others], [question for _, question in others]
-
-    def _features(self, prompts: Sequence[Prompt]) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
-        return functools.partial(self._vision.apply, prompts) if self._verdict.vision else None
 
 
 def _config(job: Job[Work, Answer]) -> model.GenerationConfig:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES
+from model_server.hf.family import SEQUENCES, Prefill
 
 Inputs = dict[str, torch.Tensor]
+Replace = Callable[[dict[str, Any]], dict[str, Any]]
+"""Puts kept vision features in the place of pixels."""
 _TIMES = {"second_per_grid_ts", "video_second_per_grid"}
 
 
@@ -40,6 +43,21 @@ def to_batch(checkpoint: Checkpoint, prompts: Sequence[Inputs]) -> Inputs:
     """Returns one batch of prompts of the same signature, on the model's device."""
     batch = collate(prompts, checkpoint.tokenizer.pad_token_id or 0)
     return to_device(batch, checkpoint.device, checkpoint.model.dtype)
+
+
+def prefill(checkpoint: Checkpoint, prompts: Sequence[Inputs], replace: Replace | None = None) -> Prefill:
+    """Has the model read prompts of one signature.
+
+    Args:
+        checkpoint: The model.
+        prompts: Their inputs.
+        replace: Replaces the image inputs, where vision features are kept.
+    """
+    inputs: dict[str, Any] = to_batch(checkpoint, prompts)
+    if replace is not None:
+        inputs = replace(inputs)
+    checkpoint.family.reset(checkpoint.model)
+    return checkpoint.family.prefill(checkpoint.model, inputs)
 
 
 def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:

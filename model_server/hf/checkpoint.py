@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ import model_server.hf.compat  # noqa: F401  (makes the next imports work)
 from lyncean.media import Kind
 from model_server.backend import LoadError
 from model_server.hf.clips import audio_processor, clip_kinds
+from model_server.hf.families import family_of
+from model_server.hf.family import Family
 from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
@@ -43,6 +46,7 @@ class Checkpoint:
         processor: Its processor; for a text-only model the tokenizer.
         tokenizer: Its tokenizer.
         kind: The config's `model_type`.
+        family: Behaviour of this model type.
         has_vision: Whether it takes images.
         clips: The kinds of clips that its processor takes.
         revision: Identity of the weights, and of what the settings change about the answers.
@@ -56,6 +60,7 @@ class Checkpoint:
     processor: Any
     tokenizer: Any
     kind: str
+    family: Family
     has_vision: bool
     clips: frozenset[Kind]
     revision: str
@@ -73,6 +78,15 @@ class Checkpoint:
     def device(self) -> torch.device:
         """Where inputs go."""
         return torch.device(self.model.device)
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end an output, by the generation settings, else the config, else the tokenizer."""
+        for source in (getattr(self.model, "generation_config", None), self.model.config, self.tokenizer):
+            tokens = getattr(source, "eos_token_id", None)
+            if tokens is not None:
+                return frozenset([tokens] if isinstance(tokens, int) else tokens)
+        return frozenset()
 
 
 def load(settings: Settings) -> Checkpoint:
@@ -111,6 +125,7 @@ def load(settings: Settings) -> Checkpoint:
         processor,
         tokenizer,
         config.model_type,
+        family_of(config.model_type, model),
         image_processor(processor) is not None,
         clip_kinds(processor),
         "+".join((digest, *changes)),
@@ -156,9 +171,11 @@ def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any
 
 def _overridden(processor: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the changes for which the processor has defaults of its own, which go before its image processor's."""
-    own = set(getattr(processor, "images_kwargs", {}))
-    own |= set(getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ()))
-    return {name: value for name, value in changes.items() if name in own}
+    defaults = set(getattr(processor, "images_kwargs", {}))
+    defaults |= set(
+        getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ())
+    )
+    return {name: value for name, value in changes.items() if name in defaults}
 
 
 def _check_settings(images: Any, settings: Settings) -> None:
@@ -354,12 +371,11 @@ def check_files(files: Iterable[Path]) -> None:
 
 def content_hash(files: Iterable[Path]) -> str:
     """Returns "sha256:..." over the files' contents, in their order; "" for no files."""
-    total, any_file = hashlib.sha256(), False
+    total, files = hashlib.sha256(), list(files)
     for path in files:
-        any_file = True
         with path.open("rb") as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
-    return f"sha256:{total.hexdigest()}" if any_file else ""
+    return f"sha256:{total.hexdigest()}" if files else ""
 
 
 def text_hash(text: str) -> str:

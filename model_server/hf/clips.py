@@ -110,9 +110,11 @@ class ClipDecoder:
         for part in (part for message in messages for part in message.parts):
             if part.HasField("audio"):
                 where = f"audio {len(decoded.sounds)}"
-                decoded.sounds.append(clips.hear(part.audio, self._rate, where=where, max_seconds=self.longest))
+                decoded.sounds.append(clips.decode_audio(part.audio, self._rate, where=where, max_seconds=self.longest))
             elif part.HasField("video"):
-                decoded.videos.append(clips.see(part.video, self.sampling, where=f"video {len(decoded.videos)}"))
+                decoded.videos.append(
+                    clips.decode_video(part.video, self.sampling, where=f"video {len(decoded.videos)}")
+                )
         return decoded
 
 

@@ -51,21 +51,21 @@ class Formats:
         self.tokens: Sequence[bytes] = ()
         self._compiled = functools.lru_cache(_KEPT)(self._compile)
 
-    def compile(self, asked: model.ResponseFormat) -> Constraint:
+    def compile(self, wanted: model.ResponseFormat) -> Constraint:
         """Returns the constraint of a well-formed format, at its beginning; one of the last ones is not compiled again.
 
         Raises:
             Unsupported: If it cannot be kept, or takes too much.
         """
-        return self._compiled(asked.SerializeToString(deterministic=True))
+        return self._compiled(wanted.SerializeToString(deterministic=True))
 
     def _compile(self, serialized: bytes) -> Constraint:
-        asked = model.ResponseFormat.FromString(serialized)
+        wanted = model.ResponseFormat.FromString(serialized)
         compiler = self._prepared()
-        matcher = _matcher(compiler, asked, blank=False)
+        matcher = _matcher(compiler, wanted, blank=False)
         # A format that may itself begin with white space has no other before it: it would not be told apart.
         if not (_bits(matcher, len(self._blanks)) & self._blanks).any():
-            return Constraint(self.tokens, self.ends, _matcher(compiler, asked, blank=True), blank=True)
+            return Constraint(self.tokens, self.ends, _matcher(compiler, wanted, blank=True), blank=True)
         return Constraint(self.tokens, self.ends, matcher, blank=False)
 
     def _prepared(self) -> LLTokenizer:
@@ -95,7 +95,7 @@ class Constraint:
         self._ends = ends
         self._matcher = matcher
         self._blank = blank
-        self._said = b""
+        self._answer = b""
 
     def copy(self) -> Constraint:
         """Returns a constraint of the same format, for another attempt at the answer."""
@@ -123,7 +123,7 @@ class Constraint:
         """Takes down the answer's next token, one of those that were allowed."""
         if not self._matcher.consume_token(token):
             raise InternalFailure("format_stuck", f"token {token} breaks the response_format")
-        self._said += self._tokens[token]
+        self._answer += self._tokens[token]
 
     @property
     def complete(self) -> bool:
@@ -133,7 +133,7 @@ class Constraint:
     @property
     def text(self) -> str:
         """The answer so far; a character that the output limit has cut is left out."""
-        text = self._said.decode(errors="ignore")
+        text = self._answer.decode(errors="ignore")
         return text.lstrip(_BLANK) if self._blank else text
 
 
@@ -158,17 +158,17 @@ class _Tokenizer:
         return ids
 
 
-def _matcher(compiler: LLTokenizer, asked: model.ResponseFormat, *, blank: bool) -> LLMatcher:
+def _matcher(compiler: LLTokenizer, wanted: model.ResponseFormat, *, blank: bool) -> LLMatcher:
     """Compiles a format, with or without white space before it."""
     from llguidance import LLMatcher
 
-    match asked.WhichOneof("kind"):
+    match wanted.WhichOneof("kind"):
         case "choices":
-            grammar = _of_regex("|".join(map(re.escape, asked.choices.texts)), blank=blank)
+            grammar = _of_regex("|".join(map(re.escape, wanted.choices.texts)), blank=blank)
         case "regex":
-            grammar = _of_regex(plain_regex(asked.regex), blank=blank)
+            grammar = _of_regex(plain_regex(wanted.regex), blank=blank)
         case _:
-            grammar = _of_schema(schema_of(asked.json_schema), blank=blank)
+            grammar = _of_schema(schema_of(wanted.json_schema), blank=blank)
     matcher = LLMatcher(compiler, f"{_OPTIONS}\n{grammar}", log_level=0)
     if matcher.is_error():
         reason = " ".join(matcher.get_error().split())

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family, Prefill, attention
+from model_server.hf.family import Prefill, attention
 from model_server.hf.prefix import Features, PrefixCache
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
@@ -48,23 +48,15 @@ class Continuous:
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
-        ends: Tokens that end an output.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
         prefixes: Reads prompts whose beginnings are kept; None where none is.
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        family: Family,
-        ends: frozenset[int],
-        features: Features = lambda prompts: None,
-        prefixes: PrefixCache | None = None,
+        self, checkpoint: Checkpoint, features: Features = lambda prompts: None, prefixes: PrefixCache | None = None
     ) -> None:
         self._checkpoint = checkpoint
-        self._family = family
-        self._decoder = RowDecoder(checkpoint.tokenizer, ends)
+        self._decoder = RowDecoder(checkpoint.tokenizer, checkpoint.ends)
         self._features = features
         self._prefixes = prefixes
 
@@ -111,10 +103,7 @@ class Continuous:
         if self._prefixes and self._divided(group[0]):
             state, group[0].row.call.cached_tokens = self._prefixes.read(prompts[0], len(prompts[0].ids))
             return state
-        inputs: dict[str, Any] = to_batch(self._checkpoint, [prompt.inputs for prompt in prompts])
-        replace = self._features(prompts)
-        self._family.reset(self._checkpoint.model)
-        return self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+        return prefill(self._checkpoint, [prompt.inputs for prompt in prompts], self._features(prompts))
 
     def _divided(self, entry: Entry) -> bool:
         """Whether a prompt is read in two passes, by itself."""
@@ -127,7 +116,7 @@ class Continuous:
         positions = torch.tensor([[entry.position] for entry in running], device=device)
         net = self._checkpoint.model
         mask = attention(net, *slots.next_token(device))
-        logits = self._family.step_slots(net, slots.cache, ids, positions, mask)
+        logits = self._checkpoint.family.forward_text(net, slots.cache, ids, positions, mask)
         chosen = self._decoder.choose([entry.row for entry in running], logits[:, -1].float())
         for entry, token in zip(running, chosen, strict=True):
             entry.last, entry.position = token, entry.position + 1

@@ -12,7 +12,6 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList,
 from lyncean.rpc import InternalFailure
 from model_server.hf.batch import to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family
 from model_server.hf.prefix import Features
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
@@ -53,10 +52,8 @@ class RowStop(StoppingCriteria):
 @torch.inference_mode()
 def generate(
     checkpoint: Checkpoint,
-    family: Family,
     prompts: Sequence[Prompt],
     rows: Sequence[SamplingRow],
-    ends: frozenset[int],
     features: Features = lambda prompts: None,
 ) -> None:
     """Runs a batch; each row is told when it has ended.
@@ -66,10 +63,8 @@ def generate(
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         prompts: Prompts of one signature; one that stands there more than once is read once.
         rows: The requests, in the prompts' order.
-        ends: Tokens that end an output.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
     """
     net = checkpoint.model
@@ -92,17 +87,17 @@ def generate(
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,
         max_new_tokens=max(row.config.max_output_tokens for row in rows),
-        eos_token_id=sorted(ends) or None,
+        eos_token_id=sorted(checkpoint.ends) or None,
         pad_token_id=checkpoint.tokenizer.pad_token_id or 0,
         bos_token_id=checkpoint.tokenizer.bos_token_id,
         decoder_start_token_id=getattr(net.generation_config, "decoder_start_token_id", None),
         use_cache=True,
     )
-    family.reset(net)
-    decoder = RowDecoder(checkpoint.tokenizer, ends)
+    checkpoint.family.reset(net)
+    decoder = RowDecoder(checkpoint.tokenizer, checkpoint.ends)
     sampler = RowSampler(rows, decoder)
     with reading:
-        family.generate(
+        checkpoint.family.generate(
             net,
             **inputs,
             generation_config=settings,

@@ -14,13 +14,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import Replace, prefill, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family, Prefill
+from model_server.hf.family import Prefill
 from model_server.hf.prompt import Joined, Prompt
 
 MAX_NODES = 512
@@ -155,28 +154,28 @@ NONE = Faults()
 
 
 @torch.inference_mode()
-def plain(checkpoint: Checkpoint, family: Family, prompt: Prompt, joined: Sequence[Joined]) -> list[Scored]:
+def plain(checkpoint: Checkpoint, prompt: Prompt, joined: Sequence[Joined]) -> list[Scored]:
     """Scores each continuation in a forward pass of its own."""
     results: list[Scored] = []
     for each in joined:
         kept = common(prompt.ids, each.ids[:-1])
-        inputs = to_batch(checkpoint, [family.extend(prompt.inputs, kept, each.ids[kept:-1])])
-        family.reset(checkpoint.model)
+        inputs = to_batch(checkpoint, [checkpoint.family.extend(prompt.inputs, kept, each.ids[kept:-1])])
+        checkpoint.family.reset(checkpoint.model)
         owned = each.ids[each.start :]
         tree = Tree(paths=[list(range(-1, len(owned) - 1))], owned=[owned])
-        results += _read(family.logits(checkpoint.model, inputs)[0, each.start - 1 :], tree)
+        results += _read(checkpoint.family.logits(checkpoint.model, inputs)[0, each.start - 1 :], tree)
     return results
 
 
 @torch.inference_mode()
-def score_prompt(checkpoint: Checkpoint, family: Family, prompt: Prompt) -> ScoredPrompt:
+def score_prompt(checkpoint: Checkpoint, prompt: Prompt) -> ScoredPrompt:
     """Scores each token of a prompt after those before it, but the first, in one forward pass."""
     if len(prompt.ids) == 1:
         return ScoredPrompt([])
-    inputs = to_batch(checkpoint, [family.extend(prompt.inputs, len(prompt.ids) - 1, ())])
-    family.reset(checkpoint.model)
+    inputs = to_batch(checkpoint, [checkpoint.family.extend(prompt.inputs, len(prompt.ids) - 1, ())])
+    checkpoint.family.reset(checkpoint.model)
     scores: list[TokenScore] = []
-    for first, logits in enumerate(torch.split(family.logits(checkpoint.model, inputs)[0], _ROWS)):
+    for first, logits in enumerate(torch.split(checkpoint.family.logits(checkpoint.model, inputs)[0], _ROWS)):
         logprobs = logits.float().log_softmax(-1)
         ids = torch.tensor(prompt.ids[first * _ROWS + 1 :][: len(logprobs)], device=logprobs.device)
         values = logprobs.gather(-1, ids[:, None])[:, 0].tolist()
@@ -188,9 +187,8 @@ def score_prompt(checkpoint: Checkpoint, family: Family, prompt: Prompt) -> Scor
 @torch.inference_mode()
 def packed(
     checkpoint: Checkpoint,
-    family: Family,
     questions: Sequence[Question],
-    extra: Any = None,
+    replace: Replace | None = None,
     faults: Faults = NONE,
     state: Prefill | None = None,
 ) -> list[list[Scored]]:
@@ -198,19 +196,18 @@ def packed(
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         questions: Questions whose prompts have one signature.
-        extra: Replaces the prompts' image inputs, where vision features are kept.
+        replace: Replaces the prompts' image inputs, where vision features are kept.
         faults: Mistakes to make.
         state: The prompts, up to the tokens that all continuations share, if they are read already.
     """
-    state = state or _prefill(checkpoint, family, questions, extra)
+    state = state or _prefill(checkpoint, questions, replace)
     results: list[list[Scored]] = [[] for _ in questions]
     for trees in _passes(questions):
         nodes = max(len(tree.ids) for tree in trees)
         logits = state.last[:, None]
         if nodes:
-            logits = torch.cat([logits, _step(checkpoint, family, state, trees, nodes, faults)], dim=1)
+            logits = torch.cat([logits, _step(checkpoint, state, trees, nodes, faults)], dim=1)
             state.narrow(nodes)
         for row, tree in enumerate(trees):
             results[row] += _read(logits[row], tree)
@@ -218,19 +215,16 @@ def packed(
 
 
 @torch.inference_mode()
-def expanded(
-    checkpoint: Checkpoint, family: Family, question: Question, rows: int = 64, *, stepwise: bool = False
-) -> list[Scored]:
+def expanded(checkpoint: Checkpoint, question: Question, rows: int = 64, *, stepwise: bool = False) -> list[Scored]:
     """Scores the continuations of one question in rows of a repeated cache.
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         question: The question.
         rows: Continuations in one pass.
         stepwise: Whether each pass reads one token of each row, not all.
     """
-    state = _prefill(checkpoint, family, [question], None)
+    state = _prefill(checkpoint, [question])
     shared, device = question.shared, checkpoint.device
     results: list[Scored] = []
     for first in range(0, len(question.joined), rows):
@@ -247,7 +241,7 @@ def expanded(
             step = 1 if stepwise else longest
             for done in range(0, longest, step):
                 some = ids[:, done : done + step]
-                logits.append(family.step_rows(checkpoint.model, cache, state, some, done))
+                logits.append(checkpoint.family.step_rows(checkpoint.model, cache, state, some, done))
         seen = torch.cat(logits, dim=1)
         for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
             tree = Tree(
@@ -257,13 +251,9 @@ def expanded(
     return results
 
 
-def _prefill(checkpoint: Checkpoint, family: Family, questions: Sequence[Question], extra: Any) -> Prefill:
-    prompts = [family.extend(q.prompt.inputs, q.shared, ()) for q in questions]
-    inputs: dict[str, Any] = to_batch(checkpoint, prompts)
-    if extra is not None:
-        inputs = extra(inputs)
-    family.reset(checkpoint.model)
-    return family.prefill(checkpoint.model, inputs)
+def _prefill(checkpoint: Checkpoint, questions: Sequence[Question], replace: Replace | None = None) -> Prefill:
+    prompts = [checkpoint.family.extend(q.prompt.inputs, q.shared, ()) for q in questions]
+    return prefill(checkpoint, prompts, replace)
 
 
 def _passes(questions: Sequence[Question]) -> Iterator[list[Tree]]:
@@ -281,9 +271,7 @@ def _passes(questions: Sequence[Question]) -> Iterator[list[Tree]]:
         yield trees
 
 
-def _step(
-    checkpoint: Checkpoint, family: Family, state: Prefill, trees: Sequence[Tree], nodes: int, faults: Faults
-) -> torch.Tensor:
+def _step(checkpoint: Checkpoint, state: Prefill, trees: Sequence[Tree], nodes: int, faults: Faults) -> torch.Tensor:
     device, prompt = checkpoint.device, state.mask.shape[1]
     ids = torch.zeros((len(trees), nodes), dtype=torch.long)
     depths = torch.zeros((len(trees), nodes), dtype=torch.long)
@@ -296,7 +284,7 @@ def _step(
         seen = torch.ones((count, count), dtype=torch.bool).tril() if faults.leak else tree.ancestry()
         visible[row, :count, prompt : prompt + count] = seen
     positions = state.next_position[:, None] + depths.to(device) + faults.shift
-    return family.step(checkpoint.model, state, ids.to(device), positions, visible.to(device))
+    return checkpoint.family.step(checkpoint.model, state, ids.to(device), positions, visible.to(device))
 
 
 def _read(logits: torch.Tensor, tree: Tree) -> list[Scored]:

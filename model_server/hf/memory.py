@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from model_server.hf import selfcheck
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import Family
 from model_server.hf.prompt import Prompter
 
 log = logging.getLogger(__name__)
@@ -23,12 +22,11 @@ _WORDS = "one two three four " * 40
 """Text of the measured prompt: long enough that what a token takes stands out from what a batch takes at least."""
 
 
-def token_budget(checkpoint: Checkpoint, family: Family, prompter: Prompter, kept: int = 0) -> float:
+def token_budget(checkpoint: Checkpoint, prompter: Prompter, kept: int = 0) -> float:
     """Measures how many tokens a batch may have on the GPUs of a loaded model; infinity without a GPU.
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         prompter: Builds the measured prompt.
         kept: Bytes that are not for batches.
     """
@@ -40,8 +38,7 @@ def token_budget(checkpoint: Checkpoint, family: Family, prompter: Prompter, kep
 
         @torch.inference_mode()
         def run(rows: int) -> None:
-            family.reset(checkpoint.model)
-            family.prefill(checkpoint.model, to_batch(checkpoint, [prompt.inputs] * rows))
+            prefill(checkpoint, [prompt.inputs] * rows)
 
         limit = measured(run, len(prompt.ids), devices, kept)
     except selfcheck.FAILURES as error:

@@ -7,7 +7,6 @@ kept or not, and each pass by itself. So an answer is the same to the bit whatev
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import Replace, prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES, Family, Prefill
+from model_server.hf.family import SEQUENCES, Prefill
 from model_server.hf.prompt import Prompt
+from model_server.lru import LruCache
 
-Features = Callable[[Sequence[Prompt]], Callable[[dict[str, Any]], dict[str, Any]] | None]
+Features = Callable[[Sequence[Prompt]], Replace | None]
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,15 @@ class PrefixCache:
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
-        limit: Bytes to keep; with 0 nothing is read here.
+        limit: Bytes to keep.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, family: Family, limit: int, features: Features = lambda prompts: None
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, limit: int, features: Features = lambda prompts: None) -> None:
         self._checkpoint = checkpoint
-        self._family = family
-        self._limit = limit
         self._features = features
-        self._images = family.image_token_ids(checkpoint)
-        self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
-        self._bytes = 0
+        self._images = checkpoint.family.image_token_ids(checkpoint)
+        self._kept = LruCache[tuple[Any, ...], _Kept](limit)
 
     def boundary(self, prompt: Prompt, length: int) -> int:
         """Returns how many of a prompt's first tokens are read by themselves; 0 where it is read at once.
@@ -63,7 +57,7 @@ class PrefixCache:
             prompt: The prompt.
             length: Tokens of it that are read in all.
         """
-        if not self._limit or not prompt.image_keys:
+        if not prompt.image_keys:
             return 0
         last = next((place for place in range(length - 1, -1, -1) if prompt.ids[place] in self._images), -1)
         return last + 1 if last + 1 < length else 0
@@ -85,15 +79,12 @@ class PrefixCache:
         cached = boundary if kept else 0
         if kept is None:
             kept = self._read_beginning(prompt, boundary)
-            self._keep(key, kept)
-        else:
-            self._kept.move_to_end(key)
+            self._kept.put(key, kept, kept.size)
         return self._read_rest(prompt, length, boundary, kept), cached
 
     def clear(self) -> None:
         """Forgets everything, to free its memory."""
         self._kept.clear()
-        self._bytes = 0
 
     def _key(self, prompt: Prompt, boundary: int) -> tuple[Any, ...]:
         """Returns what a beginning depends on: its tokens, its images, and what else the model is told beside them."""
@@ -104,10 +95,8 @@ class PrefixCache:
         return (prompt.image_keys, prompt.signature, tuple(prompt.ids[:boundary]), digest.digest())
 
     def _read_beginning(self, prompt: Prompt, boundary: int) -> _Kept:
-        inputs: dict[str, Any] = to_batch(self._checkpoint, [self._family.extend(prompt.inputs, boundary, ())])
-        replace = self._features([prompt])
-        self._family.reset(self._checkpoint.model)
-        state = self._family.prefill(self._checkpoint.model, inputs if replace is None else replace(inputs))
+        inputs = self._checkpoint.family.extend(prompt.inputs, boundary, ())
+        state = prefill(self._checkpoint, [inputs], self._features([prompt]))
         layers = [(layer.keys, layer.values) for layer in state.cache.layers]
         return _Kept(layers, state.next_position)
 
@@ -122,17 +111,8 @@ class PrefixCache:
         visible = torch.ones((rest, length), dtype=torch.bool, device=device).tril(boundary)[None]
         positions = kept.next_position[:, None] + torch.arange(rest, device=device)
         ids = torch.tensor([prompt.ids[boundary:length]], device=device)
-        logits = self._family.step(self._checkpoint.model, state, ids, positions, visible)
+        logits = self._checkpoint.family.step(self._checkpoint.model, state, ids, positions, visible)
         state.last = logits[:, -1]
         state.mask = torch.ones((1, length), dtype=torch.long, device=device)
         state.next_position = kept.next_position + rest
         return state
-
-    def _keep(self, key: tuple[Any, ...], kept: _Kept) -> None:
-        if kept.size > self._limit:
-            return
-        self._kept[key] = kept
-        self._bytes += kept.size
-        while self._bytes > self._limit:
-            _, old = self._kept.popitem(last=False)
-            self._bytes -= old.size

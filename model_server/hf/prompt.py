@@ -8,36 +8,23 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import torch
-from jinja2 import meta
 from tokenizers import Tokenizer
-from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
-from model_server.backend import LoadError
 from model_server.clips import usage_of
-from model_server.decoding import THINKING_SWITCHES
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import ClipDecoder, Decoded
-from model_server.hf.families import SEQUENCES, Family
-from model_server.hf.reasoning import marks_of
+from model_server.hf.family import SEQUENCES
+from model_server.hf.template import Template
 
 if TYPE_CHECKING:
     from model_server.hf.draw import Drawer
-
-_GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
-"""Variables of a chat template that the library sets."""
-_REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
-"""What a template raises: by its own will, or where it cannot do with this kind of message."""
-_QUESTION = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
-_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 
 
 @dataclass(frozen=True)
@@ -96,48 +83,37 @@ class Prompter:
 
     Args:
         checkpoint: The model with its processor.
-        family: Behaviour of its model type.
         max_pixels: Larger images are refused.
 
     Attributes:
         clips: Decodes audio and videos.
+        template: Renders the conversations.
         apart: Kinds of media that a prompt may not hold together. Set by the self-check.
 
     Raises:
         LoadError: If the chat template is none.
     """
 
-    def __init__(self, checkpoint: Checkpoint, family: Family, max_pixels: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, max_pixels: int) -> None:
         self._checkpoint = checkpoint
-        self._family = family
         self._max_pixels = max_pixels
         self._local = threading.local()
         self._join = _offsets_tokenizer(checkpoint.tokenizer)
         # Some tokenizers give token types to models that know none.
         typed = "token_type_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
-        self._image_ids = family.image_token_ids(checkpoint)
-        self._clip_ids = {kind: family.clip_token_ids(checkpoint, kind) for kind in checkpoint.clips}
-        self._placeholders = sorted(family.placeholders(checkpoint)) if checkpoint.takes_media else []
+        self._image_ids = checkpoint.family.image_token_ids(checkpoint)
+        self._clip_ids = {kind: checkpoint.family.clip_token_ids(checkpoint, kind) for kind in checkpoint.clips}
+        self._placeholders = sorted(checkpoint.family.placeholders(checkpoint)) if checkpoint.takes_media else []
         self.clips = ClipDecoder(checkpoint.processor)
         self.apart: set[frozenset[str]] = set()
         self._specials = frozenset(checkpoint.tokenizer.added_tokens_decoder)
-        self._gap = self._gap_before_answers()
-        self._marks = marks_of(checkpoint.tokenizer, checkpoint.template)
+        self.template = Template(checkpoint, self._thread_processor)
 
     @property
     def can_join(self) -> bool:
         """Whether the tokenizer tells where its tokens end, which the join rule needs."""
         return self._join is not None
-
-    @cached_property
-    def arguments(self) -> frozenset[str]:
-        """The names of the chat template's variables, but those that every template gets."""
-        if not self._checkpoint.template:
-            return frozenset()
-        environment = _compile_jinja_template(self._checkpoint.template).environment
-        names = meta.find_undeclared_variables(environment.parse(self._checkpoint.template))
-        return frozenset(names - environment.globals.keys() - _GIVEN - _token_names(self._checkpoint.tokenizer))
 
     def prepare(
         self,
@@ -159,8 +135,8 @@ class Prompter:
             Unsupported: For media that this model does not take together.
         """
         for name in arguments or ():
-            if name not in self.arguments:
-                known = ", ".join(sorted(self.arguments)) or "none"
+            if name not in self.template.arguments:
+                known = ", ".join(sorted(self.template.arguments)) or "none"
                 raise InvalidRequest("unknown_argument", f"the chat template has no variable {name!r}; it has {known}")
         kinds = {str(part.WhichOneof("kind")) for message in messages for part in message.parts} - {"text"}
         for pair in self.apart:
@@ -177,15 +153,10 @@ class Prompter:
                     pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
                     keys.append(images.digest(part.image).hex())
         decoded = self.clips.decode(messages)
-        if self._family.needs_image and not pictures:
+        if self._checkpoint.family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
-        rendered = self.render(messages, arguments) + (drawer.suffix if drawer else "")
-        if not self._checkpoint.takes_media:
-            encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
-            text = rendered
-        else:
-            encoded, text = self._process(rendered, pictures, decoded, drawer.processor_kwargs if drawer else {})
-        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
+        rendered = self.template.render(messages, arguments) + (drawer.suffix if drawer else "")
+        inputs, text = self._encoded(rendered, pictures, decoded, drawer.processor_kwargs if drawer else {})
         decoded.correct(inputs, self._checkpoint.processor)
         ids = inputs["input_ids"][0].tolist()
         return Prompt(
@@ -207,15 +178,11 @@ class Prompter:
         """
         self._refuse_placeholders(raw.text)
         text = raw.text or "x"  # of a prompt of tokens this shows what inputs there are
-        if self._checkpoint.takes_media:
-            encoded, text = self._process(text, [], Decoded(), {})
-        else:
-            encoded = self._thread_processor()(text, return_tensors="pt", add_special_tokens=self._adds(text))
-        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
+        inputs, text = self._encoded(text, [], Decoded(), {})
         if raw.HasField("tokens"):
             ids = list(raw.tokens.ids)
             self._check_tokens(ids)
-            inputs = self._family.extend(inputs, 0, ids)
+            inputs = self._checkpoint.family.extend(inputs, 0, ids)
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
             text = str(self._checkpoint.tokenizer.decode(ids))
         ids = inputs["input_ids"][0].tolist()
@@ -253,121 +220,6 @@ class Prompter:
                     f"the text holds {token!r}, by which this model marks an image or a clip: send these as parts",
                 )
 
-    def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
-        """Applies the chat template, with the generation prefix or the beginning of the answer at the end."""
-        if not self._checkpoint.template:
-            return self._family.plain(messages, self._checkpoint)
-        if messages[-1].role == model.ROLE_ASSISTANT:
-            return self._continued(messages, arguments)
-        return self._templated(messages, prefix=True, arguments=arguments)
-
-    @cached_property
-    def can_continue(self) -> bool:
-        """Whether the chat template can leave an assistant's message open."""
-        return bool(self._checkpoint.template) and self._begun("x").endswith("x")
-
-    @cached_property
-    def takes_system_messages(self) -> bool:
-        """Whether the chat template shows the words of a system message; some refuse one, some drop it."""
-        if not self._checkpoint.template:
-            return True  # all texts are joined
-        system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief, zq7.")])
-        try:
-            return "Be brief, zq7." in self._templated([system, _QUESTION], prefix=True)
-        except InvalidRequest:
-            return False
-
-    @cached_property
-    def _keeps_reasoning(self) -> bool:
-        """Whether the chat template shows the reasoning of an assistant's last message; those of many leave it out."""
-        return "I see." in self._begun("x", "I see.")
-
-    def _begun(self, text: str, reasoning: str = "") -> str:
-        """Returns a made-up conversation with its answer begun, "" where the template refuses it."""
-        answer = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text=text)], reasoning=reasoning)
-        try:
-            return self._templated([_QUESTION, answer], continues=True, arguments=self._thinking)
-        except InvalidRequest:
-            return ""
-
-    @cached_property
-    def _thinking(self) -> dict[str, Any]:
-        """The chat template's variables that turn reasoning on."""
-        return dict.fromkeys(self.arguments.intersection(THINKING_SWITCHES), True)
-
-    def _continued(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None) -> str:
-        """Returns the conversation with the assistant's last message left open."""
-        *before, last = messages
-        if not last.reasoning:
-            return self._templated(messages, continues=True, arguments=arguments)
-        switched = {**self._thinking, **(arguments or {})}
-        if self._keeps_reasoning:
-            return self._templated(messages, continues=True, arguments=switched)
-        if self._marks is None:
-            raise Unsupported("no_reasoning", "the chat template leaves out the reasoning of an answer's beginning")
-        opens = self._marks.opens + self._marks.label
-        prompt = self._templated(before, prefix=True, arguments=switched)
-        if prompt.rstrip().endswith(opens):
-            prompt, opens = prompt.rstrip(), ""
-        text = "".join(part.text for part in last.parts)
-        return f"{prompt}{opens}\n{last.reasoning}\n{self._marks.closes}\n\n{text}"
-
-    def _templated(
-        self,
-        messages: Sequence[model.Message],
-        *,
-        prefix: bool = False,
-        continues: bool = False,
-        arguments: Mapping[str, Any] | None = None,
-    ) -> str:
-        chat: list[dict[str, Any]] = []
-        for message in messages:
-            parts: list[dict[str, str]] = []
-            for part in message.parts:
-                kind = str(part.WhichOneof("kind"))
-                parts.append({"type": kind} | ({"text": part.text} if kind == "text" else {}))
-            if self._checkpoint.takes_media:
-                chat.append({"role": _ROLES[message.role], "content": parts})
-            else:
-                chat.append({"role": _ROLES[message.role], "content": "".join(p.get("text", "") for p in parts)})
-            if message.reasoning:
-                chat[-1]["reasoning_content"] = message.reasoning
-        try:
-            return str(
-                self._thread_processor().apply_chat_template(
-                    chat,
-                    tokenize=False,
-                    add_generation_prompt=prefix,
-                    continue_final_message=continues,
-                    chat_template=self._checkpoint.template,
-                    **(arguments or {}),
-                )
-            )
-        except _REFUSALS as error:
-            raise InvalidRequest(
-                "template_refused", f"the model's chat template refuses this conversation: {error}"
-            ) from error
-
-    def _gap_before_answers(self) -> str:
-        """The white space that the template puts between its generation prefix and an assistant's words.
-
-        After "ASSISTANT:" a model says " green", which is another token than "green".
-        """
-        if not self._checkpoint.template:
-            return ""
-        assistant = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")])
-        try:
-            prompt = self._templated([_QUESTION], prefix=True)
-            conversation = self._templated([_QUESTION, assistant])
-        except InvalidRequest as error:
-            if isinstance(error.__cause__, jinja2.TemplateSyntaxError):
-                line = error.__cause__.lineno
-                raise LoadError(f"the chat template cannot be used, line {line}: {error.__cause__}") from error
-            return ""
-        rest = conversation.removeprefix(prompt)
-        words = rest.lstrip()
-        return rest.removesuffix(words) if rest != conversation and words.startswith("x") else ""
-
     def join(self, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
         """Tokenizes the prompt together with each continuation, behind the blank that the template puts there.
 
@@ -380,7 +232,7 @@ class Prompter:
         joined = []
         for text in continuations:
             self._refuse_placeholders(text)
-            gap = "" if prompt.continues or prompt.raw or text[0].isspace() else self._gap
+            gap = "" if prompt.continues or prompt.raw or text[0].isspace() else self.template.gap
             encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
             # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))
@@ -409,6 +261,17 @@ class Prompter:
             "no_join", "the processor's tokens are not those of its text: continuations cannot be joined"
         )
 
+    def _encoded(
+        self, rendered: str, pictures: list[Any], decoded: Decoded, more: Mapping[str, Any]
+    ) -> tuple[dict[str, torch.Tensor], str]:
+        """Returns the inputs of a prompt, and its text as the tokenizer read it."""
+        if self._checkpoint.takes_media:
+            encoded, rendered = self._process(rendered, pictures, decoded, more)
+        else:
+            encoded = self._thread_processor()(rendered, return_tensors="pt", add_special_tokens=self._adds(rendered))
+        inputs = {k: v for k, v in encoded.items() if isinstance(v, torch.Tensor) and k not in self._unwanted}
+        return inputs, rendered
+
     def _process(
         self, rendered: str, pictures: list[Any], decoded: Decoded, more: Mapping[str, Any]
     ) -> tuple[Any, str]:
@@ -416,11 +279,11 @@ class Prompter:
         recorder = _Recorder(processor.tokenizer)
         recording = copy.copy(processor)
         recording.tokenizer = recorder
-        kwargs = {**self._family.processor_kwargs(self._checkpoint), **more}
+        kwargs = {**self._checkpoint.family.processor_kwargs(self._checkpoint), **more}
         if self._checkpoint.image_settings:
             kwargs["images_kwargs"] = dict(self._checkpoint.image_settings)
         if pictures:
-            kwargs["images"] = self._family.nest(pictures)
+            kwargs["images"] = self._checkpoint.family.nest(pictures)
         kwargs |= decoded.arguments(processor)
         try:
             encoded = recording(
@@ -458,11 +321,6 @@ class _Recorder:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
-
-
-def _token_names(tokenizer: Any) -> frozenset[str]:
-    """Names of special tokens, which a template has as variables."""
-    return frozenset(tokenizer.special_tokens_map) | {f"{name}_token" for name in ("bos", "eos", "pad", "unk")}
 
 
 def _offsets_tokenizer(tokenizer: Any) -> Tokenizer | None:

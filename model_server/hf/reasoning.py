@@ -26,6 +26,13 @@ def marks_of(tokenizer: Any, template: str) -> Marks | None:
     return next((marks for marks in MARKS if marks.closes in template), None)
 
 
+def mark_ids(tokenizer: Any, marks: Marks) -> list[int]:
+    """Returns the tokens that open and close the reasoning; empty where its marks are plain text."""
+    added = tokenizer.get_added_vocab()
+    ids: list[int] = [added[mark] for mark in marks[:2] if mark in added]
+    return ids if len(ids) == 2 else []
+
+
 class Reasoning:
     """Follows one output token by token, and says which of it is reasoning.
 
@@ -44,10 +51,7 @@ class Reasoning:
     def __init__(self, tokenizer: Any, marks: Marks, prompt: str, *, off: bool = False) -> None:
         self._tokenizer = tokenizer
         self._marks = marks
-        added = tokenizer.get_added_vocab()
-        self._ids: list[int] = [added[mark] for mark in marks[:2] if mark in added]
-        if len(self._ids) < 2:
-            self._ids = []
+        self._ids = mark_ids(tokenizer, marks)
         self._marked = 0
         # Some prompts open the reasoning earlier than at their end, and the output has the closing mark alone.
         self._unseen = not off and not prompt.rstrip().endswith(marks.closes)
@@ -72,16 +76,6 @@ class Reasoning:
     def opening(self) -> int | None:
         """The token by which the output may still open the reasoning, None where it may not or by no token."""
         return self._ids[0] if self._ids and self._unseen and not self.inside and not self.tokens else None
-
-    @property
-    def marks(self) -> Sequence[int]:
-        """The tokens that open and close the reasoning; empty where its marks are plain text."""
-        return self._ids
-
-    @property
-    def bounded(self) -> bool:
-        """Whether `closing` can hold the reasoning to a bound: its marks are tokens."""
-        return bool(self._ids)
 
     def closing(self, budget: int) -> int | None:
         """Returns the token to go on with where the reasoning has reached its bound, None elsewhere."""

@@ -12,7 +12,6 @@ import torch
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server.backend import Call
-from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.reasoning import Reasoning, decode
 from model_server.hf.sampling import sample
 from model_server.hf.tokens import token_bytes
@@ -207,13 +206,3 @@ class RowDecoder:
             places = [row.text.find(stop) for stop in row.config.stop]
             row.text = row.text[: min(place for place in places if place >= 0)]
         row.end()
-
-
-def end_tokens(checkpoint: Checkpoint) -> frozenset[int]:
-    """Tokens that end an output: the checkpoint's generation settings, else its config, else its tokenizer."""
-    net = checkpoint.model
-    for source in (getattr(net, "generation_config", None), net.config, checkpoint.tokenizer):
-        tokens = getattr(source, "eos_token_id", None)
-        if tokens is not None:
-            return frozenset([tokens] if isinstance(tokens, int) else tokens)
-    return frozenset()

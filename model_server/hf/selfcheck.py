@@ -21,16 +21,16 @@ from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
 from model_server.backend import Call
-from model_server.hf import made
+from model_server.hf import synthetic
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import window
 from model_server.hf.continuous import Continuous, Entry
-from model_server.hf.families import Family, is_recurrent
+from model_server.hf.family import is_recurrent
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
 from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Prompt, Prompter
-from model_server.hf.rows import SamplingRow, end_tokens
+from model_server.hf.rows import SamplingRow
 from model_server.hf.vision import VisionCache
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,6 @@ class Verdict:
 
 def check(
     checkpoint: Checkpoint,
-    family: Family,
     prompter: Prompter,
     vision: VisionCache,
     kind: Kind | None = None,
@@ -90,7 +89,6 @@ def check(
 
     Args:
         checkpoint: The model.
-        family: Behaviour of its model type.
         prompter: Builds the questions.
         vision: Keeps vision features.
         kind: Ask about such a clip; None asks about an image, where the model takes one.
@@ -99,29 +97,29 @@ def check(
     if not prompter.can_join:
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
     try:
-        sample = _Sample.make(checkpoint, family, prompter, kind)
+        sample = _Sample.make(checkpoint, prompter, kind)
     except FAILURES as error:
-        return Verdict("none", reason=f"{type(error).__name__}: {_short(error)}")
-    if kind == "video" and not _tells(prompter, [made.video(1)], [made.video(1, last=2)]):
+        return Verdict("none", reason=_short(error))
+    if kind == "video" and not _tells(prompter, [synthetic.video(1)], [synthetic.video(1, last=2)]):
         return Verdict("none", reason="its processor drops frames")
     if kind and not sample.wrong_prompt > 0:
         return Verdict("none", reason=f"another {kind} gives the same scores")
     if _longrope(checkpoint):
         return Verdict("plain", reason="longrope: a long text changes the positions of all that is run beside it")
-    generates = _tried("requests are continued", lambda: _generates(checkpoint, family, sample))
+    generates = _tried("requests are continued", lambda: _generates(sample))
     if "chunked_attention" in (getattr(checkpoint.model.config.get_text_config(), "layer_types", None) or ()):
-        verdict = _chunked(checkpoint, family, prompter, sample)
+        verdict = _chunked(sample)
     elif is_recurrent(checkpoint.model):
-        verdict = _by_rows(checkpoint, family, sample, "packed: recurrent layers read one continuation at a time")
+        verdict = _by_rows(sample, "packed: recurrent layers read one continuation at a time")
     else:
-        verdict = _packed(checkpoint, family, sample)
+        verdict = _packed(sample)
     packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
-    kept = not kind and vision.usable and packs and _vision(checkpoint, family, sample, vision)
-    joins = packs and _tried("requests that wait", lambda: _continuous(checkpoint, family, sample), "join no batch")
-    begins = bool(joins and prefixes and checkpoint.has_vision) and _tried(
-        "beginnings of prompts are kept", lambda: _prefix(checkpoint, family, prompter, sample, prefixes), "not at all"
-    )
-    once = joins or _tried("prompts are read", lambda: _samples(checkpoint, family, sample), "for each output")
+    kept = not kind and vision.usable and packs and _vision(sample, vision)
+    joins = packs and _tried("requests that wait", lambda: _continuous(sample), "join no batch")
+    begins = False
+    if joins and prefixes and checkpoint.has_vision:
+        begins = _tried("beginnings of prompts are kept", lambda: _prefix(sample, prefixes), "not at all")
+    once = joins or _tried("prompts are read", lambda: _samples(sample), "for each output")
     return dataclasses.replace(verdict, generates=generates, continuous=joins, samples=once, vision=kept, prefix=begins)
 
 
@@ -139,6 +137,8 @@ class _Sample:
     The wrong prompt has another image or clip; where the question has none, it is the shorter question.
     """
 
+    checkpoint: Checkpoint
+    prompter: Prompter
     first: Question
     short: Question
     wanted: list[Scored]
@@ -148,21 +148,21 @@ class _Sample:
     kind: Kind | None
 
     @classmethod
-    def make(cls, checkpoint: Checkpoint, family: Family, prompter: Prompter, kind: Kind | None) -> _Sample:
+    def make(cls, checkpoint: Checkpoint, prompter: Prompter, kind: Kind | None) -> _Sample:
         first = question(prompter, checkpoint, 1, "Which of these is right? (A) red (B) blue (C) green", kind)
         other = question(prompter, checkpoint, 2, "Which of these is right? (A) red (B) blue (C) green", kind)
         short = question(prompter, checkpoint, 3, "What is it?", kind)
-        wanted = plain(checkpoint, family, first.prompt, first.joined)
-        wanted_short = plain(checkpoint, family, short.prompt, short.joined)
+        wanted = plain(checkpoint, first.prompt, first.joined)
+        wanted_short = plain(checkpoint, short.prompt, short.joined)
         shown = kind or checkpoint.has_vision
-        wrong = plain(checkpoint, family, other.prompt, other.joined) if shown else wanted_short
+        wrong = plain(checkpoint, other.prompt, other.joined) if shown else wanted_short
         limit = TOLERANCE.get(checkpoint.model.dtype, 0.1)
-        return cls(first, short, wanted, wanted_short, _distance(wanted, wrong), limit, kind)
+        return cls(checkpoint, prompter, first, short, wanted, wanted_short, _distance(wanted, wrong), limit, kind)
 
 
-def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
+def _packed(sample: _Sample) -> Verdict:
     def run(*questions: Question, faults: Faults = NONE) -> list[list[Scored]]:
-        return packed(checkpoint, family, questions, None, faults)
+        return packed(sample.checkpoint, questions, None, faults)
 
     def together() -> bool:
         scores = run(sample.first, sample.short)
@@ -174,35 +174,35 @@ def _packed(checkpoint: Checkpoint, family: Family, sample: _Sample) -> Verdict:
     if verdict.method == "packed":
         meet = sample.first.prompt.signature == sample.short.prompt.signature
         return dataclasses.replace(verdict, batches=not meet or _tried("questions are scored", together))
-    return _by_rows(checkpoint, family, sample, verdict.reason)
+    return _by_rows(sample, verdict.reason)
 
 
-def _by_rows(checkpoint: Checkpoint, family: Family, sample: _Sample, reason: str) -> Verdict:
+def _by_rows(sample: _Sample, reason: str) -> Verdict:
     """Chooses among the ways that copy the prompt's cache for each continuation, and the plain one."""
     reasons = [reason]
-    for method, stepwise in (("expanded", False), ("forked", True)):
-
-        def run(_: Faults, stepwise: bool = stepwise) -> list[Scored]:
-            return expanded(checkpoint, family, sample.first, stepwise=stepwise)
-
-        verdict = _verdict(method, sample, run)
+    for method in ("expanded", "forked"):
+        verdict = _verdict(method, sample, functools.partial(_expanded, sample, method))
         reasons.append(verdict.reason)
         if verdict.method == method:
             break
     return dataclasses.replace(verdict, reason="; ".join(filter(None, reasons)))
 
 
-def _chunked(checkpoint: Checkpoint, family: Family, prompter: Prompter, sample: _Sample) -> Verdict:
+def _expanded(sample: _Sample, method: str, _: Faults) -> list[Scored]:
+    return expanded(sample.checkpoint, sample.first, stepwise=method == "forked")
+
+
+def _chunked(sample: _Sample) -> Verdict:
     """Checks where layers attend in chunks (Llama 4): the test question is one chunk until chunks are made short."""
-    text = checkpoint.model.config.get_text_config()
+    text = sample.checkpoint.model.config.get_text_config()
     size = text.attention_chunk_size
     text.attention_chunk_size = _SHORT_CHUNK
     try:
-        cut = _Sample.make(checkpoint, family, prompter, sample.kind)
+        cut = _Sample.make(sample.checkpoint, sample.prompter, sample.kind)
         cut = dataclasses.replace(cut, wrong_prompt=min(cut.wrong_prompt, _distance(sample.wanted, cut.wanted)))
-        return _by_rows(checkpoint, family, cut, "packed: attention in chunks")
+        return _by_rows(cut, "packed: attention in chunks")
     except FAILURES as error:
-        return Verdict("plain", reason=f"attention in chunks: {type(error).__name__}: {_short(error)}")
+        return Verdict("plain", reason=f"attention in chunks: {_short(error)}")
     finally:
         text.attention_chunk_size = size
 
@@ -214,49 +214,46 @@ def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]]
         seen = min(sample.wrong_prompt, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
         reason = _judge(difference, seen, sample.limit)
     except FAILURES as error:
-        reason = f"{type(error).__name__}: {_short(error)}"
+        reason = _short(error)
     return Verdict("plain", reason=f"{method}: {reason}") if reason else Verdict(method, difference, seen)
 
 
-def _generates(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+def _generates(sample: _Sample) -> bool:
     prompts = [sample.first.prompt, sample.short.prompt]
     if prompts[0].signature != prompts[1].signature:
         return True  # such prompts never meet in a batch of the library's loop
-    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), _generated(checkpoint, family, prompts))
+    return _alike(sample, _alone(sample, prompts), _generated(sample, prompts))
 
 
-def _continuous(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+def _continuous(sample: _Sample) -> bool:
     """Compares rows that join and leave, two of one prompt, with what the library's loop says of each alone."""
     prompts = [sample.first.prompt, sample.short.prompt, sample.first.prompt, sample.first.prompt]
     rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2, _CHECKED)]
     entries = [Entry(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
     batches = [entries[:1], [], entries[1:], []]
-    loop = Continuous(checkpoint, family, end_tokens(checkpoint))
+    loop = Continuous(sample.checkpoint)
     while batches:  # more than once where the first row has ended before others join it
         loop.run(batches.pop(0), lambda: batches.pop(0) if batches else [])
-    first, short = _alone(checkpoint, family, prompts[:2])
-    return _alike(checkpoint, sample, [first, short, first, first], rows)
+    first, short = _alone(sample, prompts[:2])
+    return _alike(sample, [first, short, first, first], rows)
 
 
-def _samples(checkpoint: Checkpoint, family: Family, sample: _Sample) -> bool:
+def _samples(sample: _Sample) -> bool:
     """Compares three outputs of one prompt, beside one of a shorter prompt if they meet, with those alone."""
     first, short = sample.first.prompt, sample.short.prompt
     others = [short] if first.signature == short.signature else []
-    rows = _generated(checkpoint, family, [first, first, first, *others])
-    alone = _alone(checkpoint, family, [first, *others])
+    rows = _generated(sample, [first, first, first, *others])
+    alone = _alone(sample, [first, *others])
     once = [bool(row.call.cached_tokens) for row in rows[:3]] == [False, True, True]
-    return once and _alike(checkpoint, sample, [alone[0]] * 3 + alone[1:], rows)
+    return once and _alike(sample, [alone[0]] * 3 + alone[1:], rows)
 
 
 @torch.inference_mode()
-def _prefix(
-    checkpoint: Checkpoint, family: Family, prompter: Prompter, sample: _Sample, prefixes: PrefixCache | None
-) -> bool:
+def _prefix(sample: _Sample, prefixes: PrefixCache) -> bool:
     """Asks two questions about one image, and compares their outputs and scores with those of each read at once."""
-    assert prefixes is not None
-    questions = [sample.first, question(prompter, checkpoint, 1, "What is it?")]
+    questions = [sample.first, question(sample.prompter, sample.checkpoint, 1, "What is it?")]
     prompts, rows = [each.prompt for each in questions], [_row(_CHECKED) for _ in questions]
-    loop = Continuous(checkpoint, family, end_tokens(checkpoint), prefixes=prefixes)
+    loop = Continuous(sample.checkpoint, prefixes=prefixes)
     try:
         for prompt, row in zip(prompts, rows, strict=True):
             loop.run([Entry(prompt, row)])
@@ -265,12 +262,12 @@ def _prefix(
             return False
         for each in questions:
             state, _ = prefixes.read(each.prompt, each.shared)
-            wanted = plain(checkpoint, family, each.prompt, each.joined)
-            if _distance(wanted, packed(checkpoint, family, [each], state=state)[0]) > sample.limit:
+            wanted = plain(sample.checkpoint, each.prompt, each.joined)
+            if _distance(wanted, packed(sample.checkpoint, [each], state=state)[0]) > sample.limit:
                 return False
     finally:
         prefixes.clear()
-    return _alike(checkpoint, sample, _alone(checkpoint, family, prompts), rows)
+    return _alike(sample, _alone(sample, prompts), rows)
 
 
 def _row(tokens: int) -> SamplingRow:
@@ -278,36 +275,36 @@ def _row(tokens: int) -> SamplingRow:
     return SamplingRow(config, Call(), lambda _: None)
 
 
-def _generated(checkpoint: Checkpoint, family: Family, prompts: Sequence[Prompt]) -> list[SamplingRow]:
+def _generated(sample: _Sample, prompts: Sequence[Prompt]) -> list[SamplingRow]:
     rows = [_row(_CHECKED) for _ in prompts]
-    generate(checkpoint, family, prompts, rows, end_tokens(checkpoint))
+    generate(sample.checkpoint, prompts, rows)
     return rows
 
 
-def _alone(checkpoint: Checkpoint, family: Family, prompts: Sequence[Prompt]) -> list[SamplingRow]:
-    return [_generated(checkpoint, family, [prompt])[0] for prompt in prompts]
+def _alone(sample: _Sample, prompts: Sequence[Prompt]) -> list[SamplingRow]:
+    return [_generated(sample, [prompt])[0] for prompt in prompts]
 
 
-def _alike(checkpoint: Checkpoint, sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[SamplingRow]) -> bool:
-    for alone, company in zip(wanted, got, strict=True):
-        if not company.logprobs and alone.logprobs:
+def _alike(sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[SamplingRow]) -> bool:
+    for alone, batched in zip(wanted, got, strict=True):
+        if not batched.logprobs and alone.logprobs:
             return False
-        for one, other in zip(alone.logprobs, company.logprobs, strict=False):
-            if one.token != other.token and checkpoint.model.dtype != torch.float32:
+        for one, other in zip(alone.logprobs, batched.logprobs, strict=False):
+            if one.token != other.token and sample.checkpoint.model.dtype != torch.float32:
                 break  # a near tie in a coarse number format
             if one.token != other.token or abs(one.logprob - other.logprob) > sample.limit:
                 return False
     return True
 
 
-def _vision(checkpoint: Checkpoint, family: Family, sample: _Sample, vision: VisionCache) -> bool:
+def _vision(sample: _Sample, vision: VisionCache) -> bool:
     def agree() -> bool:
         questions = [sample.first, sample.short]
-        for asked in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
-            prompts = [question.prompt for question in asked]
+        for batch in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
+            prompts = [question.prompt for question in batch]
             if len({prompt.signature for prompt in prompts}) > 1:
                 continue
-            got = packed(checkpoint, family, asked, functools.partial(vision.apply, prompts))
+            got = packed(sample.checkpoint, batch, functools.partial(vision.apply, prompts))
             if _distance(sample.wanted, got[0]) > sample.limit:
                 return False
         return True
@@ -320,7 +317,7 @@ def _tried(what: str, test: Callable[[], bool], otherwise: str = "one by one") -
         good = test()
         cause = "they differ"
     except FAILURES as error:
-        good, cause = False, f"{type(error).__name__}: {_short(error)}"
+        good, cause = False, _short(error)
     if not good:
         log.warning("%s %s: %s", what, otherwise, cause)
     return good
@@ -343,7 +340,7 @@ def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
 def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str, kind: Kind | None = None) -> Question:
     """Returns a made-up question, about a clip, or about an image where the model takes one."""
     shown = kind or ("image" if checkpoint.has_vision else None)
-    prompt = _prompt(prompter, [made.part(shown, seed)] if shown else [], text)
+    prompt = _prompt(prompter, [synthetic.part(shown, seed)] if shown else [], text)
     return Question(prompt, prompter.join(prompt, _TEXTS))
 
 
@@ -356,7 +353,7 @@ def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind
         kinds: The kinds of clips that are taken.
     """
     seconds = window(checkpoint.processor) if "audio" in kinds else 0.0
-    if seconds and not _tells(prompter, [made.audio(1, 2, seconds + 1)], [made.audio(1, 3, seconds + 1)]):
+    if seconds and not _tells(prompter, [synthetic.audio(1, 2, seconds + 1)], [synthetic.audio(1, 3, seconds + 1)]):
         prompter.clips.longest = seconds
     for one, other in combinations([*(["image"] if checkpoint.has_vision else []), *sorted(kinds)], 2):
         if not _mixes(prompter, one, other):
@@ -366,8 +363,8 @@ def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind
 
 def _mixes(prompter: Prompter, one: str, other: str) -> bool:
     """Whether the model is given both of two media in one prompt."""
-    first, second = made.part(one, 1), made.part(other, 2)
-    changed = ([made.part(one, 3), second], [first, made.part(other, 3)])
+    first, second = synthetic.part(one, 1), synthetic.part(other, 2)
+    changed = ([synthetic.part(one, 3), second], [first, synthetic.part(other, 3)])
     return all(_tells(prompter, [first, second], media) for media in changed)
 
 
@@ -386,4 +383,4 @@ def _prompt(prompter: Prompter, media: Sequence[model.Part], text: str) -> Promp
 
 def _short(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    return text if len(text) <= 160 else f"{text[:160]}..."
+    return f"{type(error).__name__}: {text if len(text) <= 160 else f'{text[:160]}...'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from model_server.hf.families import SEQUENCES
+from model_server.hf.family import SEQUENCES
 from model_server.hf.prompt import Prompt
 
 _CACHES = ("past_key_values", "cache_params")

@@ -10,7 +10,7 @@ import torch
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin, DynamicLayer
 
-from model_server.hf.families import Prefill
+from model_server.hf.family import Prefill
 
 _CHUNK = 64
 """Tokens by which slots grow: each growth copies them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import torch
 
 from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.families import SEQUENCES
+from model_server.hf.family import SEQUENCES
 from model_server.hf.prompt import Prompt
+from model_server.lru import LruCache
 from model_server.metrics import Metrics
 
 _PIXELS = ("pixel_values", "image_patches")
@@ -40,10 +40,8 @@ class VisionCache:
 
     def __init__(self, checkpoint: Checkpoint, limit: int, metrics: Metrics) -> None:
         self._checkpoint = checkpoint
-        self._limit = limit
         self._metrics = metrics
-        self._kept: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
-        self._bytes = 0
+        self._kept = LruCache[tuple[Any, ...], dict[str, Any]](limit)
         self._encode = getattr(checkpoint.model.base_model, "get_image_features", None)
         forward = inspect.signature(checkpoint.model.forward).parameters
         optional = all(forward[name].default is None for name in _PIXELS if name in forward)
@@ -67,18 +65,15 @@ class VisionCache:
 
     def _features(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
         keys = [(prompt.image_keys, prompt.signature) for prompt in prompts]
-        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._kept}
-        fresh = dict(zip(missing, self._encode_all(list(missing.values())), strict=True)) if missing else {}
-        features = []
+        features = {key: kept for key in keys if (kept := self._kept.get(key)) is not None}
+        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in features}
         for key, prompt in zip(keys, prompts, strict=True):
-            result = "miss" if key in fresh else "hit"
+            result = "miss" if key in missing else "hit"
             self._metrics.image_cache.labels(result).inc(len(prompt.image_keys))
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            features.append(fresh[key] if key in fresh else self._kept[key])
-        for key, value in fresh.items():
-            self._keep(key, value)
-        return features
+        for key, value in zip(missing, self._encode_all(list(missing.values())), strict=True):
+            features[key] = value
+            self._kept.put(key, value, _size(value))
+        return [features[key] for key in keys]
 
     def _encode_all(self, prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
         counts = [len(prompt.image_keys) for prompt in prompts]
@@ -99,16 +94,6 @@ class VisionCache:
         moved = to_batch(self._checkpoint, [{n: v for n, v in inputs.items() if n in takes}])
         output = self._encode(**moved, return_dict=True)
         return {name: output[name] for name in _FIELDS if output.get(name) is not None}
-
-    def _keep(self, key: tuple[Any, ...], value: dict[str, Any]) -> None:
-        size = _size(value)
-        if size > self._limit:
-            return
-        self._kept[key] = value
-        self._bytes += size
-        while self._bytes > self._limit:
-            _, old = self._kept.popitem(last=False)
-            self._bytes -= _size(old)
 
 
 def _images(prompt: Prompt) -> dict[str, torch.Tensor]:

@@ -19,9 +19,9 @@ from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
 from model_server.http import chat, completions
 from model_server.http.batches import Batches
 from model_server.http.body import read, too_large
-from model_server.http.chat import Chat, refuse
 from model_server.http.completions import Answers, Calls, Completion
-from model_server.http.errors import failure_response
+from model_server.http.errors import failure_response, refuse
+from model_server.http.forms import Chat, parse
 from model_server.http.share import IN_BATCH, Share
 
 Each = TypeVar("Each")
@@ -67,8 +67,8 @@ class Front:
 
         async def guarded(request: Request) -> Response:
             try:
-                given = request.headers.get("authorization", "").encode("latin-1")
-                if self._expected and not hmac.compare_digest(given, self._expected):
+                authorization = request.headers.get("authorization", "").encode("latin-1")
+                if self._expected and not hmac.compare_digest(authorization, self._expected):
                     raise refuse("bad_token", "the bearer token is missing or wrong", grpc.StatusCode.UNAUTHENTICATED)
                 return await handler(request)
             except ClientDisconnect:
@@ -97,9 +97,9 @@ class Front:
         """Returns the guarded handler of an endpoint; a client that disconnects cancels the calls."""
 
         async def handler(request: Request) -> Response:
-            asked, whole = await _unless_gone(request, answer(await read(request, MAX_BODY_BYTES)))
-            if asked.stream:
-                return Response(b"".join(events(asked, whole)), media_type="text/event-stream")
+            form, whole = await _unless_gone(request, answer(await read(request, MAX_BODY_BYTES)))
+            if form.stream:
+                return Response(b"".join(events(form, whole)), media_type="text/event-stream")
             return JSONResponse(whole)
 
         return self._guarded(handler)
@@ -114,33 +114,33 @@ class Front:
     async def _width(self) -> int:
         return (await self._info()).max_concurrency // 2
 
-    async def _parsed(self, body: bytes, form: type[_Form]) -> tuple[_Form, model.GetModelInfoResponse]:
-        asked = await asyncio.to_thread(chat.parse, body, form)
-        if asked.stream and IN_BATCH.get():
+    async def _parsed(self, body: bytes, kind: type[_Form]) -> tuple[_Form, model.GetModelInfoResponse]:
+        form = await asyncio.to_thread(parse, body, kind)
+        if form.stream and IN_BATCH.get():
             raise refuse("bad_field", "stream: a batch has no streams")
-        return asked, await self._info_of(asked.model)
+        return form, await self._info_of(form.model)
 
     async def _completions(self, body: bytes) -> _Answer:
-        asked, info = await self._parsed(body, Completion)
-        prompts = completions.calls(asked)
+        form, info = await self._parsed(body, Completion)
+        prompts = completions.calls(form)
         answers = await self._all([self._complete(each, info) for each in prompts])
         identities = [each.score.served_by for each in answers if each.score]
         identities += [each.served_by for answer in answers for each in answer.generated]
-        await self._check_identity(identities, asked.model)
-        return asked, completions.completion_of(asked, prompts, answers)
+        await self._check_identity(identities, form.model)
+        return form, completions.completion_of(form, prompts, answers)
 
-    async def _complete(self, asked: Calls, info: model.GetModelInfoResponse) -> Answers:
-        score = [self._call(self._stub.Likelihood, asked.score, info)] if asked.score else []
-        found = await self._all([*score, *(self._call(self._stub.Generate, each, info) for each in asked.generate)])
+    async def _complete(self, prompt: Calls, info: model.GetModelInfoResponse) -> Answers:
+        score = [self._call(self._stub.Likelihood, prompt.score, info)] if prompt.score else []
+        found = await self._all([*score, *(self._call(self._stub.Generate, each, info) for each in prompt.generate)])
         return Answers(found[0] if score else None, found[len(score) :])
 
     async def _chat(self, body: bytes) -> _Answer:
-        asked, info = await self._parsed(body, Chat)
-        calls = await asyncio.to_thread(chat.requests, asked, info.max_samples)
+        form, info = await self._parsed(body, Chat)
+        calls = await asyncio.to_thread(chat.requests, form, info.max_samples)
         called = await self._all([self._call(self._stub.Generate, each, info) for each in calls])
         answers = [each for answer in called for each in chat.apart(answer)]
-        await self._check_identity([each.served_by for each in answers], asked.model)
-        return asked, chat.completion(asked, answers)
+        await self._check_identity([each.served_by for each in answers], form.model)
+        return form, chat.completion(form, answers)
 
     async def _call(self, method: Any, request: Any, info: model.GetModelInfoResponse) -> Any:
         await self._share.free(info.max_concurrency)

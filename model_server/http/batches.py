@@ -20,8 +20,7 @@ from starlette.routing import Route
 
 from lyncean.rpc import CallError
 from model_server.http.body import read
-from model_server.http.chat import refuse
-from model_server.http.errors import failure_response
+from model_server.http.errors import failure_response, refuse
 from model_server.http.files import KEPT, MAX_STORED, Files, StoredFile
 from model_server.http.share import IN_BATCH
 
@@ -56,7 +55,7 @@ class _Line(msgspec.Struct):
 class _Batch:
     """One batch; `status` and the times are the API's."""
 
-    asked: _Create
+    form: _Create
     id: str = field(default_factory=lambda: f"batch_{uuid.uuid4().hex}")
     status: str = "validating"
     times: dict[str, int] = field(default_factory=lambda: {"created_at": int(time.time())})
@@ -71,7 +70,7 @@ class _Batch:
         return self.status in ("completed", "failed", "expired", "cancelled")
 
     def uses(self, name: str) -> bool:
-        return name == self.asked.input_file_id or any(name == file.path.name for file in self.results.values())
+        return name == self.form.input_file_id or any(name == file.path.name for file in self.results.values())
 
     def becomes(self, status: str) -> None:
         self.status = status
@@ -81,7 +80,7 @@ class _Batch:
         """Returns the API's batch object."""
         files = {f"{kind}_file_id": file.path.name for kind, file in self.results.items() if file.size and self.ended}
         return {
-            **msgspec.structs.asdict(self.asked),
+            **msgspec.structs.asdict(self.form),
             "id": self.id,
             "object": "batch",
             "status": self.status,
@@ -126,16 +125,16 @@ class Batches:
 
     async def _create(self, request: Request) -> Response:
         try:
-            asked = msgspec.json.decode(await read(request, 100_000), type=_Create)
+            form = msgspec.json.decode(await read(request, 100_000), type=_Create)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise refuse("bad_field", str(error)) from None
-        file = self.files.get(asked.input_file_id)
+        file = self.files.get(form.input_file_id)
         for old in [each for each in self._found.values() if each.ended]:
             if len(self._found) >= MAX_STORED or time.time() - old.times["created_at"] > KEPT:
                 del self._found[old.id]
         if len(self._found) >= MAX_STORED:
             raise refuse("too_many_batches", f"{MAX_STORED} are under way", grpc.StatusCode.RESOURCE_EXHAUSTED)
-        batch = _Batch(asked)
+        batch = _Batch(form)
         self._found[batch.id] = batch
         batch.task = asyncio.create_task(self._life(batch, file.path))
         return JSONResponse(batch.as_json())
@@ -174,7 +173,7 @@ class Batches:
         status = "failed"
         try:
             async with asyncio.timeout(_WINDOW), self._running:
-                batch.left, batch.errors = await asyncio.to_thread(_lines, path, batch.asked.endpoint)
+                batch.left, batch.errors = await asyncio.to_thread(_lines, path, batch.form.endpoint)
                 if not batch.errors:
                     batch.counts["total"] = len(batch.left)
                     batch.becomes("in_progress")
@@ -189,8 +188,10 @@ class Batches:
             status = "cancelled"
         except Exception as error:
             cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-            said = msgspec.json.decode(failure_response(cause if isinstance(cause, Exception) else error).body)["error"]
-            batch.errors = [_error(said["code"], said["message"], None)]
+            failure = msgspec.json.decode(failure_response(cause if isinstance(cause, Exception) else error).body)[
+                "error"
+            ]
+            batch.errors = [_error(failure["code"], failure["message"], None)]
         if status in ("expired", "cancelled"):
             self._abandon(batch, f"batch_{status}")
         batch.left = {}

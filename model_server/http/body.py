@@ -17,17 +17,14 @@ async def chunks(request: Request, most: int) -> AsyncGenerator[bytes, None]:
         BodyTooLarge: If it is, or says that it is, beyond `most` bytes.
     """
     stated = request.headers.get("content-length", "")
-    size = int(stated[:20]) if stated.isdecimal() else 0
-    if size <= most:
-        size = 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most:
-                break
-            yield chunk
-        else:
-            return
-    raise too_large(most)
+    if stated.isdecimal() and int(stated[:20]) > most:
+        raise too_large(most)
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise too_large(most)
+        yield chunk
 
 
 def too_large(most: int) -> BodyTooLarge:

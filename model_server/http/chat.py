@@ -1,4 +1,4 @@
-"""Chat completions in the contract's messages, and back. A field that cannot be obeyed is refused, never ignored."""
+"""Chat completions in the contract's messages, and back."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import base64
 import binascii
 import time
 import uuid
-from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
+from model_server.http.errors import refuse
+from model_server.http.forms import Audio, Chat, Image, StructuredOutputs, Text, Video
+
+if TYPE_CHECKING:
+    from model_server.http.completions import Completion
 
 MAX_CHOICES = 64
 """Choices of one request; each is a call of its own."""
+_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _ROLES = {
     "system": model.ROLE_SYSTEM,
     "developer": model.ROLE_SYSTEM,
@@ -30,166 +37,6 @@ _FINISH = {
     model.FINISH_REASON_CONTENT_FILTER: "content_filter",
     model.FINISH_REASON_TOOL_CALLS: "tool_calls",
 }
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "repetition_penalty": (1,),
-    "min_p": (0,),
-    "logit_bias": ({},),
-    "response_format": ({"type": "text"},),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
-    "functions": ([],),
-    "modalities": (["text"],),
-    "best_of": (1,),
-    "suffix": ("",),
-}
-"""Fields that the contract does not have, with the values that change nothing; of one, JSON schemas are obeyed."""
-_WITHOUT_EFFECT = frozenset(
-    {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
-)
-"""Fields that do not change the answer."""
-
-
-class _ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
-    url: str
-    detail: Literal["auto"] | None = None
-
-
-class _Text(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
-    text: str
-
-
-class _Image(msgspec.Struct, tag_field="type", tag="image_url", forbid_unknown_fields=True):
-    image_url: _ImageUrl
-
-
-_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-
-
-class _AudioData(msgspec.Struct, forbid_unknown_fields=True):
-    data: str
-    format: Literal["wav", "mp3"]
-
-
-class _Audio(msgspec.Struct, tag_field="type", tag="input_audio", forbid_unknown_fields=True):
-    input_audio: _AudioData
-
-
-class _VideoUrl(msgspec.Struct, forbid_unknown_fields=True):
-    url: str
-
-
-class _Video(msgspec.Struct, tag_field="type", tag="video_url", forbid_unknown_fields=True):
-    video_url: _VideoUrl
-
-
-class _Message(msgspec.Struct, forbid_unknown_fields=True):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Text | _Image | _Audio | _Video]
-    name: None = None
-    refusal: None = None
-    tool_calls: None = None
-    function_call: None = None
-    audio: None = None
-    reasoning_content: str | None = None
-
-
-class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """What a stream has besides the choices."""
-
-    include_usage: bool = False
-
-
-class _Schema(msgspec.Struct, forbid_unknown_fields=True):
-    schema: dict[str, Any] | bool
-    name: str | None = None
-    description: str | None = None
-    strict: bool | None = None
-
-
-class _ResponseFormat(msgspec.Struct, forbid_unknown_fields=True):
-    type: Literal["json_schema"]
-    json_schema: _Schema
-
-
-class _StructuredOutputs(msgspec.Struct, forbid_unknown_fields=True):
-    """vLLM's field."""
-
-    choice: list[str] | None = None
-    regex: str | None = None
-    json: dict[str, Any] | str | bool | None = None
-
-
-class Chat(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a chat completion that the contract can obey."""
-
-    model: str
-    messages: list[_Message]
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    n: int | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
-    continue_final_message: bool | None = None
-    add_generation_prompt: bool | None = None
-    response_format: _ResponseFormat | None = None
-    structured_outputs: _StructuredOutputs | None = None
-
-
-Form = TypeVar("Form", bound=msgspec.Struct)
-
-
-def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
-    """Returns the failure of a request that this front refuses."""
-    return CallError(code, reason, message)
-
-
-def parse(body: bytes, form: type[Form]) -> Form:
-    """Reads a request.
-
-    Args:
-        body: JSON.
-        form: `Chat`, or another kind of request with the fields that can be obeyed.
-
-    Raises:
-        CallError: INVALID_ARGUMENT for what is no such request; UNIMPLEMENTED for a field that cannot be obeyed.
-    """
-    try:
-        fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refuse("bad_json", f"the body is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise refuse("bad_json", "the body is not a JSON object")
-    for name in list(fields):
-        value = fields[name]
-        obeyed = name == "response_format" and isinstance(value, dict) and value.get("type") == "json_schema"
-        if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name] and not obeyed:
-            raise refuse(
-                "field_unsupported",
-                f"{name}: the contract behind this server has no such setting; leave it out",
-                grpc.StatusCode.UNIMPLEMENTED,
-            )
-        if name in _WITHOUT_EFFECT or value is None or (name in _NEUTRAL and not obeyed):
-            del fields[name]
-        elif name not in form.__struct_fields__:
-            raise refuse(
-                "field_unsupported",
-                f"{name[:60]!r} is not a field that this server can obey; leave it out",
-                grpc.StatusCode.UNIMPLEMENTED,
-            )
-    try:
-        return msgspec.convert(fields, form)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise refuse("bad_field", str(error)) from None
 
 
 def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
@@ -205,20 +52,20 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
     _check_last(chat)
     first = model.GenerateRequest()
     for index, message in enumerate(chat.messages):
-        parts = [_Text(message.content)] if isinstance(message.content, str) else message.content
+        parts = [Text(message.content)] if isinstance(message.content, str) else message.content
         target = first.messages.add(role=_ROLES[message.role], reasoning=message.reasoning_content or "")
         for number, part in enumerate(parts):
             where = f"messages[{index}].content[{number}]"
             match part:
-                case _Text():
+                case Text():
                     target.parts.add(text=part.text)
-                case _Image():
+                case Image():
                     data, kind = _data(part.image_url.url, "image", where)
                     target.parts.add(image=model.Image(data=data, media_type=kind))
-                case _Video():
+                case Video():
                     data, kind = _data(part.video_url.url, "video", where)
                     target.parts.add(video=model.Video(data=data, media_type=kind))
-                case _Audio():
+                case Audio():
                     data = _base64(part.input_audio.data, "audio", where)
                     target.parts.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
     _configure(first.config, chat)
@@ -265,28 +112,41 @@ def _check_last(chat: Chat) -> None:
         raise refuse("bad_field", "add_generation_prompt: false goes with continue_final_message: true")
 
 
+@contextmanager
+def in_range() -> Iterator[None]:
+    """Refuses values that the contract cannot carry."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise refuse("bad_field", f"a value is out of range: {error}") from None
+
+
+def set_sampling(config: model.GenerationConfig, form: Chat | Completion, limit: int | None, seed: int | None) -> None:
+    """Sets the settings of sampling that chat completions and completions share."""
+    values = {
+        "max_output_tokens": limit,
+        "temperature": form.temperature,
+        "top_p": form.top_p,
+        "top_k": 0 if form.top_k == -1 else form.top_k,  # -1 keeps all at vLLM and SGLang
+        "seed": seed,
+    }
+    for name, value in values.items():
+        if value is not None:
+            setattr(config, name, value)
+    if form.stop is not None:
+        config.stop.extend([form.stop] if isinstance(form.stop, str) else form.stop)
+
+
 def _configure(config: model.GenerationConfig, chat: Chat) -> None:
     limits = {each for each in (chat.max_tokens, chat.max_completion_tokens) if each is not None}
     if len(limits) > 1:
         raise refuse("two_limits", "max_tokens and max_completion_tokens differ: send one of them")
-    top_k = None if chat.top_k in (None, -1) else chat.top_k  # -1 keeps all at vLLM and SGLang
-    values = {
-        "max_output_tokens": next(iter(limits), None),
-        "temperature": chat.temperature,
-        "top_p": chat.top_p,
-        "top_k": 0 if chat.top_k == -1 else top_k,
-        "seed": chat.seed,
-    }
-    try:
-        for name, value in values.items():
-            if value is not None:
-                setattr(config, name, value)
+    with in_range():
+        set_sampling(config, chat, next(iter(limits), None), chat.seed)
         if chat.top_logprobs and not chat.logprobs:
             raise refuse("bad_field", "top_logprobs needs logprobs: true")
         if chat.logprobs:
             config.top_logprobs = chat.top_logprobs or 1
-        if chat.stop is not None:
-            config.stop.extend([chat.stop] if isinstance(chat.stop, str) else chat.stop)
         if chat.chat_template_kwargs:
             config.chat_template_arguments.update(chat.chat_template_kwargs)
         formats = _formats(chat)
@@ -294,12 +154,10 @@ def _configure(config: model.GenerationConfig, chat: Chat) -> None:
             raise refuse("two_formats", "response_format and the kinds of structured_outputs: send one of them")
         for each in formats:
             config.response_format.CopyFrom(each)
-    except (ValueError, TypeError) as error:
-        raise refuse("bad_field", f"a value is out of range: {error}") from None
 
 
 def _formats(chat: Chat) -> list[model.ResponseFormat]:
-    asked = chat.structured_outputs or _StructuredOutputs()
+    asked = chat.structured_outputs or StructuredOutputs()
     schemas: list[Any] = [chat.response_format.json_schema.schema] if chat.response_format else []
     schemas += [] if asked.json is None else [asked.json]
     texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in schemas]
@@ -350,12 +208,20 @@ def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[st
 def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one chunk for each choice, as ModelService does not stream."""
     common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    chunks = []
+    choices = []
     for choice in whole["choices"]:
         delta = {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"]}
-        chunks.append({**common, "choices": [{**delta, "finish_reason": choice["finish_reason"]}]})
-    if chat.stream_options and chat.stream_options.include_usage:
-        chunks.append({**common, "choices": [], "usage": whole["usage"]})
+        choices.append({**delta, "finish_reason": choice["finish_reason"]})
+    return server_sent(chat, common, choices, whole["usage"])
+
+
+def server_sent(
+    form: Chat | Completion, common: dict[str, Any], choices: Sequence[Any], usage: dict[str, Any]
+) -> list[bytes]:
+    """Returns a chunk for each choice, and one of the usage if it is asked for, as server-sent events."""
+    chunks = [{**common, "choices": [choice]} for choice in choices]
+    if form.stream_options and form.stream_options.include_usage:
+        chunks.append({**common, "choices": [], "usage": usage})
     return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 

@@ -12,7 +12,9 @@ import grpc
 import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
-from model_server.http.chat import MAX_CHOICES, StreamOptions, finished, refuse, usage
+from model_server.http.chat import MAX_CHOICES, finished, in_range, server_sent, set_sampling, usage
+from model_server.http.errors import refuse
+from model_server.http.forms import StreamOptions
 
 _DEFAULT_TOKENS = 16
 _MAX_LOGPROBS = 20
@@ -109,23 +111,11 @@ def _is_token(value: Any) -> bool:
 
 def _generate(completion: Completion, raw: model.RawPrompt, choice: int) -> model.GenerateRequest:
     request = model.GenerateRequest(raw_prompt=raw)
-    values = {
-        "max_output_tokens": completion.max_tokens or None,
-        "temperature": completion.temperature,
-        "top_p": completion.top_p,
-        "top_k": 0 if completion.top_k == -1 else completion.top_k,  # -1 keeps all at vLLM and SGLang
-        "seed": None if completion.seed is None else (completion.seed + choice) % 2**64,
-    }
-    try:
-        for name, value in values.items():
-            if value is not None:
-                setattr(request.config, name, value)
-    except (ValueError, TypeError) as error:
-        raise refuse("bad_field", f"a value is out of range: {error}") from None
+    seed = None if completion.seed is None else (completion.seed + choice) % 2**64
+    with in_range():
+        set_sampling(request.config, completion, completion.max_tokens or None, seed)
     if completion.logprobs is not None:
         request.config.top_logprobs = max(1, completion.logprobs)
-    if completion.stop is not None:
-        request.config.stop.extend([completion.stop] if isinstance(completion.stop, str) else completion.stop)
     return request
 
 
@@ -137,7 +127,7 @@ class Answers:
     generated: Sequence[model.GenerateResponse]
 
 
-def completion_of(completion: Completion, asked: Sequence[Calls], answers: Sequence[Answers]) -> dict[str, Any]:
+def completion_of(completion: Completion, prompts: Sequence[Calls], answers: Sequence[Answers]) -> dict[str, Any]:
     """Returns the completion of these answers.
 
     Raises:
@@ -145,7 +135,7 @@ def completion_of(completion: Completion, asked: Sequence[Calls], answers: Seque
     """
     choices: list[dict[str, Any]] = []
     counts = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-    for request, answer in zip(asked, answers, strict=True):
+    for request, answer in zip(prompts, answers, strict=True):
         outputs: Sequence[model.GenerateResponse | None] = answer.generated or [None]
         for generated in outputs:
             choices.append(_choice(len(choices), completion, request, answer.score, generated))
@@ -167,10 +157,7 @@ def completion_of(completion: Completion, asked: Sequence[Calls], answers: Seque
 def events(completion: Completion, whole: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one for each choice, as ModelService does not stream."""
     common = {name: whole[name] for name in ("id", "object", "created", "model")}
-    chunks = [{**common, "choices": [choice]} for choice in whole["choices"]]
-    if completion.stream_options and completion.stream_options.include_usage:
-        chunks.append({**common, "choices": [], "usage": whole["usage"]})
-    return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
+    return server_sent(completion, common, whole["choices"], whole["usage"])
 
 
 def _choice(
@@ -187,8 +174,8 @@ def _choice(
         text = joined if request.text is None else request.text
         tokens = [_entry(token, completion.logprobs or 0, first=not place) for place, token in enumerate(prompt)]
     if generated is not None:
-        said, finish = finished(generated)
-        text += said
+        answer, finish = finished(generated)
+        text += answer
         tokens += [_entry(token, completion.logprobs or 0) for token in generated.logprobs]
         if completion.echo and generated.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE:
             tokens.append(_END)  # clients count: the tokens of the prompt, then one for each that they asked for

@@ -43,6 +43,11 @@ class BodyTooLarge(CallError):
     """A body beyond the limit: 413, which gRPC has no status for."""
 
 
+def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
+    """Returns the failure of a request that this front refuses."""
+    return CallError(code, reason, message)
+
+
 def error_response(error: CallError, param: str | None = None) -> JSONResponse:
     """Returns the response to a request that failed."""
     status, kind = (502, "bad_gateway") if error.foreign else HTTP[error.code]

@@ -20,7 +20,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from lyncean.errors import printable
 from model_server.http.body import chunks
-from model_server.http.chat import refuse
+from model_server.http.errors import refuse
 
 MAX_FILE_BYTES = 200_000_000
 """Largest input file, as at OpenAI."""

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import grpc
 
-from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, status_of
 from model_server.service import ModelServicer
 
@@ -36,34 +35,25 @@ class LocalStub:
     """
 
     def __init__(self, servicer: ModelServicer) -> None:
-        self._servicer = servicer
-
-    async def GetModelInfo(  # noqa: N802
-        self, request: model.GetModelInfoRequest, *, timeout: float, metadata: object = ()
-    ) -> model.GetModelInfoResponse:
-        """See the contract."""
-        return await _called(self._servicer.GetModelInfo, request, timeout)
-
-    async def Generate(  # noqa: N802
-        self, request: model.GenerateRequest, *, timeout: float, metadata: object = ()
-    ) -> model.GenerateResponse:
-        """See the contract."""
-        return await _called(self._servicer.Generate, request, timeout)
-
-    async def Likelihood(  # noqa: N802
-        self, request: model.LikelihoodRequest, *, timeout: float, metadata: object = ()
-    ) -> model.LikelihoodResponse:
-        """See the contract."""
-        return await _called(self._servicer.Likelihood, request, timeout)
+        self.GetModelInfo = _called(servicer.GetModelInfo)
+        self.Generate = _called(servicer.Generate)
+        self.Likelihood = _called(servicer.Likelihood)
 
 
-async def _called(method: Callable[[Any, Any], Awaitable[Response]], request: object, timeout: float) -> Response:
-    try:
-        async with asyncio.timeout(timeout):
-            return await method(request, _Context(timeout))
-    except TimeoutError:
-        late = f"the answer took longer than {timeout:g} seconds"
-        raise CallError(grpc.StatusCode.DEADLINE_EXCEEDED, "deadline_exceeded", late) from None
-    except Exception as error:
-        status = status_of(error)
-        raise CallError(status.code, status.reason, str(status), status.metadata, status.retry_after or 0.0) from error
+def _called(method: Callable[[Any, Any], Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
+    """Returns a stub's method that calls a servicer's."""
+
+    async def call(request: object, *, timeout: float, metadata: object = ()) -> Response:
+        try:
+            async with asyncio.timeout(timeout):
+                return await method(request, _Context(timeout))
+        except TimeoutError:
+            late = f"the answer took longer than {timeout:g} seconds"
+            raise CallError(grpc.StatusCode.DEADLINE_EXCEEDED, "deadline_exceeded", late) from None
+        except Exception as error:
+            status = status_of(error)
+            raise CallError(
+                status.code, status.reason, str(status), status.metadata, status.retry_after or 0.0
+            ) from error
+
+    return call

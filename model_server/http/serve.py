@@ -17,6 +17,7 @@ import uvicorn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import PLAIN, BindError, Credentials, SecurityError, ServerConfig, dial
+from lyncean.rpc.serve import write_port
 from model_server.http.app import Front
 from model_server.http.local import LocalStub
 from model_server.service import ModelServicer
@@ -106,7 +107,7 @@ def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
         more = {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         if tls.ca:
             more |= {"ssl_ca_certs": str(tls.ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
-    made = uvicorn.Config(
+    uvicorn_config = uvicorn.Config(
         front.app(),
         lifespan="off",
         log_config=None,
@@ -117,10 +118,10 @@ def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
         **more,
     )
     try:
-        made.load()
+        uvicorn_config.load()
     except (OSError, ssl.SSLError) as error:
         raise SecurityError(f"the TLS files cannot be used: {error}") from error
-    return made
+    return uvicorn_config
 
 
 def _bind(config: ServerConfig) -> socket.socket:
@@ -129,11 +130,5 @@ def _bind(config: ServerConfig) -> socket.socket:
         listening = socket.create_server((config.host, config.port), family=family)
     except OSError as error:
         raise BindError(f"cannot listen on {config.host}:{config.port}: {error.strerror}") from error
-    if config.port_file:
-        try:
-            partial = config.port_file.with_suffix(".partial")
-            partial.write_text(f"{listening.getsockname()[1]}\n")
-            partial.replace(config.port_file)
-        except OSError as error:
-            raise BindError(f"cannot write the port to {config.port_file}: {error.strerror}") from error
+    write_port(config.port_file, listening.getsockname()[1])
     return listening

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import os
 import time
@@ -21,10 +20,12 @@ from model_server.backend import Output as Ending
 from model_server.batching import Batcher, Job, Slots
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request
+from model_server.lru import LruCache
 from model_server.metrics import Metrics
 
 Result = TypeVar("Result")
 _CHECKED = 8192
+"""Images that are known to be good."""
 _SYSTEM = {
     True: model.SYSTEM_MESSAGES_TAKEN,
     False: model.SYSTEM_MESSAGES_REFUSED,
@@ -54,7 +55,7 @@ class KitBackend(Backend):
         self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
         self._slots = Slots(kit.max_concurrency, kit.max_queue, metrics)
         self._metrics = metrics
-        self._checked: dict[bytes, None] = {}
+        self._checked = LruCache[bytes, bool](_CHECKED)
         self._batcher: Batcher[Request, str | Output] | None = None
 
     def load(self) -> None:
@@ -246,23 +247,24 @@ class KitBackend(Backend):
         An author's code decodes the images that it looks at. In a batch one that fails then would fail its neighbours,
         so there they are decoded before.
         """
+        kit, keys = self.kit, list[bytes]()
         for part in (part for message in work.messages for part in message.parts):
             if part.HasField("audio"):
-                work.audio.append(clips.hear(part.audio, self.kit.sample_rate, where=f"audio {len(work.audio)}"))
+                where = f"audio {len(work.audio)}"
+                work.audio.append(clips.decode_audio(part.audio, kit.sample_rate, where=where))
             elif part.HasField("video"):
-                sampling, where = model.FrameSampling(count=self.kit.frames), f"video {len(work.videos)}"
-                work.videos.append(clips.see(part.video, sampling, where=where, max_frames=self.kit.max_frames))
-        parts = (part for message in work.messages for part in message.parts)
-        keys = [images.digest(part.image) for part in parts if part.HasField("image")]
-        if all(key in self._checked for key in keys):
+                sampling, where = model.FrameSampling(count=kit.frames), f"video {len(work.videos)}"
+                work.videos.append(clips.decode_video(part.video, sampling, where=where, max_frames=kit.max_frames))
+            elif part.HasField("image"):
+                keys.append(images.digest(part.image))
+        if all(self._checked.get(key) for key in keys):
             return
         for data in work.image_bytes:
-            images.check(data, max_pixels=self.kit.max_image_pixels)
+            images.check(data, max_pixels=kit.max_image_pixels)
         if self._batched:
             _ = work.images
-        self._checked.update(dict.fromkeys(keys))
-        for key in list(itertools.islice(self._checked, max(0, len(self._checked) - _CHECKED))):
-            self._checked.pop(key, None)
+        for key in keys:
+            self._checked.put(key, True, 1)
 
     def _count(self, work: Request) -> int:
         return len(self.kit.tokenize(work.text)) + sum(self._media_tokens(work))
@@ -293,14 +295,8 @@ class KitBackend(Backend):
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
         pictures, heard, seen = self._media_tokens(work)
-        usage = usage_since(
-            queued,
-            work.call.started,
-            input_tokens=prompt_tokens,
-            image_tokens=pictures,
-            output_tokens=out,
-        )
-        usage.audio_tokens, usage.video_tokens = heard, seen
+        media = {"image_tokens": pictures, "audio_tokens": heard, "video_tokens": seen}
+        usage = usage_since(queued, work.call.started, input_tokens=prompt_tokens, output_tokens=out, **media)
         usage.media.extend(clips.usage_of(work.messages, work.audio, work.videos))
         return usage
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -11,21 +10,19 @@ from typing import Any
 
 import openai
 
-from lyncean.media import clip_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.response_format import plain_regex, schema_of
 from lyncean.rpc import InvalidRequest, Unsupported
-from model_server import images
 from model_server.backend import Backend, Call, Output, describe, seconds, usage_since
 from model_server.batching import Slots
 from model_server.decoding import THINKING_SWITCHES, check_kept, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing
 from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
+from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
-from model_server.openai_api.reply import REASONING, encodable, ended_in_reasoning, read, without_end
+from model_server.openai_api.reply import encodable, ended_in_reasoning, read, without_end
 
-_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
@@ -43,7 +40,6 @@ _OWN = {
     "stop",
 }
 """Fields that only the contract's own may set."""
-_AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _MOST_SAMPLES = 64
 
 
@@ -345,62 +341,3 @@ class OpenAIBackend(Backend):
                 raise
         self._limit_field = NEW_LIMIT
         return await ask(self._completions, call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
-
-
-def continues(messages: Sequence[model.Message]) -> bool:
-    """Whether a conversation ends in the beginning of an answer."""
-    return messages[-1].role == model.ROLE_ASSISTANT
-
-
-def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
-    """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
-
-    Raises:
-        InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
-        Unsupported: For a part of a clip, or a choice of frames, which requests cannot say.
-    """
-    chat_messages: list[dict[str, Any]] = []
-    for place, message in enumerate(messages, 1):
-        if place == len(messages) and message.role == model.ROLE_ASSISTANT:
-            # The first name is vLLM's, the second that of its older versions.
-            thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
-            text = "".join(part.text for part in message.parts)
-            chat_messages.append({"role": "assistant", "content": text, **thoughts})
-            continue
-        if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
-            chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
-            continue
-        parts: list[dict[str, Any]] = []
-        for part in message.parts:
-            match part.WhichOneof("kind"):
-                case "text":
-                    parts.append({"type": "text", "text": part.text})
-                case "image":
-                    url = _data_url(images.media_type(part.image.data), part.image.data)
-                    parts.append({"type": "image_url", "image_url": {"url": url}})
-                case "audio":
-                    parts.append({"type": "input_audio", "input_audio": _audio(part.audio)})
-                case "video":
-                    _refuse_choice(part.video)
-                    url = _data_url(clip_type("video", part.video.data), part.video.data)
-                    parts.append({"type": "video_url", "video_url": {"url": url}})
-        chat_messages.append({"role": _ROLES[message.role], "content": parts})
-    return chat_messages
-
-
-def _data_url(kind: str, data: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
-
-
-def _audio(audio: model.Audio) -> dict[str, str]:
-    _refuse_choice(audio)
-    form = _AUDIO.get(clip_type("audio", audio.data))
-    if form is None:
-        raise InvalidRequest("bad_audio", "the endpoint takes audio as WAV or MP3, and a file is neither")
-    return {"data": base64.b64encode(audio.data).decode("ascii"), "format": form}
-
-
-def _refuse_choice(part: model.Audio | model.Video) -> None:
-    for field in ("span", "sampling"):
-        if field in part.DESCRIPTOR.fields_by_name and part.HasField(field):  # type: ignore[arg-type]
-            raise Unsupported(f"no_{field}", f"the endpoint cannot be told the {field} of a clip: leave it unset")

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """Names of the output limit; most endpoints know the old one, some only the new."""
 
+_UNKNOWN = (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError)
+"""Failures of an endpoint that knows no such route or model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -118,10 +121,10 @@ def look(settings: Settings) -> Endpoint:
                 cards: dict[str, Any] = {str(card.id): card for card in client.models.list()}
                 break
             except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-                raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
-            except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                raise _refused_key(where) from error
+            except _UNKNOWN as error:
                 if isinstance(status_of(error), Unauthenticated):
-                    raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
+                    raise _refused_key(where) from error
                 return Endpoint(by_host, 0)  # an endpoint without a list of models may well serve one
             except (openai.APIConnectionError, openai.InternalServerError, openai.RateLimitError) as error:
                 if time.monotonic() > until:
@@ -145,6 +148,10 @@ def look(settings: Settings) -> Endpoint:
     return Endpoint(kind, length if isinstance(length, int) else 0)
 
 
+def _refused_key(where: str) -> LoadError:
+    return LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file")
+
+
 def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
     """Asks a model that the endpoint does not list for one token.
 
@@ -161,11 +168,11 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
                 model=settings.model, messages=[{"role": "user", "content": "Hi"}], max_tokens=1
             )
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise LoadError(f"{where} refuses the key: set OPENAI_API_KEY or --api-key-file") from error
-        except (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            raise _refused_key(where) from error
+        except _UNKNOWN as error:
             if NEW_LIMIT not in str(error):  # else it knows the model, and the limit by another name
-                said = printable(str(status_of(error)))
-                raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({said})") from error
+                reason = printable(str(status_of(error)))
+                raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({reason})") from error
         except openai.OpenAIError as error:  # busy, or not up yet
             log.warning("%s could not be asked for one token: %s", where, printable(str(status_of(error))))
         except ValueError as error:

@@ -163,8 +163,8 @@ def _read(reply: Any) -> model.GenerateResponse:
             )
         response.finish_reason = _CUT[cause]
     elif reply.status != "completed":
-        said = getattr(reply.error, "message", None) or reply.status
-        raise InternalFailure("bad_reply", f"the endpoint could not draw: {short(str(said))}")
+        reason = getattr(reply.error, "message", None) or reply.status
+        raise InternalFailure("bad_reply", f"the endpoint could not draw: {short(str(reason))}")
     for item in reply.output:
         if item.type == "image_generation_call":
             _add(response, item.result)

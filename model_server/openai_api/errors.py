@@ -51,30 +51,30 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     if not isinstance(error, openai.APIStatusError):
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
     status, code, text = error.status_code, *_error_text(error)
-    said, pause = f"the endpoint says {status}: {text}", retry_after(error.response.headers)
+    message, pause = f"the endpoint says {status}: {text}", retry_after(error.response.headers)
     if status == 402 or (status < 500 and _UNPAID.search(code)):
-        return Unauthenticated("quota_exhausted", said)
+        return Unauthenticated("quota_exhausted", message)
     if status == 403 and _FLAGGED.search(text):
-        return Denied("content_policy", said)
+        return Denied("content_policy", message)
     if status in (401, 403) or (status == 400 and _KEY.search(text)):
-        return Unauthenticated("endpoint_key", f"{said}; set the key with --api-key-file or OPENAI_API_KEY")
+        return Unauthenticated("endpoint_key", f"{message}; set the key with --api-key-file or OPENAI_API_KEY")
     if status == 429:
-        return Overloaded("endpoint_busy", said, retry_after=pause)
+        return Overloaded("endpoint_busy", message, retry_after=pause)
     if status in (408, 504):
-        return DeadlineExceeded("endpoint_timeout", said)
+        return DeadlineExceeded("endpoint_timeout", message)
     if status >= 500 or status == 409:
-        return Unavailable("endpoint_failed", said, retry_after=pause)
+        return Unavailable("endpoint_failed", message, retry_after=pause)
     if "context_length" in code or _CONTEXT.search(text):
         numbers = [number.replace(",", "") for number in _NUMBER.findall(text)]
         facts = dict(zip(("limit", "value"), numbers, strict=False))
-        return OutOfRange("context_exceeded", said, **facts)
+        return OutOfRange("context_exceeded", message, **facts)
     if _POLICY.search(code) or (status == 400 and _POLICY.search(text)):
-        return Denied("content_policy", said)
+        return Denied("content_policy", message)
     if status == 404:
-        return Unsupported("endpoint_not_found", f"{said}; is --model right, and does --base-url end in /v1?")
+        return Unsupported("endpoint_not_found", f"{message}; is --model right, and does --base-url end in /v1?")
     if status == 413:
-        return InvalidRequest("request_too_large", said)
-    return InvalidRequest("endpoint_refused", said)
+        return InvalidRequest("request_too_large", message)
+    return InvalidRequest("endpoint_refused", message)
 
 
 def _error_text(error: openai.APIStatusError) -> tuple[str, str]:

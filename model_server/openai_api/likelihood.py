@@ -183,8 +183,8 @@ def _prompt_ids(reply: Any) -> Ids:
     return tuple(ids)
 
 
-async def _all(asked: Iterable[Awaitable[Each]]) -> list[Each]:
-    tasks = [asyncio.ensure_future(each) for each in asked]
+async def _all(calls: Iterable[Awaitable[Each]]) -> list[Each]:
+    tasks = [asyncio.ensure_future(each) for each in calls]
     try:
         return await asyncio.gather(*tasks)
     finally:

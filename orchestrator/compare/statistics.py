@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lyncean import stats
+from lyncean import significance, stats
 from lyncean.stats import SHARE, UNBOUNDED
 from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
@@ -98,7 +98,7 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
     found = [
         _paired(step, both, max(1, len(able)) if primary.get(step.task) == step else 0) for step, both in units.items()
     ]
-    holm = stats.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
+    holm = significance.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
     adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
     return [replace(pair, adjusted=None if pair.p is None else adjusted.get(pair.step, 1.0)) for pair in found]
 
@@ -164,8 +164,8 @@ def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
 def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *, binary: bool) -> tuple[float, str]:
     # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
     if binary and sizes.max() == 1:
-        return stats.mcnemar(gained, lost), "McNemar exact"
-    p, draws = stats.sign_flip(changes, tests, seed=_SEED)
+        return significance.mcnemar(gained, lost), "McNemar exact"
+    p, draws = significance.sign_flip(changes, tests, seed=_SEED)
     return p, f"sign-flip permutation, {draws} draws"
 
 

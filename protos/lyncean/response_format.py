@@ -36,34 +36,34 @@ class FormatError(ValueError):
     """A format that no server takes; the message says why."""
 
 
-def check(asked: model.ResponseFormat) -> None:
+def check(wanted: model.ResponseFormat) -> None:
     """Makes sure that a format is well formed. Sizes come first: nothing large is compiled.
 
     Raises:
         FormatError: If it is not.
     """
-    match asked.WhichOneof("kind"):
+    match wanted.WhichOneof("kind"):
         case "choices":
-            _check_choices(asked.choices.texts)
+            _check_choices(wanted.choices.texts)
         case "regex":
-            _check_size("regex", asked.regex, MAX_REGEX_BYTES)
-            _compiled(plain_regex(asked.regex))
+            _check_size("regex", wanted.regex, MAX_REGEX_BYTES)
+            _compiled(plain_regex(wanted.regex))
         case "json_schema":
-            _check_size("json_schema", asked.json_schema, MAX_SCHEMA_BYTES)
-            schema_of(asked.json_schema)
+            _check_size("json_schema", wanted.json_schema, MAX_SCHEMA_BYTES)
+            schema_of(wanted.json_schema)
         case _:
-            newer = ", or one that this server does not know" if len(UnknownFieldSet(asked)) else ""
+            newer = ", or one that this server does not know" if len(UnknownFieldSet(wanted)) else ""
             raise FormatError(f"neither choices nor regex nor json_schema is set{newer}")
 
 
-def keeps(asked: model.ResponseFormat, text: str) -> bool:
+def keeps(wanted: model.ResponseFormat, text: str) -> bool:
     """Whether a whole text is what a well-formed format asks for."""
-    match asked.WhichOneof("kind"):
+    match wanted.WhichOneof("kind"):
         case "choices":
-            return text in asked.choices.texts
+            return text in wanted.choices.texts
         case "regex":
-            return bool(_compiled(plain_regex(asked.regex)).fullmatch(text))
-    return _allows(schema_of(asked.json_schema), text)
+            return bool(_compiled(plain_regex(wanted.regex)).fullmatch(text))
+    return _allows(schema_of(wanted.json_schema), text)
 
 
 def plain_regex(regex: str) -> str:

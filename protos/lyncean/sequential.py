@@ -1,7 +1,7 @@
 """Confidence sequences: intervals that hold at every look, so that a run may stop as soon as it knows enough.
 
 The population is finite: the units (items, or groups of items that belong together) of one benchmark, drawn one by one
-in a random order without replacement. The interval is for the figure that all of them would give.
+in a random order without replacement. The interval is for the metric over all of them.
 bench/bench_sequential.py measures coverage and width.
 """
 

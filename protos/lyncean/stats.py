@@ -1,4 +1,4 @@
-"""Statistics: quantiles, confidence intervals, tests and adjustments, in closed form over NumPy.
+"""Confidence intervals, detectable differences, bootstrap, agreement and spread, in closed form over NumPy.
 
 Everything is deterministic: random draws come from a fixed seed. tests/protos/test_stats.py holds the functions equal
 to SciPy's, statsmodels' and krippendorff's.
@@ -6,15 +6,14 @@ to SciPy's, statsmodels' and krippendorff's.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 from lyncean.arrays import Floats, Ints, np
+from lyncean.distributions import normal_quantile, t_quantile
 
 DRAWS = 2000
 """Resamples of a bootstrap."""
@@ -22,119 +21,14 @@ FEW = 30
 """Clusters below which a bootstrap is known to be too narrow."""
 MANY = 10_000
 """Distinct clusters from which on the central limit is as good as any resampling."""
-FINE = 20
-"""How many times smaller than its share of the level a permutation's p-value must be able to get, and how many draws
-as large as the observed value make more of them needless."""
 SHARE = (0.0, 1.0)
 """Bounds of a mean of shares."""
 UNBOUNDED = (-math.inf, math.inf)
 
 _CELLS = 1_000_000
 """Numbers drawn at once: bounds the memory of a bootstrap."""
-_NO_SPREAD = 1e-12
+NO_SPREAD = 1e-12
 """A standard error below this is rounding."""
-_TIE = 1 + 1e-10
-"""Probabilities closer than this are the same, rounded differently."""
-
-
-# --- Distributions ---
-
-
-def normal_quantile(level: float) -> float:
-    """Returns the z with a probability of `level` between -z and z."""
-    return -NormalDist().inv_cdf((1 - level) / 2)
-
-
-def t_p_value(t: float, df: float) -> float:
-    """Returns the two-sided p-value of Student's t: the regularized incomplete beta function I_x(df/2, 1/2).
-
-    By the continued fraction of Press et al., Numerical Recipes, 3rd ed. 2007, section 6.4; above 1000 degrees of
-    freedom, where that loses digits, by integrating the density over the tail.
-    """
-    square, half = t * t, df / 2
-    if square == 0:
-        return 1.0
-    if math.isinf(square):
-        return 0.0
-    if df > 1000:
-        width = math.sqrt(square + (df + square) * math.expm1(78 / (df + 1))) - abs(t)  # the rest is below 1e-17 of it
-        nodes, weights = _gauss_legendre()
-        density = np.exp(-(df + 1) / 2 * np.log1p((abs(t) + width * nodes) ** 2 / df))
-        return min(1.0, 2 * width * _gamma_ratio(half) / math.sqrt(df) * float(weights @ density))
-    front = math.exp(-half * math.log1p(square / df)) * abs(t) / math.sqrt(df + square) * _gamma_ratio(half)
-    if square * (half + 1) > 1.5 * df:  # where the fraction converges fast
-        return front * _beta_fraction(half, 0.5, df / (df + square)) / half
-    return 1 - front * _beta_fraction(0.5, half, square / (df + square)) * 2
-
-
-@cache
-def _gauss_legendre() -> tuple[Floats, Floats]:
-    """Returns nodes and weights of the quadrature on [0, 1]."""
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    return (nodes + 1) / 2, weights / 2
-
-
-def _gamma_ratio(a: float) -> float:
-    """Returns gamma(a + 1/2) / gamma(a) / sqrt(pi); from 100 on by its asymptotic series."""
-    if a < 100:
-        return math.gamma(a + 0.5) / math.gamma(a) / math.sqrt(math.pi)
-    series = (-1 / 8, 1 / 128, 5 / 1024, -21 / 32768, -399 / 262144, 869 / 4194304)
-    return math.sqrt(a / math.pi) * (1 + sum(term / a**power for power, term in enumerate(series, 1)))
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    value = d
-    for m in range(1, 100_000):
-        for step in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            c, d = 1 + step / c, 1 / (1 + step * d)
-            value *= c * d
-        if abs(c * d - 1) < 1e-16:
-            break
-    return value
-
-
-def t_quantile(level: float, df: float) -> float:
-    """Returns the t with a probability of `level` between -t and t, by Newton's method from the normal quantile.
-
-    The p-value is convex in t, and the normal quantile is the smaller one: the steps never overshoot.
-    """
-    t = normal_quantile(level)
-    for _ in range(200):
-        density = math.exp(-(df + 1) / 2 * math.log1p(t * t / df)) * _gamma_ratio(df / 2) / math.sqrt(df)
-        step = (t_p_value(t, df) - (1 - level)) / (2 * density)
-        t += step
-        if abs(step) <= 1e-15 * t:
-            break
-    return t
-
-
-def chi_squared_p_value(statistic: float, df: int) -> float:
-    """Returns the upper tail of the chi-squared distribution of `df` >= 1 degrees of freedom, a finite sum."""
-    y = max(statistic, 0.0) / 2
-    start = 0.5 * (df % 2)
-    term = 2 * math.exp(-y) * math.sqrt(y / math.pi) if start else math.exp(-y)
-    total = math.erfc(math.sqrt(y)) if start else 0.0
-    for number in range(df // 2):
-        total += term
-        term *= y / (number + 1 + start)
-    return min(total, 1.0)
-
-
-def _unimodal(ratios: Floats) -> Floats:
-    """Returns probabilities that sum to 1, of which each is `ratios` times the one before; the ratios fall."""
-    mode = int(np.searchsorted(-ratios, -1.0))
-    with np.errstate(under="ignore"):
-        below = np.cumprod(1 / ratios[:mode][::-1])[::-1]
-        chances: Floats = np.concatenate([below, [1.0], np.cumprod(ratios[mode:])])
-    chances /= chances.sum()
-    return chances
-
-
-# --- Intervals ---
 
 
 class Interval(NamedTuple):
@@ -200,7 +94,7 @@ def mean_interval(
         mean = float(sums.sum() / sizes.sum())
         size = _interval_size(sums, sizes, mean * (1 - mean), level)
         return Interval(*wilson(mean * size, size, level), "wilson over clusters")
-    if len(sums) < 2 or (error := standard_error(sums, sizes)) < _NO_SPREAD:
+    if len(sums) < 2 or (error := standard_error(sums, sizes)) < NO_SPREAD:
         return None
     over = "clusters" if clustered else "items"
     if len(sums) < FEW or (draw is None and len(_kinds(sums[None], sizes)[1]) > MANY):
@@ -256,10 +150,10 @@ def effective_size(sums: Floats, sizes: Floats, variance: float) -> float:
         sizes: Items of each cluster.
         variance: Variance of the items' values.
     """
-    if variance < _NO_SPREAD:
+    if variance < NO_SPREAD:
         return float(len(sizes))
     number, error = float(sizes.sum()), standard_error(sums, sizes)
-    return number if error < _NO_SPREAD else min(variance / error**2, number)
+    return number if error < NO_SPREAD else min(variance / error**2, number)
 
 
 def _interval_size(sums: Floats, sizes: Floats, variance: float, level: float) -> float:
@@ -439,286 +333,6 @@ def batches(width: int, draws: int) -> Iterator[int]:
     most = max(1, _CELLS // max(1, width))
     for start in range(0, draws, most):
         yield min(most, draws - start)
-
-
-# --- Parts of a standard error ---
-
-
-class Part(NamedTuple):
-    """One source of a mean's variance.
-
-    Attributes:
-        name: What varies.
-        variance: What it adds to the squared standard error.
-        negative: Whether its estimate was below 0, which counts as 0.
-        factors: The factors that average it out: with twice the levels of one, half of it is left.
-    """
-
-    name: str
-    variance: float
-    negative: bool
-    factors: frozenset[str]
-
-
-class Parts(NamedTuple):
-    """The variance of a mean by its sources.
-
-    Attributes:
-        parts: The sources.
-        levels: Factor -> how many levels it has; of repeats, on average.
-        interval: The squared standard error over clusters, that of `mean_interval`: all parts but those of facets.
-        total: The same over other levels of the facets as well: the sum of the parts.
-        df: Degrees of freedom of `total` (Satterthwaite, Biometrics Bulletin 2 (1946), 110-114).
-    """
-
-    parts: list[Part]
-    levels: dict[str, float]
-    interval: float
-    total: float
-    df: float
-
-    def doubled(self, factor: str) -> float:
-        """Returns `total` with twice as many levels of a factor, as a D study does (Brennan 2001, section 4.1)."""
-        return math.fsum(part.variance / (2 if factor in part.factors else 1) for part in self.parts)
-
-
-def variance_parts(
-    values: Floats, groups: Ints, items: Ints, facets: Mapping[str, Ints], orders: Ints | None = None
-) -> Parts | None:
-    """Tells the variance of a mean apart: between clusters, between the levels of facets, and within items.
-
-    Random effects by analysis of variance, the method of moments: Brennan, Generalizability Theory, 2001, sections 3.2
-    and 7.1; for unequal numbers Searle, Casella and McCulloch, Variance Components, 1992, section 5.3. Within items,
-    conditions (the levels of facets that one item has several of), orders and repeats are nested in this order; those
-    with fewer than FEW degrees of freedom between them are one part. A facet's noise is taken over clusters.
-
-    Args:
-        values: One for each answer.
-        groups: The cluster of each answer. These and all levels are numbers from 0 without a gap.
-        items: The item of each; further answers to one item are its repeats.
-        facets: What varies, a prompt for example -> the level of each answer, -1 where it has none.
-        orders: The order of the options in each question.
-
-    Returns:
-        None for fewer than two clusters, and where each item has one answer and no facet two levels.
-    """
-    (sums,), sizes = clusters(values[None], groups)
-    if len(sizes) < 2:
-        return None
-    interval, over = standard_error(sums, sizes) ** 2, "groups" if len(sizes) <= items.max() else "items"
-    levels: dict[str, float] = {over: len(sizes)}
-    effects, degrees = list[Part](), interval**2 / (len(sizes) - 1)
-    crossed, conditions, rest, lost = list[str](), items, values, 0
-    for name, codes in facets.items():
-        if (effect := _facet(values, groups, codes)) is None:
-            continue
-        negative = effect.variance < -_NO_SPREAD
-        effects.append(Part(name, max(effect.variance, 0.0), negative, frozenset([name])))
-        degrees += effect.spread**2 / (effect.number - 1) if effect.variance > 0 else 0.0
-        levels[name] = effect.number
-        if (both := _crossed(items, codes)).max() > items.max():  # one item has several levels
-            crossed.append(name)
-            conditions = _crossed(conditions, both)
-            rest, lost = rest - effect.shifts, lost + effect.number - 1
-    nested = [(f"{' × '.join(crossed)} × items", conditions)] if crossed else []
-    nested += [("order", _crossed(conditions, orders))] if orders is not None else []
-    within = _within(rest, items, nested, lost, frozenset([over, *crossed]))
-    if not effects and not within:
-        return None
-    if within and "repeats" in within[-1].factors:
-        levels["repeats"] = len(values) / (int(conditions.max()) + 1)
-    inside = math.fsum(part.variance for part in within)
-    if inside > interval:
-        within = [part._replace(variance=part.variance * interval / inside) for part in within]
-    between = Part(over, max(interval - inside, 0.0), interval - inside < -_NO_SPREAD, frozenset([over]))
-    total = math.fsum([interval, *(part.variance for part in effects)])
-    return Parts([between, *effects, *within], levels, interval, total, total**2 / degrees if degrees else math.inf)
-
-
-class _Effect(NamedTuple):
-    """What a facet adds to a mean's variance, the same with noise, how many levels it has, and what shifts answers."""
-
-    variance: float
-    spread: float
-    number: int
-    shifts: Floats
-
-
-def _facet(values: Floats, groups: Ints, codes: Ints) -> _Effect | None:
-    """Returns the effect of a facet: the variance of its levels' means less what their items' noise adds to it.
-
-    Over independent items that all have all levels this is (MS of the facet - MS of the residual) / items; None for
-    fewer than two levels of two clusters each.
-    """
-    width = int(codes.max()) + 1
-    cells = np.unique(groups[codes >= 0] * width + codes[codes >= 0])
-    known = np.bincount(cells % width, minlength=width) > 1
-    number = int(known.sum())
-    if number < 2:
-        return None
-    codes = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[codes]
-    rows = codes >= 0
-    (sums,), sizes = clusters(values[rows][None], codes[rows])
-    means = sums / sizes
-    cells, members = np.unique(groups[rows] * number + codes[rows], return_inverse=True)
-    group, level = cells // number, cells % number
-    (sums,), each = clusters(values[rows][None], members)
-    counts = np.bincount(level)
-    noise = (sums - means[level] * each) / sizes[level] * np.sqrt(counts / (counts - 1))[level]
-    own = float((noise**2).sum() - (np.bincount(group, noise) ** 2).sum() / number) / (number - 1)
-    spread, share = float(np.var(means, ddof=1)), float(((sizes / sizes.sum()) ** 2).sum())
-    shifts = np.append(means - sizes @ means / sizes.sum(), 0.0)[codes]
-    return _Effect((spread - own) * share, spread * share, number, shifts)
-
-
-def _within(
-    values: Floats, items: Ints, nested: Sequence[tuple[str, Ints]], lost: int, factors: frozenset[str]
-) -> list[Part]:
-    """Returns the parts within items of what is nested in them, the last of them among single answers.
-
-    Args:
-        values: One for each answer, the means of facets taken off.
-        items: The item of each.
-        nested: Names and cells, each finer than the one before.
-        lost: Degrees of freedom that taking off took.
-        factors: What averages all of them out.
-    """
-    number, cells, names, together = len(values), [items], list[str](), list[str]()
-    if number == items.max() + 1:
-        return []
-    for name, codes in nested:
-        count, coarser = int(codes.max()) + 1, int(cells[-1].max()) + 1
-        if count == coarser:  # it does not vary
-            continue
-        together.append(name)
-        if min(count - coarser, number - count) >= FEW:
-            cells.append(codes)
-            names.append(" and ".join(together))
-            together = []
-    cells.append(np.arange(number))
-    names.append(" and ".join([*together, "repeats"]))
-    sizes = [np.bincount(codes) for codes in cells]
-    squares = [float((np.bincount(codes, values) ** 2 / size).sum()) for codes, size in zip(cells, sizes, strict=True)]
-    # Coefficients of each part's variance component in the expected sums of squares.
-    held = np.full((len(cells), len(names)), float(number))
-    for coarse, fine in itertools.combinations(range(len(cells)), 2):
-        first = np.unique(cells[fine], return_index=True)[1]
-        held[coarse, fine - 1] = (sizes[fine] ** 2 / sizes[coarse][cells[coarse][first]]).sum()
-    expected = np.diff(held, axis=0)
-    free = len(sizes[1]) - len(sizes[0])
-    expected[0] *= max(free - lost, 1) / free
-    components = np.linalg.solve(expected, np.diff(squares))
-    shares = [float((size.astype(np.float64) ** 2).sum()) / number**2 for size in sizes[1:]]
-    return [
-        Part(name, max(part, 0.0), part < -_NO_SPREAD, factors if "×" in name else factors | {"repeats"})
-        for name, part in zip(names, (components * shares).tolist(), strict=True)
-    ]
-
-
-def _crossed(codes: Ints, other: Ints) -> Ints:
-    """Returns numbers of the pairs of levels, from 0 without a gap; -1 is a level of `other`."""
-    numbers: Ints = np.unique(codes * (int(other.max()) + 2) + other + 1, return_inverse=True)[1]
-    return numbers
-
-
-# --- Tests ---
-
-
-def mcnemar(gained: int, lost: int) -> float:
-    """Returns the exact two-sided p-value of McNemar's test: a fair coin over the discordant pairs."""
-    number = gained + lost
-    counts = np.arange(number)
-    tail = _unimodal((number - counts) / (counts + 1))[: min(gained, lost) + 1]
-    return min(1.0, 2 * float(tail.sum()))
-
-
-def fisher(right: int, wrong: int, other_right: int, other_wrong: int) -> float:
-    """Returns the two-sided p-value of Fisher's exact test of a 2 x 2 table."""
-    first, second, column = right + wrong, other_right + other_wrong, right + other_right
-    low = max(0, column - second)
-    counts = np.arange(low, min(first, column), dtype=np.float64)
-    chances = _unimodal((first - counts) * (column - counts) / ((counts + 1) * (second - column + counts + 1)))
-    return min(1.0, float(chances[chances <= chances[right - low] * _TIE].sum()))
-
-
-def homogeneity(counts: Ints) -> float | None:
-    """Returns the p-value of Stuart and Maxwell's test: rows and columns are distributed alike.
-
-    Args:
-        counts: A square table. Categories that occur in neither are left out.
-
-    Returns:
-        None where the covariance matrix is singular.
-    """
-    occurs = (counts.sum(axis=0) + counts.sum(axis=1)) > 0
-    square = counts[np.ix_(occurs, occurs)].astype(np.float64)
-    if len(square) < 2:
-        return 1.0
-    number = square.sum()
-    square /= number
-    rows, columns = square.sum(axis=1)[:-1], square.sum(axis=0)[:-1]
-    square = square[:-1, :-1]
-    covariance = -(square + square.T)
-    np.fill_diagonal(covariance, rows + columns - 2 * np.diag(square))
-    try:
-        statistic = float(number * (columns - rows) @ np.linalg.solve(covariance, columns - rows))
-    except np.linalg.LinAlgError:
-        return None
-    return None if math.isnan(statistic) else chi_squared_p_value(statistic, len(square))
-
-
-def sign_flip(differences: Floats, comparisons: int = 1, *, seed: int = 0) -> tuple[float, int]:
-    """A permutation test: each cluster's difference may have either sign.
-
-    Args:
-        differences: Difference of each cluster.
-        comparisons: Tests that Holm's correction is over. No p-value is below 1 / (draws + 1), which has to be far
-            below what the correction leaves of 5 % for each: where the first draws leave a small one, more are made.
-        seed: Of the generator.
-
-    Returns:
-        The two-sided p-value, and from how many draws.
-    """
-    # Exactly rounded, so that the order of the clusters is of no consequence.
-    observed = abs(math.fsum(differences))
-    if observed == 0:
-        return 1.0, DRAWS
-    random = np.random.default_rng(seed)
-    # Clusters of the same difference are exchangeable: how many of them keep their sign is binomial.
-    values, counts = np.unique(np.abs(differences[differences != 0]), return_counts=True)
-
-    def as_large(number: int) -> int:
-        total = 0
-        for batch in batches(len(values), number):
-            kept = random.binomial(counts, 0.5, size=(batch, len(values)))
-            total += int((np.abs((2.0 * kept - counts) @ values) >= observed - 1e-12).sum())
-        return total
-
-    found, draws, wanted = as_large(DRAWS), DRAWS, round(FINE * comparisons / 0.05)
-    if wanted > draws and found < FINE:
-        found, draws = found + as_large(wanted - draws), wanted
-    return (found + 1) / (draws + 1), draws
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Returns p-values adjusted by Holm's step-down procedure (1979), for the chance of any false finding."""
-    adjusted, largest = [1.0] * len(values), 0.0
-    for rank, at in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        largest = max(largest, min(1.0, (len(values) - rank) * values[at]))
-        adjusted[at] = largest
-    return adjusted
-
-
-def benjamini_hochberg(values: Sequence[float]) -> list[float]:
-    """Returns p-values adjusted by Benjamini and Hochberg (1995), for the share of false findings."""
-    adjusted, smallest, number = [1.0] * len(values), 1.0, len(values)
-    for rank, at in reversed(list(enumerate(sorted(range(number), key=values.__getitem__), 1))):
-        smallest = min(smallest, values[at] / (rank / number))
-        adjusted[at] = smallest
-    return adjusted
-
-
-# --- Agreement and spread ---
 
 
 def cohens_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lyncean.arrays import Floats, np
-from lyncean.harness import HarnessError, ScoredTask, harness, split
+from lyncean.harness import HarnessError, harness, split
 from lyncean.harness.library import Group, Library
+from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
@@ -31,7 +32,7 @@ class _Part:
     """A task in one repeat: the values of the metric in the order of its documents, and their aggregation."""
 
     word: str
-    task: ScoredTask
+    task: Scored
     values: list[Any]
     value: float
     size: int
@@ -113,7 +114,7 @@ def _opened(word: str, include: Sequence[str]) -> tuple[Library, Group]:
 
 
 def _part(
-    library: Library, task: ScoredTask, word: str, about: tuple[str, str, int], records: Iterable[Mapping[str, Any]]
+    library: Library, task: Scored, word: str, about: tuple[str, str, int], records: Iterable[Mapping[str, Any]]
 ) -> list[_Part]:
     """Returns a task's part of the metric; none where the task does not have it."""
     name, key, repeat = about

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lyncean.arrays import np
-from lyncean.harness import ScoredTask, seeded
+from lyncean.harness import seeded
+from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.judges import foreign
@@ -60,7 +61,7 @@ def plan(params: Params) -> Plan:
     return Plan(compute, columns=frozenset({RECORD}))
 
 
-def _figure(task: ScoredTask, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
+def _figure(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
     """Returns the aggregation as a number; says in the result's details why it is none."""
     if not values:
         result.details[UNDEFINED] = f"no item has {about[1]}"
@@ -75,13 +76,13 @@ def _figure(task: ScoredTask, values: list[Any], about: tuple[str, str, int], re
     return number
 
 
-def aggregated(task: ScoredTask, values: list[Any], word: str, name: str, repeat: int) -> Any:
+def aggregated(task: Scored, values: list[Any], word: str, name: str, repeat: int) -> Any:
     """Returns the aggregation of a metric's values; its random numbers depend on the task, metric and repeat alone."""
     with seeded(f"{word} {name} {repeat}"):
         return task.aggregate(name, values)
 
 
-def documents(task: ScoredTask, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Mapping[str, Any]]]:
+def documents(task: Scored, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Mapping[str, Any]]]:
     """Returns what a task made of each document, in their order: filter -> metric -> value."""
     found: dict[int, list[Mapping[str, Any]]] = {}
     for record in records:
@@ -89,12 +90,12 @@ def documents(task: ScoredTask, records: Iterable[Mapping[str, Any]]) -> list[Ma
     return [own[0]["results"] if "results" in own[0] else _together(task, own) for _, own in sorted(found.items())]
 
 
-def _values(task: ScoredTask, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
+def _values(task: Scored, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Returns a metric's values in the order of the documents."""
     return [found[key][name] for found in documents(task, records) if name in found.get(key, {})]
 
 
-def _together(task: ScoredTask, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _together(task: Scored, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Returns what the task makes of a document that was asked several requests."""
     requests: dict[int, dict[int, Any]] = {}
     rounds: dict[tuple[int, int], dict[int, str]] = {}

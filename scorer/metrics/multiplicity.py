@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lyncean import stats
+from lyncean import distributions, significance, stats
 from lyncean.arrays import Bools, Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import numbered
@@ -40,7 +40,7 @@ def note(metrics: Sequence[pb.MetricResult], members: Sequence[Ints], values: Fl
     if not found:
         return
     p_values = list(found.values())
-    rows_of = zip(found, p_values, stats.holm(p_values), stats.benjamini_hochberg(p_values), strict=True)
+    rows_of = zip(found, p_values, significance.holm(p_values), significance.benjamini_hochberg(p_values), strict=True)
     for number, p_value, p_holm, p_benjamini_hochberg in rows_of:
         metrics[number].details.update(
             {
@@ -79,7 +79,7 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
     count = int(numbers.max()) + 1
     if stats.is_binary(values) and count == len(values):
         right, other = int(values[inside].sum()), int(values[others].sum())
-        return stats.fisher(right, int(inside.sum()) - right, other, int(others.sum()) - other)
+        return significance.fisher(right, int(inside.sum()) - right, other, int(others.sum()) - other)
     if min(np.count_nonzero(np.bincount(numbers[side])) for side in (inside, others)) < 2:
         return None
     within = np.bincount(numbers, inside)
@@ -91,7 +91,7 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
     error = float(np.sqrt((np.bincount(numbers, pull) ** 2).sum() * count / (count - 1)))
     if error < 1e-12:
         return None
-    return stats.t_p_value(float(means[0] - means[1]) / error, count - 1)
+    return distributions.t_p_value(float(means[0] - means[1]) / error, count - 1)
 
 
 def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
@@ -109,12 +109,12 @@ def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
     observed, number, count = abs(kinds[kind[inside]].sum()), int(inside.sum()), len(pulls)
     if len(kinds) > KINDS:
         spread = np.sqrt((kinds**2 @ copies) / (count - 1) * number * (count - number) / count)
-        return stats.t_p_value(float(observed / spread), count - 2)
+        return distributions.t_p_value(float(observed / spread), count - 2)
     random = np.random.default_rng(0)
     as_large = draws = 0
     for wanted in (DRAWS, 400 * comparisons):
         for size in stats.batches(len(kinds), wanted - draws):
-            if wanted > DRAWS and as_large >= stats.FINE:
+            if wanted > DRAWS and as_large >= significance.FINE:
                 break
             drawn = random.multivariate_hypergeometric(copies, number, size=size, method="marginals")
             as_large += int((np.abs(drawn @ kinds) >= observed - 1e-9).sum())

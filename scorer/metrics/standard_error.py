@@ -8,8 +8,9 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-from lyncean import stats
 from lyncean.arrays import Floats, Ints, np
+from lyncean.distributions import t_quantile
+from lyncean.variance import variance_parts
 from scorer.metrics.table import Table, numbered
 
 STANDARD_ERROR = "standard_error"
@@ -57,7 +58,7 @@ def note(
         codes = table.words[column].astype(np.int64)
         orders = numbered(orders * (int(codes.max()) + 1) + codes).astype(np.int64)
     numbers, items = (numbered(codes).astype(np.int64) for codes in (groups, table.sample))
-    found = stats.variance_parts(values, numbers, items, labels, orders)
+    found = variance_parts(values, numbers, items, labels, orders)
     if found is None:
         return
     error = math.sqrt(found.total)
@@ -74,7 +75,7 @@ def note(
         ],
     }
     if found.total > found.interval:
-        mean, reach = math.fsum(values) / len(values), stats.t_quantile(level, found.df) * error
+        mean, reach = math.fsum(values) / len(values), t_quantile(level, found.df) * error
         told |= {"low": _rounded(max(mean - reach, within[0])), "high": _rounded(min(mean + reach, within[1]))}
     details.update({STANDARD_ERROR: told})
 

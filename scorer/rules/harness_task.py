@@ -9,7 +9,8 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from lyncean.harness import HarnessError, ScoredTask, harness, seeded, split, use_judge
+from lyncean.harness import HarnessError, harness, seeded, split, use_judge
+from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode, encode
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -25,7 +26,7 @@ TASK_PARAMS = {
 """Parameters that rule and metric share: which task it is."""
 
 
-def task_of(params: Mapping[str, Any]) -> ScoredTask:
+def task_of(params: Mapping[str, Any]) -> Scored:
     """Returns the scoring half of the task that parameters name; called where foreign code runs.
 
     Raises:
@@ -38,7 +39,7 @@ def task_of(params: Mapping[str, Any]) -> ScoredTask:
     prefix, name = parts
     use_judge(foreign.address())
     try:
-        task: ScoredTask = harness(prefix).scored(name, tuple(params.get("include", ())), params.get("learned", "{}"))
+        task: Scored = harness(prefix).scored(name, tuple(params.get("include", ())), params.get("learned", "{}"))
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
     return task
@@ -114,7 +115,7 @@ def grouped(responses: list[Any]) -> list[list[Any]]:
     return [[each] for response in responses for each in (response if isinstance(response, list) else [response])]
 
 
-def _scores(task: ScoredTask, found: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, dict[str, float]]:
+def _scores(task: Scored, found: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, dict[str, float]]:
     """Returns the item's score, that of its first metric that has one, and the numbers of its metrics."""
     parts = {}
     for key, metrics in found.items():

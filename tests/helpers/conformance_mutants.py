@@ -681,7 +681,7 @@ class InTurn(Whole):
             raise rpc.InvalidRequest("bad_batch", f"{len(request.calls)} calls")
         if self.gathers:
             calls = [getattr(call, call.WhichOneof("request")) for call in request.calls if call.WhichOneof("request")]
-            await self._core.complete_batch([call.messages for call in calls])
+            await self._core.held.complete_batch([call.messages for call in calls])
         for index, call in enumerate(request.calls):
             alone = model.BatchRequest(calls=[call])
             async for response in super().Batch(alone, context):

@@ -24,7 +24,7 @@ import datasets
 from PIL import Image
 
 from lyncean.harness import HarnessError, harness
-from lyncean.harness.library import state
+from lyncean.harness.scored import state
 from lyncean.harness.values import decode, encode
 from orchestrator.benchmarks.harness import ASKED
 from orchestrator.benchmarks.harness.task import ForeignTask

@@ -19,9 +19,9 @@ from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
 from lmms_eval.tasks import TaskManager
 
-from lyncean.harness.library import arguments
 from lyncean.harness.lmms_eval import LIBRARY
 from lyncean.harness.requests import _wave
+from lyncean.harness.scored import arguments
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.model.v1 import model_pb2_grpc
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lyncean.clips import read_facts
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
-from model_server.clips import chosen, hear, most_pixels, see
+from model_server.clips import chosen_frames, decode_audio, decode_video, most_pixels
 
 FORMS = [("mp4", "libx264"), ("avi", "mpeg4"), ("matroska", "ffv1"), ("webm", "libvpx"), ("mpegts", "mpeg2video")]
 ALL = model.FrameSampling(count=1000)
@@ -46,7 +46,7 @@ def test_frames_are_those_of_the_policy(form: str, codec: str) -> None:
         (part(data, 0, 99), list(range(10)), 2.0),
         (part(data, 0.5, 1.7, count=2), [3, 8], 1.2),
     ):
-        seen = see(wanted, ALL)
+        seen = decode_video(wanted, ALL)
         assert [shown(image) for image in seen.images] == numbers, wanted
         assert seen.times == pytest.approx([number / 5 for number in numbers])
         assert seen.duration == pytest.approx(duration)
@@ -61,7 +61,7 @@ def test_frames_are_those_of_the_policy(form: str, codec: str) -> None:
 
 def test_frames_of_uneven_length_are_chosen_by_time() -> None:
     data = video([0, 1, 2, 10, 20], 10, form="matroska", codec="ffv1")
-    seen = see(part(data, per_second=2), ALL)
+    seen = decode_video(part(data, per_second=2), ALL)
     assert [shown(image) for image in seen.images] == [0, 2, 3, 4]  # at 0, 0.5, 1, 1.5 (again) and 2 seconds
     assert seen.times == pytest.approx([0, 0.2, 1.0, 2.0])
 
@@ -82,15 +82,15 @@ def test_frames_per_second_are_those_on_show_at_each_step(gaps: list[int], rate:
         if not plain or plain[-1] != on_show:
             plain.append(on_show)
         step += 1
-    assert chosen(times, model.FrameSampling(per_second=rate)) == plain
-    bounded = chosen(times, model.FrameSampling(per_second=rate, max_count=limit))
+    assert chosen_frames(times, model.FrameSampling(per_second=rate)) == plain
+    bounded = chosen_frames(times, model.FrameSampling(per_second=rate, max_count=limit))
     assert set(bounded) <= set(plain)
     assert len(bounded) == min(len(plain), limit or len(plain))
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_a_count_of_frames_is_spread_from_the_first_to_the_last(total: int, count: int) -> None:
-    numbers = chosen([Fraction(each) for each in range(total)], model.FrameSampling(count=count))
+    numbers = chosen_frames([Fraction(each) for each in range(total)], model.FrameSampling(count=count))
     assert numbers == sorted(set(numbers))
     assert len(numbers) == min(total, count)
     assert numbers[0] == 0
@@ -103,16 +103,16 @@ def test_a_count_of_frames_is_spread_from_the_first_to_the_last(total: int, coun
 def test_samples_are_the_mean_of_the_channels_in_the_span() -> None:
     rate = 8000
     data = audio(2.0, rate)
-    whole = hear(model.Audio(data=data))
+    whole = decode_audio(model.Audio(data=data))
     assert (len(whole.samples), whole.rate) == (2 * rate, rate)
     assert whole.samples.max() == pytest.approx(0.25, abs=1e-3)  # half of 0.5: the right channel is silent
     spanned = model.Audio(data=data)
     spanned.span.start.FromMilliseconds(500)
     spanned.span.end.FromMilliseconds(750)
-    heard = hear(spanned)
+    heard = decode_audio(spanned)
     assert np.array_equal(heard.samples, whole.samples[rate // 2 : 3 * rate // 4])
     assert (heard.usage().duration.ToMilliseconds(), heard.usage().sample_rate) == (250, rate)
-    again = hear(spanned, 16_000)
+    again = decode_audio(spanned, 16_000)
     assert again.rate == 16_000
     assert len(again.samples) == 4000
     spectrum = np.abs(np.fft.rfft(again.samples))
@@ -123,19 +123,19 @@ def test_what_cannot_be_seen_or_heard_is_refused_in_one_line() -> None:
     clip, sound = video(), audio()
     for wrong in (b"", b"no video " * 50, clip[: len(clip) // 2], sound):
         with pytest.raises(InvalidRequest, match=r"^the video cannot be decoded: [^\n]+$") as caught:
-            see(model.Video(data=wrong), ALL)
+            decode_video(model.Video(data=wrong), ALL)
         assert caught.value.reason == "bad_video"
     for wrong in (b"", b"no audio " * 50, sound[:20], clip):
         with pytest.raises(InvalidRequest, match=r"^the audio cannot be decoded: [^\n]+$") as caught:
-            hear(model.Audio(data=wrong))
+            decode_audio(model.Audio(data=wrong))
         assert caught.value.reason == "bad_audio"
     with pytest.raises(InvalidRequest, match="the span holds no frame of its 2 seconds"):
-        see(part(clip, 5.0), ALL)
+        decode_video(part(clip, 5.0), ALL)
     with pytest.raises(InvalidRequest, match="10 frames, the limit is 8: ask for fewer by its sampling"):
-        see(part(clip, count=10), ALL, max_frames=8)
+        decode_video(part(clip, count=10), ALL, max_frames=8)
     with pytest.raises(InvalidRequest, match="30,720 pixels, the limit is 30,000"):
-        see(part(clip, count=10), ALL, max_pixels=30_000)
+        decode_video(part(clip, count=10), ALL, max_pixels=30_000)
     for limits in ({"max_frames": 4}, {"max_pixels": 4 * 64 * 48}):  # its own choice is one that it takes
-        assert [shown(image) for image in see(part(clip), ALL, **limits).images] == [0, 3, 6, 9]
+        assert [shown(image) for image in decode_video(part(clip), ALL, **limits).images] == [0, 3, 6, 9]
     with pytest.raises(InvalidRequest, match="3,072 pixels, the limit is 3,000"):
-        see(part(clip), ALL, max_pixels=3000)
+        decode_video(part(clip), ALL, max_pixels=3000)

@@ -82,7 +82,7 @@ async def ask(method: str, request: Any) -> None:
     core = Core(backend)
     core.ready()
     try:
-        with mock.patch.multiple("model_server.core", MAX_IMAGES=2, MAX_CONTINUATIONS=3, MAX_STOP=2):
+        with mock.patch.multiple("model_server.checks", MAX_IMAGES=2, MAX_CONTINUATIONS=3, MAX_STOP=2):
             answer = await getattr(core, method)(request, Call())
         answer.SerializeToString()
     except StatusError as error:

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from lyncean.harness import judge_url, use_judge
-from lyncean.harness.library import no_other_server
+from lyncean.harness.foreign import no_other_server
 
 
 def test_a_server_that_nobody_named_is_no_zero() -> None:

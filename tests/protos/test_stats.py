@@ -20,6 +20,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from lyncean import stats
+from lyncean.distributions import chi_squared_p_value, normal_quantile, t_p_value, t_quantile
+from lyncean.significance import benjamini_hochberg, fisher, holm, homogeneity, mcnemar, sign_flip
 
 levels = st.floats(0.01, 0.999)
 degrees = st.one_of(st.integers(1, 300), st.integers(1, 10**7))
@@ -29,28 +31,28 @@ words = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_
 
 @given(levels)
 def test_normal_quantiles(level: float) -> None:
-    assert stats.normal_quantile(level) == pytest.approx(scipy_stats.norm.ppf((1 + level) / 2), rel=1e-12, abs=1e-14)
+    assert normal_quantile(level) == pytest.approx(scipy_stats.norm.ppf((1 + level) / 2), rel=1e-12, abs=1e-14)
 
 
 @given(levels, degrees)
 def test_quantiles_of_t(level: float, df: int) -> None:
-    assert stats.t_quantile(level, df) == pytest.approx(scipy_stats.t.ppf((1 + level) / 2, df), rel=1e-12, abs=1e-14)
+    assert t_quantile(level, df) == pytest.approx(scipy_stats.t.ppf((1 + level) / 2, df), rel=1e-12, abs=1e-14)
 
 
 @given(st.floats(0.001, 30), degrees)
 def test_p_values_of_t(t: float, df: int) -> None:
     expected = 2 * scipy_stats.t.sf(t, df)
-    assert stats.t_p_value(t, df) == stats.t_p_value(-t, df) == pytest.approx(expected, rel=1e-11, abs=1e-290)
+    assert t_p_value(t, df) == t_p_value(-t, df) == pytest.approx(expected, rel=1e-11, abs=1e-290)
 
 
 def test_ends_of_t() -> None:
-    assert (stats.t_p_value(0.0, 3), stats.t_p_value(math.inf, 3)) == (1.0, 0.0)
+    assert (t_p_value(0.0, 3), t_p_value(math.inf, 3)) == (1.0, 0.0)
 
 
 @given(st.floats(-1, 300), st.integers(1, 63))
 def test_p_values_of_chi_squared(statistic: float, df: int) -> None:
     expected = scipy_stats.chi2.sf(statistic, df)
-    assert stats.chi_squared_p_value(statistic, df) == pytest.approx(expected, rel=1e-12, abs=1e-290)
+    assert chi_squared_p_value(statistic, df) == pytest.approx(expected, rel=1e-12, abs=1e-290)
 
 
 @given(st.integers(1, 5000), st.floats(0, 1), levels)
@@ -64,7 +66,7 @@ def test_wilson(n: int, share: float, level: float) -> None:
 def test_mcnemar(gained: int, lost: int) -> None:
     assume(gained + lost)
     expected = scipy_stats.binomtest(gained, gained + lost, 0.5).pvalue
-    assert stats.mcnemar(gained, lost) == pytest.approx(expected, rel=1e-11, abs=1e-290)
+    assert mcnemar(gained, lost) == pytest.approx(expected, rel=1e-11, abs=1e-290)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +75,14 @@ def test_mcnemar(gained: int, lost: int) -> None:
     [(0, 0, 1.0), (5, 0, 2 / 32), (0, 5, 2 / 32), (6, 2, 2 * (28 + 8 + 1) / 256), (3, 3, 1.0), (10, 1, 2 * 12 / 2048)],
 )
 def test_mcnemar_is_the_exact_binomial(gained: int, lost: int, p: float) -> None:
-    assert stats.mcnemar(gained, lost) == pytest.approx(p)
+    assert mcnemar(gained, lost) == pytest.approx(p)
 
 
 @given(counts, counts, counts, counts)
 def test_fisher(right: int, wrong: int, other_right: int, other_wrong: int) -> None:
     assume(right + wrong and other_right + other_wrong)
     expected = scipy_stats.fisher_exact([[right, wrong], [other_right, other_wrong]]).pvalue
-    assert stats.fisher(right, wrong, other_right, other_wrong) == pytest.approx(expected, rel=1e-11, abs=1e-290)
+    assert fisher(right, wrong, other_right, other_wrong) == pytest.approx(expected, rel=1e-11, abs=1e-290)
 
 
 @given(st.integers(1, 5).flatmap(lambda size: st.lists(st.integers(0, 30), min_size=size**2, max_size=size**2)))
@@ -93,22 +95,22 @@ def test_stuart_and_maxwell(cells: list[int]) -> None:
         warnings.simplefilter("ignore")
         square = SquareTable(table[np.ix_(occurs, occurs)].astype(float), shift_zeros=False)
         expected = float(square.homogeneity().pvalue)
-    found = stats.homogeneity(table)
+    found = homogeneity(table)
     assert found is None if math.isnan(expected) else found == pytest.approx(expected, abs=1e-10)
 
 
 @settings(max_examples=20)  # statsmodels takes long
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_adjusted_p_values(values: list[float]) -> None:
-    assert stats.holm(values) == multipletests(values, method="holm")[1].tolist()
-    assert stats.benjamini_hochberg(values) == multipletests(values, method="fdr_bh")[1].tolist()
-    assert all(v <= a <= min(1.0, len(values) * v) + 1e-12 for v, a in zip(values, stats.holm(values), strict=True))
+    assert holm(values) == multipletests(values, method="holm")[1].tolist()
+    assert benjamini_hochberg(values) == multipletests(values, method="fdr_bh")[1].tolist()
+    assert all(v <= a <= min(1.0, len(values) * v) + 1e-12 for v, a in zip(values, holm(values), strict=True))
 
 
 def test_holm_by_hand() -> None:
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert stats.holm([0.6, 0.9]) == [1.0, 1.0]
-    assert stats.holm([]) == stats.benjamini_hochberg([]) == []
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == benjamini_hochberg([]) == []
 
 
 @given(words)
@@ -235,7 +237,7 @@ def test_prediction_powered_inference_is_that_of_ppi_python(
     unlabelled = ((rest * 3 + shift) % 10 < 6 + shift % 2).astype(float)
     found = stats.prediction_powered(human, judge, unlabelled, np.arange(labelled + others))
     low, high, value = expected
-    middle, error = (low + high) / 2, (high - low) / 2 / stats.normal_quantile(0.95)
+    middle, error = (low + high) / 2, (high - low) / 2 / normal_quantile(0.95)
     size = middle * (1 - middle) / error**2
     assert (found.low, found.high) == pytest.approx(stats.wilson(middle * size, size), abs=1e-12)
     assert found.value == pytest.approx(value, abs=1e-12)
@@ -283,25 +285,25 @@ def test_draws_over_kinds_of_groups_are_draws_over_groups() -> None:
 def test_sign_flips_agree_with_the_exact_permutation(differences: list[float]) -> None:
     flips = np.array(list(itertools.product((-1, 1), repeat=len(differences))))
     exact = float((np.abs(flips @ differences) >= abs(sum(differences)) - 1e-12).mean())
-    assert stats.sign_flip(np.array(differences))[0] == pytest.approx(exact, abs=0.03)
+    assert sign_flip(np.array(differences))[0] == pytest.approx(exact, abs=0.03)
 
 
 @pytest.mark.parametrize("steps", [1, 5, 6, 61, 110, 1000])
 def test_whatever_the_number_of_steps_a_plain_loss_is_seen(steps: int) -> None:
-    lost, draws = stats.sign_flip(np.full(500, -1.0), steps)
+    lost, draws = sign_flip(np.full(500, -1.0), steps)
     assert lost == 1 / (draws + 1)
-    assert max(stats.holm([lost] * steps)) < 0.05 / 19
-    assert stats.sign_flip(np.full(500, -1.0), steps) == (lost, draws)
+    assert max(holm([lost] * steps)) < 0.05 / 19
+    assert sign_flip(np.full(500, -1.0), steps) == (lost, draws)
 
 
 def test_more_draws_are_made_only_where_the_first_leave_it_open() -> None:
     differences = np.array([1.0] * 14 + [-1.0] * 8 + [0.5])
-    plain = stats.sign_flip(differences)
+    plain = sign_flip(differences)
     assert plain[0] > 0.1
-    assert stats.sign_flip(differences, 110) == plain
-    p, draws = stats.sign_flip(np.array([1.0] * 20 + [-1.0] * 4), 110)
+    assert sign_flip(differences, 110) == plain
+    p, draws = sign_flip(np.array([1.0] * 20 + [-1.0] * 4), 110)
     assert draws == 44_000
-    assert p == pytest.approx(stats.mcnemar(20, 4), rel=0.3)
+    assert p == pytest.approx(mcnemar(20, 4), rel=0.3)
 
 
 NOTHING_HEAVY = """

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lyncean import stats
 from lyncean.arrays import Floats, Ints
+from lyncean.variance import Parts, variance_parts
 
 
 def crossed(seed: int, items: int, prompts: int, repeats: int) -> tuple[Floats, Ints, Ints]:
@@ -23,7 +24,7 @@ def crossed(seed: int, items: int, prompts: int, repeats: int) -> tuple[Floats, 
     return (scores + random.normal(0, 0.3, shape)).ravel(), item, prompt
 
 
-def errors(found: stats.Parts | None) -> dict[str, float]:
+def errors(found: Parts | None) -> dict[str, float]:
     assert found
     return {part.name: part.variance for part in found.parts}
 
@@ -31,7 +32,7 @@ def errors(found: stats.Parts | None) -> dict[str, float]:
 @given(st.integers(0, 10_000), st.integers(32, 60), st.integers(2, 5), st.integers(2, 3))
 def test_a_balanced_design_has_the_estimates_of_the_textbook(seed: int, items: int, prompts: int, repeats: int) -> None:
     values, item, prompt = crossed(seed, items, prompts, repeats)
-    found = stats.variance_parts(values, item, item, {"prompt": prompt})
+    found = variance_parts(values, item, item, {"prompt": prompt})
     cube = values.reshape(items, prompts, repeats)
     cells, by_item, by_prompt, mean = cube.mean(2), cube.mean((1, 2)), cube.mean((0, 2)), cube.mean()
     square_item = prompts * repeats * ((by_item - mean) ** 2).sum() / (items - 1)
@@ -62,7 +63,7 @@ def test_parts_add_up_to_the_interval_and_the_order_of_answers_leaves_no_trace(
     kept = random.random(len(values)) < 0.8  # no longer balanced
     values, item, prompt = values[kept], np.unique(item[kept], return_inverse=True)[1], prompt[kept]
     groups, orders = np.unique(item // group, return_inverse=True)[1], random.integers(0, 2, len(values))
-    found = stats.variance_parts(values, groups, item, {"prompt": prompt}, orders)
+    found = variance_parts(values, groups, item, {"prompt": prompt}, orders)
     sums, sizes = stats.clusters(values[None], groups)
     error = stats.standard_error(sums[0], sizes)
     if found is None:
@@ -75,26 +76,23 @@ def test_parts_add_up_to_the_interval_and_the_order_of_answers_leaves_no_trace(
     assert all(found.doubled(factor) <= found.total for factor in found.levels)
     rows = random.permutation(len(values))
     renamed = random.permutation(int(prompt.max()) + 1)[prompt]
-    again = stats.variance_parts(values[rows], groups[rows], item[rows], {"prompt": renamed[rows]}, orders[rows])
+    again = variance_parts(values[rows], groups[rows], item[rows], {"prompt": renamed[rows]}, orders[rows])
     assert errors(again) == pytest.approx(errors(found), abs=1e-12)
 
 
 def test_what_does_not_vary_has_no_part() -> None:
     values, item, _ = crossed(1, 40, 1, 3)
     one = np.zeros(len(values), np.int64)
-    assert errors(stats.variance_parts(values, item, item, {"prompt": one}, one)).keys() == {"items", "repeats"}
-    assert (
-        stats.variance_parts(values[:40], one[:40].cumsum() + np.arange(40), np.arange(40), {"prompt": one[:40]})
-        is None
-    )
-    assert stats.variance_parts(values, one, item, {}) is None, "one cluster tells nothing"
+    assert errors(variance_parts(values, item, item, {"prompt": one}, one)).keys() == {"items", "repeats"}
+    assert variance_parts(values[:40], one[:40].cumsum() + np.arange(40), np.arange(40), {"prompt": one[:40]}) is None
+    assert variance_parts(values, one, item, {}) is None, "one cluster tells nothing"
 
 
 def test_answers_that_only_the_order_decides() -> None:
     random = np.random.default_rng(2)
     item, orders = np.repeat(np.arange(80), 6), random.integers(0, 2, 480)
     values = (random.integers(0, 2, 80)[item] == orders).astype(float)
-    found = errors(stats.variance_parts(values, item, item, {}, orders))
+    found = errors(variance_parts(values, item, item, {}, orders))
     assert found["repeats"] == pytest.approx(0, abs=1e-15)
     assert found["order"] > found["items"]
 
@@ -102,7 +100,7 @@ def test_answers_that_only_the_order_decides() -> None:
 def test_orders_that_hardly_recur_are_not_told_from_repeats() -> None:
     random = np.random.default_rng(3)
     values, item, _ = crossed(3, 40, 1, 3)
-    found = stats.variance_parts(values, item, item, {}, random.integers(0, 120, 120))
+    found = variance_parts(values, item, item, {}, random.integers(0, 120, 120))
     assert errors(found).keys() == {"items", "order and repeats"}
 
 
@@ -113,18 +111,18 @@ def test_prompts_that_each_item_has_one_of() -> None:
     prompt = item % 5
     shifts = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
     values = random.normal(0, 0.3, 1000) + shifts[prompt]
-    found = stats.variance_parts(values, item, item, {"prompt": prompt})
+    found = variance_parts(values, item, item, {"prompt": prompt})
     assert errors(found)["prompt"] == pytest.approx(np.var(shifts, ddof=1) / 5, rel=0.2)
     assert errors(found).keys() == {"items", "prompt"}
-    alike = stats.variance_parts(values - shifts[prompt], item, item, {"prompt": prompt})
+    alike = variance_parts(values - shifts[prompt], item, item, {"prompt": prompt})
     assert errors(alike)["prompt"] < errors(found)["prompt"] / 50
 
 
 def test_a_level_of_one_cluster_and_answers_without_a_level_count_for_no_facet() -> None:
     values, item, prompt = crossed(5, 40, 3, 2)
-    expected = stats.variance_parts(values, item, item, {"prompt": prompt})
+    expected = variance_parts(values, item, item, {"prompt": prompt})
     odd = np.append(values, [9.0, 9.0]), np.append(item, [40, 41])
-    found = stats.variance_parts(*odd, odd[1], {"prompt": np.append(prompt, [-1, 3])})
+    found = variance_parts(*odd, odd[1], {"prompt": np.append(prompt, [-1, 3])})
     assert expected
     assert found
     assert found.levels["prompt"] == 3

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lyncean.harness import HarnessError, seeded
-from lyncean.harness.library import Library, state
+from lyncean.harness.library import Library
 from lyncean.harness.requests import NotAskableError
+from lyncean.harness.scored import state
 from lyncean.harness.values import encode
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lyncean.harness.library import undecoded
+from lyncean.harness.data import undecoded
 from lyncean.harness.requests import Clip, png
 from lyncean.media import UNKNOWN, media_type
 from lyncean.pictures import open_image

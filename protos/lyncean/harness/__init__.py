@@ -9,9 +9,9 @@ import hashlib
 import importlib
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from lyncean.errors import UserError
 
@@ -21,30 +21,6 @@ PREFIXES = {"lmms": "lyncean.harness.lmms_eval", "lm-eval": "lyncean.harness.lm_
 
 class HarnessError(UserError):
     """A foreign task that cannot be used: its name, what it lacks, and what to do."""
-
-
-class ScoredTask(Protocol):
-    """The scoring half of a foreign task, made without its data."""
-
-    def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
-        """Returns what its filters and `process_results` make of one document: filter -> metric -> value.
-
-        Args:
-            doc: The document, without what `process_results` does not get there.
-            responses: The answers to each of the document's requests, one for each repeat.
-        """
-
-    def likelihoods(self, scores: Sequence[tuple[float, int, bool]]) -> list[Any]:
-        """Returns what a model of the harness returns of continuations, each (log-probability, tokens, greedy)."""
-
-    def aggregate(self, metric: str, values: list[Any]) -> Any:
-        """Returns its aggregation of a metric's values, in the order of the documents."""
-
-    def aggregates(self, metric: str) -> bool:
-        """Whether a metric that `process_results` returns has an aggregation."""
-
-    def is_mean(self, metric: str) -> bool:
-        """Whether a metric's aggregation is the harness's own mean."""
 
 
 def split(word: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""What the harnesses share: how tasks are found, loaded and scored, their quiet, their errors, tasks without data."""
+"""What the harnesses share: how tasks are found and loaded, and what a task that cannot be loaded lacks."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import contextlib
 import difflib
 import hashlib
 import importlib.util
-import inspect
 import json
 import os
-import sys
-import tempfile
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TextIO
+from typing import Any
 
 from lyncean.caches import cache_folder
-from lyncean.harness import HarnessError, judge_url
-from lyncean.media import Kind
+from lyncean.harness import HarnessError
+from lyncean.harness.data import replaced_data, undecoding
+from lyncean.harness.foreign import LOADING, line, quiet
+from lyncean.harness.scored import NoData, Scored
 
 Index = Mapping[str, Mapping[str, Any]]
 """Name -> `type` ("task", "group", "tag" or another kind), `yaml_path`, and a tag's `task`."""
@@ -38,8 +36,8 @@ _NAMES = {"task", "group", "task_alias", "group_alias", "alias"}
 _OF_GROUPS = {*_NAMES, "tag", "aggregate_metric_list", "metadata"}
 """Settings of a group that are its own; any other is one of its members' settings, changed."""
 
-LOADING = threading.RLock()
-"""Held while foreign code is loaded, which changes what is global."""
+_DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
+"""Arguments by which lmms-eval fetches files beside the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,8 @@ class Library(ABC):
         """Returns its index of a folder's tasks, groups and tags; see `Index`."""
 
     @abstractmethod
-    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
-        """Returns the configuration of a group.
+    def read_yaml(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a task or group.
 
         Args:
             path: Its file.
@@ -122,10 +120,6 @@ class Library(ABC):
         Args:
             counts: How many values each metric of the task is made of, in the order in which they come.
         """
-
-    @abstractmethod
-    def read_config(self, path: str) -> dict[str, Any]:
-        """Returns a configuration with its functions."""
 
     @abstractmethod
     def download(self, task: Any, arguments: Any) -> None:
@@ -233,7 +227,9 @@ class Library(ABC):
         config: Mapping[str, Any] = {"task": entry["task"]} if entry["type"] == "tag" else {}
         if not config:
             with self._loading(name):
-                config = self.read_group(entry["yaml_path"], functions=functions)
+                config = self.read_yaml(entry["yaml_path"], functions=functions)
+                if isinstance(config["task"], str):
+                    config = {**config, "task": [config["task"]]}
 
         def below(name: str, config: Mapping[str, Any]) -> tuple[list[str], list[Group]]:
             tasks: list[str] = []
@@ -269,7 +265,7 @@ class Library(ABC):
         """
         self.members(name, include)
         with self._loading(name):
-            return self.read_config(self.index(include)[name]["yaml_path"])
+            return self.read_yaml(self.index(include)[name]["yaml_path"], functions=True)
 
     def load(self, name: str, include: tuple[str, ...], data: Any | None) -> Any:
         """Returns its own object of a task with its data.
@@ -387,230 +383,6 @@ class Library(ABC):
         files = sorted(file for file in folder.iterdir() if file.suffix in (".py", ".yaml") or file.name[0] == "_")
         words = "".join(f"{sha256(file.read_bytes())}  {file.name}\n" for file in files if file.is_file())
         return sha256(f"{self.version()}\n{name}\n{words}")
-
-
-class OurTask:
-    """What our classes of foreign tasks put before the harness's: data from elsewhere, and none where it only scores.
-
-    Attributes:
-        read_data: Reads the data: `read_data(task, arguments)`.
-        scores_only: Whether the task is being made to score, without documents to make texts of.
-    """
-
-    read_data: Any
-    scores_only: bool
-
-    def download(self, dataset_kwargs: Any = None, **_: Any) -> None:
-        """Reads the data."""
-        self.read_data(self, dataset_kwargs)
-
-    def doc_to_text(self, doc: Any, *more: Any, **named: Any) -> Any:
-        """Returns a document's question."""
-        return "" if self.scores_only else super().doc_to_text(doc, *more, **named)  # type: ignore[misc]
-
-    def doc_to_target(self, doc: Any, *more: Any, **named: Any) -> Any:
-        """Returns a document's target."""
-        return "" if self.scores_only else super().doc_to_target(doc, *more, **named)  # type: ignore[misc]
-
-    def doc_to_choice(self, doc: Any, *more: Any, **named: Any) -> Any:
-        """Returns a document's options."""
-        return ["A"] if self.scores_only else super().doc_to_choice(doc, *more, **named)  # type: ignore[misc]
-
-
-class Scored:
-    """The scoring half of a task; see `lyncean.harness.ScoredTask`.
-
-    Args:
-        task: The harness's task.
-        modules: What `Library.modules` has of the harness.
-    """
-
-    def __init__(self, task: Any, modules: SimpleNamespace) -> None:
-        self._task = task
-        self._modules = modules
-        self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
-
-    def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
-        """Returns what its filters and `process_results` make of one document."""
-        instances = [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
-        with quiet(), no_other_server():
-            self.filter(instances, doc)
-            return {
-                key: dict(self.process(doc, [instance.filtered_resps[key] for instance in instances]))
-                for key in instances[0].filtered_resps
-            }
-
-    def instance(self, doc: Mapping[str, Any], place: int, responses: list[Any]) -> Any:
-        """Returns the harness's object for a request and its responses."""
-        raise NotImplementedError
-
-    def filter(self, instances: list[Any], doc: Mapping[str, Any]) -> None:
-        """Applies the task's filters."""
-        raise NotImplementedError
-
-    def process(self, doc: Mapping[str, Any], filtered: list[Any]) -> Mapping[str, Any]:
-        """Returns what the task's `process_results` returns."""
-        results: Mapping[str, Any] = self._task.process_results(doc, filtered)
-        return results
-
-    def aggregate(self, metric: str, values: list[Any]) -> Any:
-        """Returns its aggregation of a metric's values; files that it writes go to a folder that is deleted."""
-        function = self._task.aggregation()[metric]
-        with quiet(), no_other_server():
-            if "args" in inspect.signature(function).parameters:
-                return function(values, args=arguments(self._folder.name))
-            return function(values)
-
-    def aggregates(self, metric: str) -> bool:
-        """Whether a metric that `process_results` returns has an aggregation."""
-        return metric in self._task.aggregation()
-
-    def is_mean(self, metric: str) -> bool:
-        """Whether a metric's aggregation is the harness's own mean."""
-        return self._task.aggregation().get(metric) is self._modules.metrics.mean
-
-
-def state(task: Any) -> dict[str, Any]:
-    """Returns what a harness learns of a task from its data, for the half that scores without them."""
-    return {
-        "features": list(task.features),
-        "multiple_target": task.multiple_target,
-        "multiple_input": task.multiple_input,
-    }
-
-
-def arguments(folder: str) -> Any:
-    """Returns what stands for a harness's command line where an aggregation asks for it."""
-    return SimpleNamespace(
-        output_path=folder,
-        process_with_media=False,
-        reasoning_tags=None,
-        agentic_trace_mode="basic",
-        tasks="",
-        model="",
-    )
-
-
-class Docs(list[Any]):
-    """Documents as a harness reads them of a data set."""
-
-    features: Mapping[str, Any] = {}
-
-
-class NoData(dict[str, Docs]):
-    """The data of a task that is only scored: any split has one empty document."""
-
-    def __missing__(self, split: str) -> Docs:
-        return Docs([{}])
-
-
-def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
-    """Returns the columns of audio and video of a table that is not to decode them, with their kinds."""
-    import datasets
-
-    kinds: dict[str, Kind] = {}
-    for name, feature in features.items():
-        if isinstance(feature, (datasets.Audio, datasets.Video)) and not feature.decode:
-            kinds[name] = "audio" if isinstance(feature, datasets.Audio) else "video"
-    return kinds
-
-
-def undecoding(splits: Any) -> Any:
-    """Has splits not decode audio and video when a row is read, as the files' own bytes are sent; returns them."""
-    import datasets
-
-    for split, docs in splits.items() if isinstance(splits, dict) else ():
-        for name, feature in dict(getattr(docs, "features", None) or {}).items():
-            if isinstance(feature, (datasets.Audio, datasets.Video)):
-                splits[split] = splits[split].cast_column(name, type(feature)(decode=False))
-    return splits
-
-
-@contextlib.contextmanager
-def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
-    """Has a harness's module read other data where its name `datasets` would load its own."""
-    if data is None:
-        yield
-        return
-    real = module.datasets
-
-    def given(*_: Any, **__: Any) -> Any:
-        return undecoding(real.DatasetDict(data))
-
-    module.datasets = SimpleNamespace(
-        **{name: getattr(real, name) for name in ("DatasetDict", "DownloadMode", "Dataset", "__version__")},
-        load_dataset=given,
-        load_from_disk=given,
-    )
-    try:
-        yield
-    finally:
-        module.datasets = real
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps what foreign code prints off standard output, which belongs to our commands."""
-    with contextlib.redirect_stdout(_nowhere()):
-        yield
-
-
-@cache
-def _nowhere() -> TextIO:
-    """Returns a file that swallows all; never closed, since foreign code may keep it as its standard output."""
-    return Path(os.devnull).open("w")
-
-
-@contextlib.contextmanager
-def no_other_server() -> Iterator[None]:
-    """Raises where a task's code asked a server other than its judge and the hub: many then score 0 in silence.
-
-    Raises:
-        RuntimeError: It did; names the server.
-    """
-    _audit()
-    asked: list[str] = []
-    _asked[threading.get_ident()] = asked
-    try:
-        yield
-    finally:
-        del _asked[threading.get_ident()]
-        if asked:
-            raise RuntimeError(f"it asks a server of its own ({asked[0]}), which is not supported")
-
-
-_DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
-"""Arguments by which lmms-eval fetches files beside the rows."""
-
-_asked: dict[int, list[str]] = {}
-"""Thread that runs foreign code -> the servers that it asked."""
-
-
-@cache
-def _audit() -> None:
-    """Notes the servers that foreign code looks up or connects to, in its thread or a pool's that it started."""
-
-    def note(event: str, details: tuple[Any, ...]) -> None:
-        if not _asked or event not in ("socket.getaddrinfo", "socket.connect"):
-            return
-        place = details[0] if event == "socket.getaddrinfo" else details[1]
-        host = ":".join(map(str, place[:2])) if isinstance(place, tuple) else str(place)
-        judge = judge_url().removeprefix("http://").partition("/")[0]
-        if "huggingface" in host or host in (judge, judge.partition(":")[0]):
-            return
-        asked = _asked.get(threading.get_ident())
-        if asked is None and threading.current_thread().name.startswith("ThreadPoolExecutor"):
-            asked = next(iter(_asked.values()), None)
-        if asked is not None:
-            asked.append(host)
-
-    sys.addaudithook(note)
-
-
-def line(error: BaseException) -> str:
-    """Returns an error in one line."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
 
 
 def sha256(content: str | bytes) -> str:

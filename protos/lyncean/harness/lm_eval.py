@@ -7,7 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lyncean.harness.library import Docs, Group, Library, OurTask, Scored, Values
+from lyncean.harness.library import Group, Library, Values
+from lyncean.harness.scored import Docs, OurTask, Scored
 
 _TYPES = {"PY_TASK": "python_task", "TASK": "task", "GROUP": "group", "TAG": "tag"}
 
@@ -60,10 +61,10 @@ class LmEval(Library):
                 found[name]["task"] = sorted(entry.tags)
         return found
 
-    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
-        """Returns the configuration of a group."""
+    def read_yaml(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a task or group."""
         config: dict[str, Any] = self.modules.yaml.load_yaml(path, resolve_func=functions)
-        return config | {"task": [config["task"]] if isinstance(config["task"], str) else config["task"]}
+        return config
 
     def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
         """Returns a group's metrics, by `lm_eval.api.group.Group.aggregate`."""
@@ -78,11 +79,6 @@ class LmEval(Library):
     def size(self, counts: Sequence[int]) -> int:
         """Returns the largest number of values of a metric."""
         return max(counts)
-
-    def read_config(self, path: str) -> dict[str, Any]:
-        """Returns a configuration with its functions."""
-        config: dict[str, Any] = self.modules.yaml.load_yaml(path, resolve_func=True)
-        return config
 
     def download(self, task: Any, arguments: Any) -> None:
         """Has a task read its data."""

@@ -11,7 +11,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from lyncean.harness import judge_url
-from lyncean.harness.library import Docs, Group, Library, OurTask, Scored, Values
+from lyncean.harness.library import Group, Library, Values
+from lyncean.harness.scored import Docs, OurTask, Scored
 
 
 class _Scored(Scored):
@@ -111,9 +112,11 @@ class LmmsEval(Library):
         manager = TaskManager(include_defaults=False)
         return {name: dict(entry) for name, entry in manager._get_task_and_group(folder).items()}
 
-    def read_group(self, path: str, *, functions: bool) -> dict[str, Any]:
-        """Returns the configuration of a group."""
-        return self._yaml(path, "full" if functions else "simple")
+    def read_yaml(self, path: str, *, functions: bool) -> dict[str, Any]:
+        """Returns the configuration of a task or group."""
+        mode = "full" if functions else "simple"
+        config: dict[str, Any] = self.modules.utils.load_yaml_config(path, mode=mode)
+        return config
 
     def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
         """Returns a group's metrics, by `consolidate_group_results` of its evaluator; standard errors are ours."""
@@ -132,14 +135,6 @@ class LmmsEval(Library):
     def size(self, counts: Sequence[int]) -> int:
         """Returns the number of values of the last metric."""
         return counts[-1]
-
-    def read_config(self, path: str) -> dict[str, Any]:
-        """Returns a configuration with its functions."""
-        return self._yaml(path, "full")
-
-    def _yaml(self, path: str, mode: str) -> dict[str, Any]:
-        config: dict[str, Any] = self.modules.utils.load_yaml_config(path, mode=mode)
-        return config
 
     def download(self, task: Any, arguments: Any) -> None:
         """Has a task read its data, without the pauses of its retries."""

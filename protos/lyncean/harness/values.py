@@ -65,14 +65,8 @@ def _of_library(value: Any) -> Any:
     """Returns a value of NumPy or Pillow, neither of which is imported for it."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
-        data = base64.b64encode(value.tobytes()).decode()
-        return {
-            _KIND: "array",
-            "t": value.dtype.str,
-            "s": list(value.shape),
-            "n": kind.__name__ == "ndarray",
-            "v": data,
-        }
+        form = {"t": value.dtype.str, "s": list(value.shape), "n": kind.__name__ == "ndarray"}
+        return {_KIND: "array", **form, "v": base64.b64encode(value.tobytes()).decode()}
     if any(base.__module__ == "PIL.Image" for base in kind.__mro__):
         buffer = io.BytesIO()
         value.save(buffer, "PNG")

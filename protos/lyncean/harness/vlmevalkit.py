@@ -126,20 +126,20 @@ def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dic
         if name in getattr(kind, "DATASET_MD5", {}):  # the table is the user's, whose digest the run records
             kind.DATASET_MD5 = {**kind.DATASET_MD5, name: None}
     dataset = datasets.build_dataset(name)
-    asked = dataset.data.copy()
-    if len(asked) != len(predictions):
-        raise ValueError(f"it keeps {len(asked)} of {len(predictions)} rows")
-    asked[PREDICTION] = predictions
+    answers = dataset.data.copy()
+    if len(answers) != len(predictions):
+        raise ValueError(f"it keeps {len(answers)} of {len(predictions)} rows")
+    answers[PREDICTION] = predictions
     with tempfile.TemporaryDirectory(dir=folder) as place:
         file = str(Path(place) / f"model_{name}.xlsx")
-        dump(asked, file)
+        dump(answers, file)
         metrics = dict(_metrics(dataset.evaluate(file, model="exact_matching", nproc=1)))
         scores: dict[str, float] = {}
         for written in sorted(Path(place).iterdir()):
             with contextlib.suppress(Exception):  # not all that it writes is a table
                 found = load(str(written))
                 for column in _SCORES:
-                    if "index" in found and column in found and len(found) <= len(asked):
+                    if "index" in found and column in found and len(found) <= len(answers):
                         scores |= {
                             str(index): float(score) for index, score in zip(found["index"], found[column], strict=True)
                         }

@@ -228,9 +228,7 @@ class CallError(Exception):
             return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
             return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
-        info, retry = _read(_details(error.trailing_metadata() or ()))
-        pause = seconds_of(retry.retry_delay)
-        return cls(code, info.reason if info else "", message, info.metadata if info else {}, pause)
+        return cls(code, *_read(_details(error.trailing_metadata() or ()), message))
 
     @classmethod
     def from_status(cls, status: status_pb2.Status) -> CallError:
@@ -238,10 +236,7 @@ class CallError(Exception):
         code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
         if code is grpc.StatusCode.OK:
             return cls(grpc.StatusCode.INTERNAL, "bad_response", "the server's failure has the status OK")
-        info, retry = _read(status.details)
-        pause = seconds_of(retry.retry_delay)
-        facts = dict(info.metadata) if info else {}
-        return cls(code, info.reason if info else "", status.message or code.name, facts, pause)
+        return cls(code, *_read(status.details, status.message or code.name))
 
 
 def seconds_of(duration: duration_pb2.Duration) -> float:
@@ -257,18 +252,16 @@ def _details(trailers: Iterable[tuple[str, str | bytes]]) -> Iterator[any_pb2.An
                 yield from status_pb2.Status.FromString(value).details
 
 
-def _read(
-    details: Iterable[any_pb2.Any],
-) -> tuple[error_details_pb2.ErrorInfo | None, error_details_pb2.RetryInfo]:
-    """Returns the ErrorInfo and the RetryInfo among a status's details; what cannot be read is left out."""
-    found, retry = None, error_details_pb2.RetryInfo()
+def _read(details: Iterable[any_pb2.Any], message: str) -> tuple[str, str, dict[str, str], float]:
+    """Returns a CallError's reason, message, metadata and pause; details that cannot be read are left out."""
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
     for detail in details:
         with contextlib.suppress(DecodeError):
-            info = error_details_pb2.ErrorInfo()
-            if detail.Unpack(info) and info.domain == ERROR_DOMAIN:
-                found = info
+            other = error_details_pb2.ErrorInfo()
+            if detail.Unpack(other) and other.domain == ERROR_DOMAIN:
+                info = other
             detail.Unpack(retry)
-    return found, retry
+    return info.reason, message, dict(info.metadata), seconds_of(retry.retry_delay)
 
 
 def _cut(text: str, most: int) -> str:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -84,14 +85,11 @@ class Server:
         await self._server.start()
         if self._probe:
             await self._probe.start()
-        if config.port_file:
-            try:
-                partial = config.port_file.with_suffix(".partial")
-                partial.write_text(f"{self.port}\n")
-                partial.replace(config.port_file)
-            except OSError as error:
-                await self.stop()
-                raise BindError(f"cannot write the port to {config.port_file}: {error.strerror}") from error
+        try:
+            write_port(config.port_file, self.port)
+        except BindError:
+            await self.stop()
+            raise
         return self.port
 
     async def set_serving(self, serving: bool = True) -> None:
@@ -127,6 +125,21 @@ class Server:
         await self.stop()
 
 
+def write_port(file: Path | None, port: int) -> None:
+    """Writes a bound port into a file, if one is named.
+
+    Raises:
+        BindError: It cannot be written.
+    """
+    if file:
+        try:
+            partial = file.with_suffix(".partial")
+            partial.write_text(f"{port}\n")
+            partial.replace(file)
+        except OSError as error:
+            raise BindError(f"cannot write the port to {file}: {error.strerror}") from error
+
+
 def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
     try:
         if tls is None:
@@ -147,11 +160,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     defect: INTERNAL with the exception's type alone, the traceback in the server's log.
     """
 
-    async def intercept_service(
-        self,
-        continuation: Continuation,
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
+    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """Wraps the handler that the call is for."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
@@ -165,11 +174,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}".encode()
 
-    async def intercept_service(
-        self,
-        continuation: Continuation,
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Any:
+    async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
         """Lets the call through or answers UNAUTHENTICATED, before anything is read."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
@@ -192,10 +197,8 @@ def _replaced(handler: Any, unary: Callable[[Any], Any], stream: Callable[[Any],
 
 
 async def _deny(_: Any, context: Any) -> None:
-    await _abort(
-        context,
-        Unauthenticated("bad_token", "the bearer token is missing or wrong: set --token-file or LYNCEAN_TOKEN"),
-    )
+    words = "the bearer token is missing or wrong: set --token-file or LYNCEAN_TOKEN"
+    await _abort(context, Unauthenticated("bad_token", words))
 
 
 async def _deny_stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
@@ -211,24 +214,22 @@ def _guard_unary(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any
     async def guarded(request: Any, context: Any) -> Any:
         try:
             return await handler(request, context)
+        except grpc.aio.AbortError:
+            raise
         except Exception as error:
-            if isinstance(error, grpc.aio.AbortError):
-                raise
             await _abort(context, status_of(error))
 
     return guarded
 
 
-def _guard_stream(
-    handler: Callable[[Any, Any], AsyncIterator[Any]],
-) -> Callable[[Any, Any], AsyncIterator[Any]]:
+def _guard_stream(handler: Callable[[Any, Any], AsyncIterator[Any]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
     async def guarded(requests: Any, context: Any) -> AsyncIterator[Any]:
         try:
             async for response in handler(requests, context):
                 yield response
+        except grpc.aio.AbortError:
+            raise
         except Exception as error:
-            if isinstance(error, grpc.aio.AbortError):
-                raise
             await _abort(context, status_of(error))
 
     return guarded

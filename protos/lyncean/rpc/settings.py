@@ -1,4 +1,4 @@
-"""How a service listens and how it is dialled: values alone, so that a command line can be read without gRPC."""
+"""How a service listens and how it is dialled: plain values, so that a command line is read without gRPC."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Metadata = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How to reach a service: in the clear, over TLS, with or without a token.
+    """How to reach a service: in plaintext or over TLS, with or without a token.
 
     Attributes:
-        tls: TLS settings; None dials in the clear.
+        tls: TLS settings; None dials in plaintext.
         token: Bearer token; never shown by repr.
     """
 
@@ -52,10 +52,10 @@ def client_credentials(
         UserError: The options contradict each other.
         SecurityError: The token cannot be read.
     """
-    given = bool(tls_ca or tls_cert or tls_key or tls_server_name)
-    if tls is False and given:
+    has_tls_option = bool(tls_ca or tls_cert or tls_key or tls_server_name)
+    if tls is False and has_tls_option:
         raise UserError("--no-tls contradicts the other --tls options: leave one out")
-    use = given if tls is None else tls
+    use = has_tls_option if tls is None else tls
     return Credentials(
         tls=Tls(tls_cert, tls_key, tls_ca, tls_server_name) if use else None, token=read_token(token_file)
     )
@@ -67,10 +67,10 @@ class ServerConfig:
 
     Attributes:
         host: Address to bind; one of IPv6 without brackets.
-        port: Port to bind; Port; 0 picks a free one.
-        tls: TLS settings; None listens in the clear.
+        port: Port to bind; 0 picks a free one.
+        tls: TLS settings; None listens in plaintext.
         token: Bearer token that every call but health must carry; None asks for none.
-        health_port: A second port, in the clear, with health alone, for probes that speak
+        health_port: A second port, in plaintext, with health alone, for probes that speak
             neither TLS nor mTLS (Kubernetes' gRPC probes do not). None opens none.
         port_file: File that gets the bound port as text once the server listens.
         grace: Seconds that calls in flight are given when the server stops.

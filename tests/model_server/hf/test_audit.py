@@ -34,7 +34,7 @@ async def test_the_prompt_is_what_the_model_was_given(served: Any, hf: Any, ask:
         plain = await server.send(request)
         assert not plain.HasField("prompt")
         assert (plain.parts, plain.logprobs) == (reply.parts, reply.logprobs)
-        prompt, tokenizer = reply.prompt, backend._checkpoint.tokenizer
+        prompt, tokenizer = reply.prompt, backend._loaded.checkpoint.tokenizer
         assert len(prompt.token_ids) == reply.usage.input_tokens
         assert tokenizer(prompt.text, add_special_tokens=False)["input_ids"] == list(prompt.token_ids)
         assert "Be zq7." in prompt.text

@@ -24,7 +24,6 @@ import transformers as tf  # noqa: E402
 
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
 from model_server.hf.batch import to_device  # noqa: E402
-from model_server.hf.families import family_of  # noqa: E402
 from model_server.hf.likelihood import plain  # noqa: E402
 from model_server.hf.prompt import Prompter  # noqa: E402
 from model_server.hf.settings import Settings  # noqa: E402
@@ -262,8 +261,7 @@ async def test_company_and_kept_features_change_nothing(kind: str, served: Any, 
 
 def loop(folder: str) -> tuple[Prompter, Any]:
     checkpoint = checkpoints.load(Settings(model=folder))
-    family = family_of(checkpoint)
-    return Prompter(checkpoint, family, 10**8), functools.partial(plain, checkpoint, family)
+    return Prompter(checkpoint, 10**8), functools.partial(plain, checkpoint)
 
 
 def test_times_are_those_at_which_frames_are_shown(checkpoint_folder: Any) -> None:

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from helpers.model_passes import count_forwards  # noqa: E402
 from transformers import DynamicCache  # noqa: E402
 
-from model_server.hf.families import Prefill  # noqa: E402
+from model_server.hf.family import Prefill  # noqa: E402
 from model_server.hf.slots import Slots  # noqa: E402
 
 

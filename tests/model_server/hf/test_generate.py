@@ -204,8 +204,8 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
         alone = [await server.send(each) for each in sent]
         tokens = alone[0].usage.input_tokens + 12
         # Two rows fit beside nothing else, three only until their cache has grown.
-        memory = Memory(backend._checkpoint.model, 3 * tokens - 15)
-        monkeypatch.setattr(backend._checkpoint.model, "forward", memory)
+        memory = Memory(backend._loaded.checkpoint.model, 3 * tokens - 15)
+        monkeypatch.setattr(backend._loaded.checkpoint.model, "forward", memory)
 
         async def together() -> list[int]:
             memory.sizes.clear()
@@ -400,7 +400,7 @@ async def test_what_is_no_number_is_no_answer(served: Any, hf: Any, ask: Any) ->
         configs = [{"max_output_tokens": 4}, {"max_output_tokens": 4}, {"max_output_tokens": 4, "temperature": 1.0}]
         sent = [request(message, **config) for message, config in zip(messages, configs, strict=True)]
         healthy = await server.send(sent[1])
-        net, tokenizer = backend._checkpoint.model, backend._checkpoint.tokenizer
+        net, tokenizer = backend._loaded.checkpoint.model, backend._loaded.checkpoint.tokenizer
         with torch.no_grad():
             net.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids("Ġdogs")] = float("nan")
         asked = [server.send(each) for each in sent]

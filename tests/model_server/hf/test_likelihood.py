@@ -20,7 +20,7 @@ from lyncean.rpc import CallError, InvalidRequest
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints  # noqa: E402
 from model_server.hf import selfcheck  # noqa: E402
-from model_server.hf.families import Family, family_of  # noqa: E402
+from model_server.hf.family import Family  # noqa: E402
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
 from model_server.hf.prompt import Prompt, Prompter  # noqa: E402
 from model_server.hf.settings import Settings  # noqa: E402
@@ -31,7 +31,6 @@ from model_server.metrics import Metrics  # noqa: E402
 @dataclasses.dataclass
 class Loaded:
     checkpoint: Any
-    family: Family
     prompter: Prompter
 
 
@@ -40,8 +39,7 @@ def loaded(checkpoint_folder: Any) -> Any:
     @functools.cache
     def get(kind: str) -> Loaded:
         checkpoint = checkpoints.load(Settings(model=str(checkpoint_folder(kind))))
-        family = family_of(checkpoint)
-        return Loaded(checkpoint, family, Prompter(checkpoint, family, 10**8))
+        return Loaded(checkpoint, Prompter(checkpoint, 10**8))
 
     return get
 
@@ -132,8 +130,8 @@ def test_tokens_that_merge_over_the_boundary(loaded: Any) -> None:
     assert joined[0].ids[joined[0].start :] == whole[-len(joined[0].ids) + joined[0].start :]
     assert joined[0].start < len(ids), "the boundary must be crossed for this test to mean anything"
     assert joined[1].start == len(ids)
-    wanted = plain(parts.checkpoint, parts.family, prompt, joined)
-    got = packed(parts.checkpoint, parts.family, [Question(prompt, joined)])[0]
+    wanted = plain(parts.checkpoint, prompt, joined)
+    got = packed(parts.checkpoint, [Question(prompt, joined)])[0]
     for one, other in zip(wanted, got, strict=True):
         assert one.ids == other.ids
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
@@ -204,8 +202,8 @@ def test_the_expanded_way_agrees_too(kind: str, loaded: Any, ask: Any, picture: 
     parts: Loaded = loaded(kind)
     prompt = parts.prompter.prepare([ask(picture(3), "What is it?")])
     joined = parts.prompter.join(prompt, [" yes", "no", "The answer is (B).", "7"])
-    wanted = plain(parts.checkpoint, parts.family, prompt, joined)
-    got = expanded(parts.checkpoint, parts.family, Question(prompt, joined), rows=3)
+    wanted = plain(parts.checkpoint, prompt, joined)
+    got = expanded(parts.checkpoint, Question(prompt, joined), rows=3)
     for one, other in zip(wanted, got, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
@@ -242,10 +240,10 @@ class Stale(Family):
 def test_the_self_check_finds_mistakes(broken: type[Family], loaded: Any) -> None:
     parts: Loaded = loaded("llava")
     vision = VisionCache(parts.checkpoint, 0, Metrics())
-    good = selfcheck.check(parts.checkpoint, parts.family, parts.prompter, vision)
+    good = selfcheck.check(parts.checkpoint, parts.prompter, vision)
     assert good.method == "packed"
     assert good.difference < 1e-4 < good.sensitivity
-    verdict = selfcheck.check(parts.checkpoint, broken(), parts.prompter, vision)
+    verdict = selfcheck.check(dataclasses.replace(parts.checkpoint, family=broken()), parts.prompter, vision)
     assert verdict.method != "packed"
     assert "differs" in verdict.reason
 
@@ -258,7 +256,7 @@ def test_a_blind_model_proves_nothing(loaded: Any) -> None:
     checkpoint = dataclasses.replace(parts.checkpoint, model=copy.deepcopy(parts.checkpoint.model))
     with torch.no_grad():
         checkpoint.model.model.multi_modal_projector.linear_2.weight.zero_()
-    verdict = selfcheck.check(checkpoint, parts.family, parts.prompter, VisionCache(checkpoint, 0, Metrics()))
+    verdict = selfcheck.check(checkpoint, parts.prompter, VisionCache(checkpoint, 0, Metrics()))
     assert verdict.method == "plain"
     assert "proves nothing" in verdict.reason
 
@@ -293,7 +291,7 @@ async def test_a_chunk_ends_for_every_continuation(served: Any, hf: Any, ask: An
         for count in (186, 240):
             prompt = parts.prompter.prepare([message := ask("Which option" + " yes" * count)])
             texts = [" yes no yes no yes no yes", "no"]
-            wanted = plain(parts.checkpoint, parts.family, prompt, parts.prompter.join(prompt, texts))
+            wanted = plain(parts.checkpoint, prompt, parts.prompter.join(prompt, texts))
             request = model.LikelihoodRequest(messages=[message], continuations=texts)
             got = (await server.send(request)).scores
             assert [s.logprob for s in got] == pytest.approx([s.logprob for s in wanted], abs=1e-3)
@@ -343,7 +341,7 @@ def test_the_cache_is_bounded(loaded: Any, ask: Any, picture: Any) -> None:
         prompt = parts.prompter.prepare([ask(picture(seed), "What?")])
         with torch.inference_mode():
             vision.apply([prompt], dict(prompt.inputs))
-        assert vision._bytes == min(seed + 1, 2) * one
+        assert vision._kept.size == min(seed + 1, 2) * one
     assert len(vision._kept) == 2
 
 

@@ -46,10 +46,10 @@ async def test_what_was_asked_before_changes_no_bit(
         assert (await server.info()).properties["prefix_cache"] == "on"
         fresh = []
         for each in sent:
-            backend._prefixes.clear()
+            backend._loaded.prefixes.clear()
             fresh.append(await server.send(each))
         assert not any(reply.usage.cached_tokens for reply in fresh)
-        backend._prefixes.clear()
+        backend._loaded.prefixes.clear()
         passes = count_forwards(backend, monkeypatch)
         kept = [await server.send(each) for each in sent]
         computed = sum(passes)
@@ -59,9 +59,9 @@ async def test_what_was_asked_before_changes_no_bit(
         shared = [reply.usage.cached_tokens for reply in kept]
         assert [bool(tokens) for tokens in shared] == [False, *[True] * 4, False, False, True, True, False]
         passes.clear()
-        backend._prefixes.clear()
+        backend._loaded.prefixes.clear()
         for each in sent:
-            backend._prefixes.clear()
+            backend._loaded.prefixes.clear()
             await server.send(each)
         assert sum(passes) - computed == sum(shared), "what is said to be cached was not computed"
     async with served(hf("qwen2_5_vl", max_batch=8, batch_wait=0.1, prefix_cache_bytes=10**8)) as server:
@@ -76,14 +76,14 @@ async def test_it_is_bounded_and_off_where_a_prompt_sees_itself_both_ways(
 ) -> None:
     backend = hf("llava", max_batch=1, prefix_cache_bytes=10**8)
     async with served(backend) as server:
-        cache = backend._prefixes
+        cache = backend._loaded.prefixes
         await server.generate(ask(picture(1), "What?"), max_output_tokens=1)
-        cache._limit = 2 * cache._bytes
+        cache._kept.capacity = 2 * cache._kept.size
         for number in (2, 3, 1):
             reply = await server.generate(ask(picture(number), "What?"), max_output_tokens=1)
             assert not reply.usage.cached_tokens, "the first was the least recently used"
         assert len(cache._kept) == 2
-        assert cache._bytes <= cache._limit
+        assert cache._kept.size <= cache._kept.capacity
     async with served(hf("paligemma", prefix_cache_bytes=10**8)) as server:
         assert (await server.info()).properties["prefix_cache"] == "off"
         reply = [await server.generate(ask(picture(1), "What?"), max_output_tokens=1) for _ in range(2)][1]

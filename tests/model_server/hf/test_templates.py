@@ -17,7 +17,6 @@ from orchestrator.benchmarks.reform.settings import Switches
 
 pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints
-from model_server.hf.families import family_of
 from model_server.hf.prompt import Prompter
 from model_server.hf.settings import Settings
 
@@ -33,7 +32,7 @@ def prompter(checkpoint_folder: Any) -> Any:
         checkpoint = checkpoints.load(Settings(model=str(checkpoint_folder(kind))))
         if template is not None:
             checkpoint = dataclasses.replace(checkpoint, template=template)
-        return Prompter(checkpoint, family_of(checkpoint), 10**8)
+        return Prompter(checkpoint, 10**8)
 
     return get
 
@@ -75,14 +74,14 @@ def test_an_answer_is_left_alone_where_the_template_puts_no_blank(prompter: Any)
     ],
 )
 def test_the_blank_is_read_off_the_template(template: str, gap: str, prompter: Any) -> None:
-    assert prompter("text", template)._gap == gap
+    assert prompter("text", template).template.gap == gap
 
 
 def test_the_blank_of_the_librarys_own_template(prompter: Any) -> None:
     from transformers.models.smolvlm import processing_smolvlm
 
     made = prompter("smolvlm", processing_smolvlm.DEFAULT_CHAT_TEMPLATE)
-    assert made._gap == " "
+    assert made.template.gap == " "
     assert owned(made, "What?", "green") == made._checkpoint.tokenizer.tokenize(" green")
 
 
@@ -117,7 +116,7 @@ def test_the_pages_template_adds_nothing_to_a_layout(prompter: Any, picture: Any
     text = "User: What colour is it?\nBot:"
     parts = [model.Part(image=model.Image(data=picture())), model.Part(text=text)]
     message = model.Message(role=model.ROLE_USER, parts=parts)
-    assert made.render([message]) == f"<image>{text}"
+    assert made.template.render([message]) == f"<image>{text}"
     prompt = made.prepare([message])
     (joined,) = made.join(prompt, [" green"])
     tokenizer = made._checkpoint.tokenizer

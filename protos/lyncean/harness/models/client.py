@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ class ModelError(UserError):
     """A model that cannot be asked, or a request that it does not answer: who, what, and what to do."""
 
 
+@dataclass
 class Client:
     """A client of one ModelService.
 
@@ -47,35 +49,26 @@ class Client:
         patience: Seconds that a full queue or an absent server is waited for.
         concurrency: Calls in flight at most; 0 as many as the server states.
         expected: The name that the served model must have; "" takes any.
+        known: The model's description, once it is known.
     """
 
-    def __init__(
-        self,
-        endpoint: str,
-        credentials: Credentials,
-        *,
-        timeout: float,
-        patience: float,
-        concurrency: int = 0,
-        expected: str = "",
-    ) -> None:
-        self._expected = expected
-        self._endpoint = endpoint
-        self._credentials = credentials
-        self._timeout = timeout
-        self._patience = patience
-        self._concurrency = concurrency
-        self._info: model.GetModelInfoResponse | None = None
+    endpoint: str
+    credentials: Credentials
+    timeout: float
+    patience: float
+    concurrency: int
+    expected: str
+    known: model.GetModelInfoResponse | None = None
 
     @classmethod
-    def from_arguments(cls, given: Mapping[str, Any]) -> Client:
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Client:
         """Returns the client that a harness's model arguments describe.
 
         Raises:
             ModelError: An argument is unknown, missing or wrong.
             SecurityError: A token or TLS file cannot be used.
         """
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in arguments.items() if value is not None}
         if unknown := sorted(values.keys() - set(_ARGUMENTS)):
             raise ModelError(f"unknown model argument {unknown[0]!r}", fix=f"there are {', '.join(_ARGUMENTS)}")
         if ":" not in str(values.get("endpoint", "")):
@@ -112,12 +105,12 @@ class Client:
         Raises:
             ModelError: The server cannot be asked, or serves another model than the one named.
         """
-        if self._info is None:
+        if self.known is None:
             _run(self._describe())
-        assert self._info is not None
-        if self._expected and self._expected != self._info.model_name:
-            raise ModelError(f"{self._endpoint} serves {self._info.model_name!r}, not {self._expected!r}")
-        return self._info
+        assert self.known is not None
+        if self.expected and self.expected != self.known.model_name:
+            raise ModelError(f"{self.endpoint} serves {self.known.model_name!r}, not {self.expected!r}")
+        return self.known
 
     async def _describe(self) -> None:
         async with self.connection():
@@ -177,11 +170,11 @@ class Client:
         Raises:
             ModelError: The server cannot be asked for its description.
         """
-        channel = dial(self._endpoint, self._credentials)
+        channel = dial(self.endpoint, self.credentials)
         try:
-            made = Connection(channel, self._endpoint, self._credentials, self._timeout, self._patience)
-            self._info = await made.start(self._info, self._concurrency)
-            yield made
+            connection = Connection(channel, self)
+            self.known = await connection.start()
+            yield connection
         finally:
             await channel.close()
 
@@ -189,30 +182,21 @@ class Client:
 class Connection:
     """An open channel to a ModelService; made by `Client.connection`."""
 
-    def __init__(
-        self, channel: grpc.aio.Channel, endpoint: str, credentials: Credentials, timeout: float, patience: float
-    ) -> None:
+    def __init__(self, channel: grpc.aio.Channel, client: Client) -> None:
         self._channel = channel
+        self._client = client
         self._stub: Any = model_grpc.ModelServiceStub(channel)
-        self._endpoint = endpoint
-        self._metadata = credentials.metadata
-        self._timeout = timeout
-        self._patience = patience
-        self._capabilities: set[int] = set()
-        self._max_bytes = 0
-        self._revision = ""
+        self._info = model.GetModelInfoResponse()
         self.concurrency = 1
 
-    async def start(self, known: model.GetModelInfoResponse | None, concurrency: int) -> model.GetModelInfoResponse:
+    async def start(self) -> model.GetModelInfoResponse:
         """Asks for the model's description, which must be the known one if there is one."""
-        info: model.GetModelInfoResponse = await self._call(
-            self._stub.GetModelInfo, model.GetModelInfoRequest(), reach=_REACH_SECONDS
-        )
+        request, known = model.GetModelInfoRequest(), self._client.known
+        info: model.GetModelInfoResponse = await self._call(self._stub.GetModelInfo, request, reach=_REACH_SECONDS)
         if known is not None and (known.model_name, known.model_revision) != (info.model_name, info.model_revision):
             raise self._error("another model answers there now", fix="start the evaluation again")
-        self._capabilities, self._revision = set(info.capabilities), info.model_revision
-        self._max_bytes = info.max_request_bytes
-        self.concurrency = concurrency or info.max_concurrency + info.max_waiting or 1
+        self._info = info
+        self.concurrency = self._client.concurrency or info.max_concurrency + info.max_waiting or 1
         return info
 
     async def ask(self, request: Request) -> Any:
@@ -221,7 +205,6 @@ class Connection:
         Raises:
             ModelError: The model does not answer it.
         """
-        continuations = len(request.continuations) if isinstance(request, model.LikelihoodRequest) else 0
         likelihood = isinstance(request, model.LikelihoodRequest)
         self._check(request, likelihood)
         try:
@@ -230,12 +213,12 @@ class Connection:
             if likelihood:
                 raise self._error(str(error)) from None
             return model.GenerateResponse(finish_reason=model.FINISH_REASON_CONTENT_FILTER)
-        if response.served_by.boot_id and response.served_by.model_revision != self._revision:
+        if response.served_by.boot_id and response.served_by.model_revision != self._info.model_revision:
             raise self._error("another model answers there now", fix="start the evaluation again")
         if not likelihood and response.finish_reason == model.FINISH_REASON_UNSPECIFIED:
             raise self._error("its answer is no finished text (bad_response)", fix="test it with orchestrator check")
-        if likelihood and len(response.scores) != continuations:
-            raise self._error(f"{len(response.scores)} scores for {continuations} continuations")
+        if isinstance(request, model.LikelihoodRequest) and len(response.scores) != len(request.continuations):
+            raise self._error(f"{len(response.scores)} scores for {len(request.continuations)} continuations")
         return response
 
     def _check(self, request: Request, likelihood: bool) -> None:
@@ -244,7 +227,7 @@ class Connection:
         needed = [model.CAPABILITY_LIKELIHOOD if likelihood else model.CAPABILITY_GENERATE]
         needed += [model.CAPABILITY_IMAGE_INPUT, model.CAPABILITY_MULTI_IMAGE][: min(2, shown)]
         for capability in needed:
-            if capability not in self._capabilities:
+            if capability not in self._info.capabilities:
                 name = model.Capability.Name(capability).removeprefix("CAPABILITY_")
                 raise self._error(f"the task needs {name}, which this model does not have", fix="take another model")
 
@@ -257,21 +240,21 @@ class Connection:
             reach: Seconds that the address may be without a server; None as long as patience lasts.
         """
         clock = asyncio.get_running_loop().time
-        started, tries, limit = clock(), 0, self._patience
+        started, tries, limit = clock(), 0, self._client.patience
         while True:
             try:
                 return await call(
                     method,
                     request,
-                    timeout=self._timeout,
-                    metadata=self._metadata,
-                    max_bytes=self._max_bytes,
+                    timeout=self._client.timeout,
+                    metadata=self._client.credentials.metadata,
+                    max_bytes=self._info.max_request_bytes,
                 )
             except CallError as error:
                 if reach is None and error.consequence.outcome is Outcome.REFUSED:
                     raise _Refused(str(error)) from None
                 if reach is not None and self._channel.get_state() is not grpc.ChannelConnectivity.READY:
-                    limit = min(reach, self._patience)
+                    limit = min(reach, self._client.patience)
                 pause = min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0)
                 tries, retries = tries + 1, error.consequence.retries
                 if (retries is not None and tries > retries) or clock() + pause - started > limit:
@@ -279,7 +262,7 @@ class Connection:
             await asyncio.sleep(pause)
 
     def _error(self, problem: str, fix: str = "") -> ModelError:
-        return ModelError(" ".join(f"the model server at {self._endpoint}: {problem}".split()), fix=fix)
+        return ModelError(" ".join(f"the model server at {self._client.endpoint}: {problem}".split()), fix=fix)
 
 
 class _Refused(Exception):

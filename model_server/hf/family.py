@@ -1,0 +1,292 @@
+"""How a model is prompted and stepped: the defaults, which fit LLaVA and most that came after."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import DynamicCache
+from transformers.cache_utils import LinearAttentionCacheLayerMixin
+
+from lyncean.media import Kind
+from lyncean.model.v1 import model_pb2 as model
+
+if TYPE_CHECKING:
+    from model_server.hf.checkpoint import Checkpoint
+
+
+@dataclass
+class Prefill:
+    """Prompts that the model has read.
+
+    Attributes:
+        last: Logits behind the last prompt token: [batch, vocabulary].
+        cache: The key-value cache, with the states of recurrent layers.
+        mask: Which prompt tokens are real: [batch, prompt].
+        next_position: Position of the token that comes next: [batch].
+        inputs: What the prompts were.
+    """
+
+    last: torch.Tensor
+    cache: Any
+    mask: torch.Tensor
+    next_position: torch.Tensor
+    inputs: dict[str, Any]
+
+    def narrow(self, added: int) -> None:
+        """Forgets the last `added` tokens."""
+        if added:
+            self.cache.crop(-added)
+
+
+def is_recurrent(model: Any) -> bool:
+    """Whether some layers keep a state in place of the tokens before: Mamba, gated delta nets, short convolutions."""
+    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
+
+
+def _new_cache(model: Any) -> DynamicCache:
+    # Without a config each layer keeps all tokens, which a tree behind the prompt needs where attention slides.
+    return DynamicCache(config=model.config) if is_recurrent(model) else DynamicCache()
+
+
+def _as_argument(model: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
+    """Returns a cache under the name that the model has for it; models without attention have another."""
+    names = inspect.signature(model.forward).parameters
+    return {"past_key_values" if "past_key_values" in names or "cache_params" not in names else "cache_params": cache}
+
+
+def attention(model: Any, visible: torch.Tensor, here: torch.Tensor, before: torch.Tensor) -> Any:
+    """Returns what a model takes for an explicit attention mask.
+
+    Additive and floating: the eager implementation misreads a bool mask without a word. Models that
+    mix full and sliding attention take one mask for each.
+
+    Args:
+        model: The model.
+        visible: What each token sees: [batch, tokens, keys], bool.
+        here: How many tokens are before each: [batch, tokens].
+        before: How many are before each that it may see: [batch, keys], or [1, keys] where it is the same for all.
+    """
+    text = model.config.get_text_config()
+    window = getattr(text, "sliding_window", None)
+    kinds = set(getattr(text, "layer_types", None) or ())
+    full = _additive(visible, model.dtype)
+    if not window or not getattr(text, "use_sliding_window", True):
+        return full
+    sliding = _additive(visible & (here[:, :, None] - before[:, None, :] < window), model.dtype)
+    if kinds >= {"full_attention", "sliding_attention"}:
+        return {"full_attention": full, "sliding_attention": sliding}
+    return sliding if "sliding_attention" in kinds or not kinds else full
+
+
+def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
+
+
+def _token_ids(checkpoint: Checkpoint, kind: str) -> frozenset[int]:
+    numbers = {getattr(checkpoint.model.config, f"{kind}_token_{end}", None) for end in ("id", "index")}
+    return frozenset(number for number in numbers if isinstance(number, int))
+
+
+_CLIPS: tuple[Kind, ...] = ("audio", "video")
+SEQUENCES = {
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "mm_token_type_ids",
+    "moe_mm_token_type_ids",
+    "image_embeds_position_mask",
+    "cross_attention_mask",
+    "image_attention_mask",
+    "image_patches_indices",
+}
+"""Inputs that run along the prompt's tokens; all others belong to its images and clips."""
+
+
+_IMAGES_SEEN = {"cross_attention_mask", "image_attention_mask"}
+"""Those that say which images a token sees."""
+
+
+class Family:
+    """One way to prompt and to step a model.
+
+    Attributes:
+        multi_image: Whether several images in a prompt are understood.
+        needs_image: Whether a prompt without an image cannot be answered.
+        first_position: The position of the first token.
+        prefill_positions: Whether left-padded prompts need explicit positions; else the model finds them itself.
+        text_prefill_positions: Whether those of text alone do where others do not.
+        row_positions: Whether rows behind a repeated cache need them.
+        text_module: The part of the model that continues text from a cache; "" is the model.
+        text_fill: What inputs that run along the tokens hold where the token is generated text; 0 by default.
+    """
+
+    multi_image = True
+    needs_image = False
+    first_position = 0
+    prefill_positions = True
+    text_prefill_positions = False
+    row_positions = True
+    text_module = ""
+    text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
+
+    def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
+        """Texts by which the processor knows an image or a clip; a prompt's own text must not hold them."""
+        numbers = self.image_token_ids(checkpoint).union(*(self.clip_token_ids(checkpoint, kind) for kind in _CLIPS))
+        named = {checkpoint.tokenizer.convert_ids_to_tokens(number) for number in numbers}
+        markers = {getattr(checkpoint.processor, f"{kind}_token", None) for kind in ("image", *_CLIPS)}
+        return frozenset(str(token) for token in named | markers if token)
+
+    def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
+        """Tokens that stand for images."""
+        return _token_ids(checkpoint, "image")
+
+    def clip_token_ids(self, checkpoint: Checkpoint, kind: Kind) -> frozenset[int]:
+        """Tokens that stand for audio or videos, where these have their own."""
+        return _token_ids(checkpoint, kind) - self.image_token_ids(checkpoint)
+
+    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Further arguments of the processor."""
+        return {}
+
+    def nest(self, pictures: list[Any]) -> Any:
+        """Images of one prompt, as the processor wants them for a batch of one."""
+        return [pictures] if self.multi_image else pictures
+
+    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
+        """The prompt of a checkpoint without a chat template: its images and clips, then its texts, line by line."""
+        parts = [part for message in messages for part in message.parts]
+        kinds = [part.WhichOneof("kind") for part in parts] if self.multi_image else []
+        tokens = [str(getattr(checkpoint.processor, f"{kind}_token", "")) for kind in kinds if kind != "text"]
+        texts = [part.text for part in parts if part.WhichOneof("kind") == "text"]
+        return "".join(tokens) + "\n".join(texts)
+
+    def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
+        """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
+        extended = dict(inputs)
+        if kept == inputs["input_ids"].shape[1] and not more:
+            return extended
+        for name, value in inputs.items():
+            if name not in SEQUENCES:
+                continue
+            tail = value[:, -1:].repeat_interleave(len(more), dim=1)
+            if name == "input_ids":
+                tail = torch.tensor([list(more)], dtype=value.dtype)
+            elif name not in _IMAGES_SEEN:  # text sees the images that the prompt's last token sees
+                tail = torch.full_like(tail, self.text_fill.get(name, 0))
+            extended[name] = torch.cat([value[:, :kept], tail], dim=1)
+        return extended
+
+    def reset(self, model: Any) -> None:
+        """Clears what a model keeps between calls and should not."""
+
+    def generate(self, model: Any, **kwargs: Any) -> None:
+        """Runs the library's own decoding loop."""
+        model.generate(**kwargs)
+
+    def logits(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """Logits of one whole forward pass: [batch, tokens, vocabulary]."""
+        logits: torch.Tensor = model(**inputs, use_cache=False).logits
+        return logits
+
+    def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
+        """Runs a left-padded batch of prompts once and keeps its cache."""
+        mask = inputs["attention_mask"]
+        cache = _new_cache(model)
+        more: dict[str, Any] = _as_argument(model, cache)
+        if self.prefill_positions:
+            more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
+        elif self.text_prefill_positions and not inputs.keys() - SEQUENCES:
+            more["position_ids"] = self.text_positions((mask.cumsum(-1) - 1).clamp(min=0))
+        if "logits_to_keep" in inspect.signature(model.forward).parameters:
+            more["logits_to_keep"] = 1
+        out = model(**inputs, **more, use_cache=True)
+        return Prefill(out.logits[:, -1], cache, mask, mask.sum(-1) + self.first_position, inputs)
+
+    def step(
+        self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
+    ) -> torch.Tensor:
+        """Runs text tokens behind the prompts.
+
+        Args:
+            model: The model.
+            state: The prompts.
+            ids: [batch, tokens].
+            positions: [batch, tokens].
+            visible: [batch, tokens, prompt + tokens], bool: what each token sees.
+
+        Returns:
+            Logits: [batch, tokens, vocabulary].
+        """
+        prompt = (state.mask.cumsum(-1) - 1).clamp(min=0)
+        here = positions - state.next_position[:, None] + state.mask.sum(-1, keepdim=True)
+        mask = attention(model, visible, here, torch.cat([prompt, here], dim=1))
+        return self.forward_text(model, state.cache, ids, positions, mask, **self.step_inputs(state, ids))
+
+    def forward_text(
+        self, model: Any, cache: Any, ids: torch.Tensor, positions: torch.Tensor, mask: Any, **inputs: Any
+    ) -> torch.Tensor:
+        """Runs text tokens behind a cache.
+
+        Args:
+            model: The model.
+            cache: What is before the tokens: of prompts, or the slots of `model_server.hf.slots`.
+            ids: [rows, tokens].
+            positions: [rows, tokens].
+            mask: As `attention` makes it.
+            inputs: Further inputs of the model.
+
+        Returns:
+            Logits: [rows, tokens, vocabulary].
+        """
+        logits: torch.Tensor = self._text_part(model)(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=self.text_positions(positions),
+            past_key_values=cache,
+            use_cache=True,
+            **inputs,
+        ).logits
+        return logits
+
+    def step_rows(self, model: Any, cache: Any, state: Prefill, ids: torch.Tensor, done: int = 0) -> torch.Tensor:
+        """Runs right-padded rows behind a prompt whose cache was repeated for each.
+
+        Padding stands behind what counts, where a causal model cannot see it.
+
+        Args:
+            model: The model.
+            cache: The repeated cache.
+            state: The prompt.
+            ids: [rows, tokens].
+            done: How many tokens of the rows the cache holds already.
+
+        Returns:
+            Logits: [rows, tokens, vocabulary].
+        """
+        part = self._text_part(model)
+        more: dict[str, Any] = _as_argument(part, cache)
+        if "past_key_values" in more:  # models without attention want the mask of these tokens alone: all are real
+            seen = (ids.shape[0], state.mask.shape[1] + done + ids.shape[1])
+            more["attention_mask"] = torch.ones(seen, dtype=torch.long, device=ids.device)
+        if self.row_positions:
+            places = state.next_position[:, None] + done + torch.arange(ids.shape[1], device=ids.device)
+            more["position_ids"] = self.text_positions(places.expand(ids.shape[0], -1))
+        logits: torch.Tensor = part(input_ids=ids, use_cache=True, **more).logits
+        return logits
+
+    def _text_part(self, model: Any) -> Any:
+        return getattr(model, self.text_module) if self.text_module else model
+
+    def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
+        """Positions of text, [batch, tokens], as the model takes them."""
+        return positions
+
+    def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Further inputs of text tokens behind the prompts."""
+        return {}

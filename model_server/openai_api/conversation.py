@@ -1,0 +1,75 @@
+"""Conversations in the form of an endpoint's chat completions."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from lyncean.media import clip_type
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InvalidRequest, Unsupported
+from model_server import images
+from model_server.openai_api.reply import REASONING
+
+_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
+_AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+
+
+def continues(messages: Sequence[model.Message]) -> bool:
+    """Whether a conversation ends in the beginning of an answer."""
+    return messages[-1].role == model.ROLE_ASSISTANT
+
+
+def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
+    """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
+
+    Raises:
+        InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
+        Unsupported: For a part of a clip, or a choice of frames, which requests cannot say.
+    """
+    chat_messages: list[dict[str, Any]] = []
+    for place, message in enumerate(messages, 1):
+        if place == len(messages) and message.role == model.ROLE_ASSISTANT:
+            # The first name is vLLM's, the second that of its older versions.
+            thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
+            text = "".join(part.text for part in message.parts)
+            chat_messages.append({"role": "assistant", "content": text, **thoughts})
+            continue
+        if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
+            chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
+            continue
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            match part.WhichOneof("kind"):
+                case "text":
+                    parts.append({"type": "text", "text": part.text})
+                case "image":
+                    url = _data_url(images.media_type(part.image.data), part.image.data)
+                    parts.append({"type": "image_url", "image_url": {"url": url}})
+                case "audio":
+                    parts.append({"type": "input_audio", "input_audio": _audio(part.audio)})
+                case "video":
+                    _refuse_choice(part.video)
+                    url = _data_url(clip_type("video", part.video.data), part.video.data)
+                    parts.append({"type": "video_url", "video_url": {"url": url}})
+        chat_messages.append({"role": _ROLES[message.role], "content": parts})
+    return chat_messages
+
+
+def _data_url(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def _audio(audio: model.Audio) -> dict[str, str]:
+    _refuse_choice(audio)
+    form = _AUDIO.get(clip_type("audio", audio.data))
+    if form is None:
+        raise InvalidRequest("bad_audio", "the endpoint takes audio as WAV or MP3, and a file is neither")
+    return {"data": base64.b64encode(audio.data).decode("ascii"), "format": form}
+
+
+def _refuse_choice(part: model.Audio | model.Video) -> None:
+    for field in ("span", "sampling"):
+        if field in part.DESCRIPTOR.fields_by_name and part.HasField(field):  # type: ignore[arg-type]
+            raise Unsupported(f"no_{field}", f"the endpoint cannot be told the {field} of a clip: leave it unset")
