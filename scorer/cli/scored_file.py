@@ -17,7 +17,7 @@ from lyncean.outcomes import Outcome
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import in_flight
-from scorer.cli.telling import telling
+from scorer.cli.waiting import periodic_line
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.judges.options import Judging, Opened
@@ -107,7 +107,7 @@ async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None
         left, why = sum(not one.done() for one in asked), judges.judge.waits_for
         return f"{left:,} items wait for {judges.spec}" + (f": {why}" if why else "")
 
-    async with telling(line):
+    async with periodic_line(line):
         await asyncio.wait(asked)
 
 

@@ -20,7 +20,8 @@ from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
 from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK, Occurrence
 from scorer.rule import Rule
-from scorer.rules import request as asked
+from scorer.rules.params import strings
+from scorer.rules.request import verdict
 
 LEXICON = Lexicon("two_way")
 _SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
@@ -138,7 +139,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     targets = set(request.targets)
     if not targets or not targets <= set(options):
         raise RequestError(f"two_way: the targets {sorted(targets)} are not among the options {list(options)}")
-    labels = asked.strings(request, "labels")
+    labels = strings(request, "labels")
     if labels and len(labels) != 2:
         raise RequestError("two_way: params.labels must be two labels")
     forms = forms_of(labels, options) if labels else None
@@ -163,7 +164,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         )
         return Reading("", Reason.CONFLICT) if both and reading.reason in (Reason.BARE, Reason.LEADING) else reading
 
-    return asked.verdict(request, read_answer(request.text, reader), targets)
+    return verdict(request, read_answer(request.text, reader), targets)
 
 
 RULE = Rule(
