@@ -82,7 +82,7 @@ def _shows(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]
 def _fine(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     question, right, wrong = synthetic.fine(rng, drawn.choices)
     first, second = fine_options(question, right, wrong)
-    return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first=first, second=second)}", right
+    return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first, second)}", right
 
 
 def _panel(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:

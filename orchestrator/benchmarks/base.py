@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -28,6 +29,20 @@ def setting(default: Any, text: str, within: range | None = None) -> Any:
 
 class NoSettings:
     """For benchmarks without settings of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSettings:
+    """For multiple-choice benchmarks whose options are texts with letters."""
+
+    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
+
+
+def shuffled(options: Sequence[str], target: str, variant: Variant, identifier: str) -> tuple[list[str], str]:
+    """Returns the options in an order of the sample's own, and the letter of the right one, `target` before."""
+    right, order = options[ascii_uppercase.index(target)], list(options)
+    variant.rng(identifier, "options").shuffle(order)
+    return order, ascii_uppercase[order.index(right)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

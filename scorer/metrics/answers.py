@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from lyncean.arrays import Ints, np
 from scorer.metrics.table import Table, numbered
 
+UNREADABLE = -1
+"""Code of an answer in which nothing was read."""
+
 _BY_LETTER = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
-"""Rules that say a letter: "B" is the second option, whatever the options' texts are."""
+"""Rules that extract a letter: "B" is the second option, whatever the options' texts are."""
 _BY_NUMBER = frozenset({"choice_number"})
-"""Rules that say a number from 1."""
+"""Rules that extract a number from 1."""
 
 
 def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
     """Returns the position of the option that is meant, None for none.
 
-    An option may have the letter or number of another for its text. Then the rule decides: one of
-    those above says labels, and every other texts where it can.
+    The text of an option may be the letter or number of another one. Then the rule decides: those above extract
+    labels, every other rule texts where it can.
 
     Args:
         word: What was extracted, or a target.
@@ -57,6 +60,16 @@ def together(numbers: Ints) -> Iterator[Ints]:
     order = np.argsort(numbers, kind="stable")
     edges = np.flatnonzero(np.diff(numbers[order])) + 1
     yield from np.split(order, edges)
+
+
+def extracted(table: Table) -> list[int]:
+    """Returns a code of each row's answer by the text of its option, `UNREADABLE` where it is not scored.
+
+    Needs the columns "extracted", "options" and "rule".
+    """
+    codes, _ = coded(table, "extracted", text)
+    codes_or_none: list[int] = np.where(table.scored, codes, UNREADABLE).tolist()
+    return codes_or_none
 
 
 def coded(table: Table, column: str, naming: Callable[[str, Sequence[str], str], str]) -> tuple[Ints, list[str]]:

@@ -1,4 +1,4 @@
-"""Calls to a metric's own code: what raises, or returns what no summary can carry, is one undefined metric."""
+"""Calls to a metric's own code: one that raises, or returns what no summary can carry, is undefined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class NotAResultError(Exception):
-    """What a metric returned is not a result; the message says why."""
+    """A metric returned something that is not a result; the message says why."""
 
 
 def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
@@ -109,14 +109,10 @@ def _check(result: pb.MetricResult) -> None:
 def _check_details(result: pb.MetricResult) -> None:
     """Makes sure that the details arrive and can be written as JSON, which has neither NaN nor infinity."""
     try:
-        summary = pb.Summary(metrics=[result])
-        MessageToDict(pb.ScorerServiceScoreResponse.FromString(_response(summary)))
+        response = pb.ScorerServiceScoreResponse(summary=pb.Summary(metrics=[result]))
+        MessageToDict(pb.ScorerServiceScoreResponse.FromString(response.SerializeToString()))
     except Exception as error:
         raise NotAResultError(f"its details cannot be written as JSON: {' '.join(str(error).split())}") from None
-
-
-def _response(summary: pb.Summary) -> bytes:
-    return pb.ScorerServiceScoreResponse(summary=summary).SerializeToString()
 
 
 def _to_percent(result: pb.MetricResult) -> None:

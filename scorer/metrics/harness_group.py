@@ -38,13 +38,13 @@ class _Part:
 
 
 class _UndefinedError(Exception):
-    """Why there is no value, in words."""
+    """A group's metric without a value; the message is the reason."""
 
 
 def plan(params: Params) -> Plan:
     """Reads the parameters; the group itself is loaded when there are items."""
     word, name, key = params.word("group", ""), params.word("metric", ""), params.word("filter", "none")
-    learned: Any = params.of_names(["learned"]).get("learned") or {}
+    learned: Any = params.values.get("learned") or {}
     include = params.words("include") or ()
     draws = params.integer("draws", bootstrap.DRAWS, 100, 100_000)
 

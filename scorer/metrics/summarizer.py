@@ -210,7 +210,7 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     try:
         metric = registry.get(spec.metric)
         params = Params.of(spec.params)
-        for name in params.names():
+        for name in sorted(params.values):
             if name not in metric.params and name not in COMMON_PARAMS:
                 known = ", ".join([*metric.params, *COMMON_PARAMS])
                 raise RequestError(f"metric {metric.name!r} has no parameter {name!r}; known: {known}", "unknown_param")

@@ -45,6 +45,12 @@ def context_boxes(configuration: str, panels: int) -> list[tuple[int, int, int, 
     return [(x, y, x + PANEL, y + PANEL) for x, y in corners]
 
 
+def context_shown(configuration: str, panels: int) -> list[tuple[int, int, int, int]]:
+    """Returns the boxes of the context's panels without the blank one."""
+    boxes = context_boxes(configuration, panels)
+    return boxes if configuration == "3D" else boxes[:-1]
+
+
 def inner(box: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """Returns a panel's box without its frame."""
     left, upper, right, lower = box
@@ -89,10 +95,9 @@ def with_choices(data: bytes, configuration: str, order: Sequence[int]) -> bytes
 def cut(data: bytes, configuration: str, panels: int) -> tuple[list[bytes], list[bytes]]:
     """Returns the context's panels without the blank one, and the four choices, each as PNG."""
     image = opened(data, configuration)
-    context = context_boxes(configuration, panels)
-    shown = context if configuration == "3D" else context[:-1]
-    choices = choice_boxes(image.width, configuration)
-    return [encoded(image.crop(box)) for box in shown], [encoded(image.crop(box)) for box in choices]
+    boxes = context_shown(configuration, panels), choice_boxes(image.width, configuration)
+    context, choices = ([encoded(image.crop(box)) for box in part] for part in boxes)
+    return context, choices
 
 
 def opened(data: bytes, configuration: str) -> Image.Image:

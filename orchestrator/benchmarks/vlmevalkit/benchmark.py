@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Literal
 
 from lyncean.harness.vlmevalkit import PREDICTION, evaluate
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, setting
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting, shuffled
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.data.vlmevalkit import open_vlmevalkit
@@ -35,7 +36,6 @@ CIRCLE = 1_000_000
 """Distance of the indices of a question and its copies with options moved on (MMBench, CCBench)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SELECT = "Please select the correct answer from the options above. \n"
 _SHORT = "\nAnswer the question using a single word or phrase."
 _PLACE = re.compile(r"<image (\d+)>")
@@ -112,9 +112,8 @@ class TableTask:
         options = self._options(row)
         scoring = self._scoring(row, options)
         if variant.shuffle_options and options:
-            right = options[_LETTERS.index(scoring.targets[0])]
-            variant.rng(row["index"], "options").shuffle(options)
-            scoring = self._scoring(row, options, _LETTERS[options.index(right)])
+            options, target = shuffled(options, scoring.targets[0], variant, row["index"])
+            scoring = self._scoring(row, options, target)
         read = self._kept(row, scoring) if _theirs(variant) else scoring
         prompt = _prompt(row, options, scoring)
 
@@ -153,7 +152,7 @@ class TableTask:
         raise ConfigError(f"{self.task} has no synthetic rows: give --data FILE.tsv")
 
     def _options(self, row: Row) -> list[str]:
-        texts = [str(row.fields.get(letter) or "").strip() for letter in _LETTERS]
+        texts = [str(row.fields.get(letter) or "").strip() for letter in ascii_uppercase]
         while texts and not texts[-1]:
             texts.pop()
         if "" in texts or len(texts) == 1:
@@ -169,7 +168,7 @@ class TableTask:
             raise DataError(f"{self.task}, index {index}: it has no answer; a test split without them cannot be scored")
         if options:
             target = target or answer.strip("().").upper()
-            if target not in _LETTERS[: len(options)] or len(target) != 1:
+            if target not in ascii_uppercase[: len(options)] or len(target) != 1:
                 raise DataError(f"{self.task}, index {index}: the answer {answer!r} is none of its options")
             return Scoring("choice", (target,), tuple(options), labels=labels, group=group)
         if answer.lower() in ("yes", "no"):
@@ -210,7 +209,7 @@ def _prompt(row: Row, options: list[str], scoring: Scoring) -> str:
     if not options:
         return str(row["question"])
     hint = f"Hint: {row['hint']}\n" if row.fields.get("hint") else ""
-    listed = "".join(f"{letter}. {option}\n" for letter, option in zip(_LETTERS, options, strict=False))
+    listed = "".join(f"{letter}. {option}\n" for letter, option in zip(ascii_uppercase, options, strict=False))
     return f"{hint}Question: {row['question']}\nOptions:\n{listed}{_SELECT}"
 
 
