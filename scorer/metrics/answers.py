@@ -17,13 +17,13 @@ _BY_NUMBER = frozenset({"choice_number"})
 
 
 def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
-    """Returns the position of the option that is meant, None for none.
+    """Returns the position of the option that a word means, None for none.
 
     The text of an option may be the letter or number of another one. Then the rule decides: those above extract
     labels, every other rule texts where it can.
 
     Args:
-        word: What was extracted, or a target.
+        word: An extracted answer or a target.
         options: The options' texts, in the order the model saw them.
         rule: The rule that read the answer.
     """
@@ -73,12 +73,10 @@ def extracted(table: Table) -> list[int]:
 
 
 def coded(table: Table, column: str, naming: Callable[[str, Sequence[str], str], str]) -> tuple[Ints, list[str]]:
-    """Returns what each row's answer is called: codes, and the names that they stand for, sorted.
+    """Returns the code of each row's answer, -1 where there is none, and the names that the codes stand for, sorted.
 
-    Args:
-        table: The items, with the columns `column`, "options" and "rule".
-        column: "extracted", or "targets", of which the first counts; -1 where there is none.
-        naming: `text` or `name`; called once for each combination that occurs.
+    `column` is "extracted", or "targets", of which the first counts; the columns "options" and "rule" are needed too.
+    `naming` is `text` or `name`, called once for each combination that occurs.
     """
     words, options, rules = (table.vocabulary[name] for name in (column, "options", "rule"))
     combined = table.words[column].astype(np.int64)

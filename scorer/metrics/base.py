@@ -1,4 +1,4 @@
-"""What a metric is: a function from a table of items to one result."""
+"""The types of a metric: a function from a table of items to one result."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _wrong(name: str, value: object, wanted: str) -> RequestError:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one MetricSpec asks for, its parameters read.
+    """A metric with the parameters of one MetricSpec.
 
     Attributes:
         compute: Makes the metric of a table of at least one item; the summarizer sets name,

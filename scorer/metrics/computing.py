@@ -33,15 +33,7 @@ class NotAResultError(Exception):
 
 
 def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
-    """Calls a metric's code.
-
-    Args:
-        name: The metric, for the log.
-        work: The call.
-
-    Returns:
-        What it returned and "", or None and the reason in one line where it raised.
-    """
+    """Returns the result of a metric's code and "", or None and the reason in one line where it raises."""
     try:
         return work(), ""
     except (Exception, SystemExit) as error:  # foreign code ends a process where it cannot go on
@@ -51,13 +43,7 @@ def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: bool) -> pb.MetricResult:
-    """Returns a metric's result; an undefined one whose `details.metric_failed` is the reason where there is none.
-
-    Args:
-        name: The metric, for the log.
-        compute: The metric's call.
-        percent: Whether value and interval are multiplied by 100.
-    """
+    """Returns a metric's result; an undefined one with `details.metric_failed` where `compute` fails."""
 
     def work() -> pb.MetricResult:
         result = copied(compute())

@@ -83,13 +83,7 @@ class Table:
         return [values[code] for code in self.combination.tolist()]
 
     def take(self, rows: Bools | Ints, *, group: Ints | None = None, sample: Ints | None = None) -> Table:
-        """Returns the table of some rows.
-
-        Args:
-            rows: A mask, or positions, which may repeat.
-            group: New numbers of the rows' groups.
-            sample: New numbers of the rows' samples.
-        """
+        """Returns the table of some rows (a mask, or positions, which may repeat), groups and samples renumbered."""
         return Table(
             outcome=self.outcome[rows],
             score=self.score[rows],

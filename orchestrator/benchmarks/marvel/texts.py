@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from orchestrator.data.digest import sha256
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
@@ -36,6 +36,6 @@ def digest(path: str) -> str:
         ValueError: It cannot be read.
     """
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return sha256(Path(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -70,11 +70,16 @@ def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> I
         return question_of(item, identifier, row[files.FIRST_ROUND] + number, dataset, texts, chosen, test)
 
     if not chosen.online:
-        for sample_id, question in dialogs.questions_offline(dialog, ask, chosen, variant):
+        for number in range(len(dialog.rounds)):
+            item = dialog.item(number)
+            sample_id = str(item.sample_id)
+            question = ask(item, sample_id, number, variant)
+            turns = dialogs.history(dialog, [None] * number, chosen, variant)
+            whole = dataclasses.replace(question, history=(*question.history, *turns))
             yield single(
                 variant.key(_identifier(sample_id, row)),
-                functools.partial(_call, question, row, dataset, chosen, variant),
-                _scoring(question, dataset, chosen, variant, sample_id),
+                functools.partial(_call, whole, row, dataset, chosen, variant),
+                _scoring(whole, dataset, chosen, variant, sample_id),
             )
     elif variant.repeat == 0 and dialog.rounds:
         yield Sample(
@@ -91,7 +96,7 @@ def _rounds(
     asked = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
 
     def call(at: int, test: Variant, answers: Sequence[Answer]) -> Call:
-        said = [
+        earlier_answers = [
             [
                 dialogs.answer_text(answer, question.options, reduction)
                 for answer, question in zip(answers[earlier * len(tests) :], asked[earlier], strict=False)
@@ -99,7 +104,7 @@ def _rounds(
             for earlier in range(at)
         ]
         question = asked[at][test.repeat]
-        turns = dialogs.history(dialog, said, chosen, variant)
+        turns = dialogs.history(dialog, earlier_answers, chosen, variant)
         whole = dataclasses.replace(question, history=(*question.history, *turns))
         return _call(whole, row, dataset, chosen, test)
 
@@ -113,12 +118,12 @@ def _rounds(
 
 
 def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Call:
-    given = settings_of(variant)
+    settings = settings_of(variant)
     image = shown(row_image(row), dataset.boxes, question.extras.get("bbox"))
     config = model.GenerationConfig(
-        max_output_tokens=given.max_new_tokens or dataset.max_new_tokens, temperature=given.temperature
+        max_output_tokens=settings.max_new_tokens or dataset.max_new_tokens, temperature=settings.temperature
     )
-    if given.temperature:
+    if settings.temperature:
         config.seed = variant.rng(question.sample_id, "decoding").getrandbits(32)
     try:
         conversation = messages(question, image, chosen)

@@ -13,6 +13,9 @@ from pathlib import Path
 
 HUB = "Aweminus/ReForm-Eval-Data"
 SINGLE_CHOICE, OCR, KIE, GENERATION = "SingleChoice", "OCROpenEnded", "KIEOpenEnded", "Generation"
+FORMULATIONS = (SINGLE_CHOICE, GENERATION, OCR, KIE)
+METHODS = ("generation", "likelihood")
+"""The reference's inference methods."""
 
 DIMENSIONS = {
     "cg": "coarse-grained perception",

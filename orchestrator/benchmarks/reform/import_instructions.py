@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
-from orchestrator.benchmarks.reform.instructions import METHODS
+from orchestrator.benchmarks.reform.datasets import DATASETS, METHODS, Dataset
 from orchestrator.errors import ConfigError
 
 LIST = "instruction_list"
@@ -21,7 +20,7 @@ LIST = "instruction_list"
 
 @dataclass
 class BuilderTexts:
-    """What a builder's source says.
+    """The texts in a builder's source.
 
     Attributes:
         lists: Instructions by method; "" for both.

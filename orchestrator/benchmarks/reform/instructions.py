@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
+from orchestrator.benchmarks.reform.datasets import DATASETS, METHODS, Dataset
 from orchestrator.data.rows import DataError, Row
 
 FORMAT = "lyncean reform instructions 1"
-METHODS = ("generation", "likelihood")
 
 Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a dataset's instructions say.
+    """The instructions of a dataset.
 
     Attributes:
         generation: Five texts for generation; test k or row k takes the k-th, modulo 5.

@@ -1,4 +1,4 @@
-"""The switches: what `--set` takes, the reference's two sets of defaults, and what they come to for one run."""
+"""The settings of `--set`, the reference's two sets of defaults, and the switches of one run that follow from them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.reform.datasets import Dataset
+from orchestrator.benchmarks.reform.datasets import FORMULATIONS, SINGLE_CHOICE, Dataset
 from orchestrator.benchmarks.reform.layouts import LAYOUTS, Layout
 from orchestrator.benchmarks.reform.prompts import ALPHABETS
 from orchestrator.errors import ConfigError
 from orchestrator.samples import Variant
 
 _SWITCHED = ("in_context", "random_instruct", "capitalize", "online", "options_in_history")
-_FORMULATIONS = ("SingleChoice", "Generation", "OCROpenEnded", "KIEOpenEnded")
 _ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ReformSettings:
-    """What `--set` takes; empty means: as the preset says, and without one as `Switches` does."""
+    """Settings of `--set`; an empty one has the preset's value, without a preset that of `Switches`."""
 
     preset: str = setting(
         "", "reform-cli or reform-loader: the defaults of the reference's command line, or of its data loader"
@@ -55,7 +54,7 @@ class ReformSettings:
         _one_of("preset", self.preset, PRESETS)
         _one_of("option_mark", self.option_mark, (*ALPHABETS, "random"))
         _one_of("prompt_style", self.prompt_style, LAYOUTS)
-        _one_of("formulation", self.formulation, _FORMULATIONS)
+        _one_of("formulation", self.formulation, FORMULATIONS)
         _one_of("likelihood_reduction", self.likelihood_reduction, ("sum", "mean"))
         for name in _SWITCHED:
             if getattr(self, name):
@@ -65,7 +64,7 @@ class ReformSettings:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What the settings come to.
+    """The switches of a run.
 
     Attributes:
         option_mark: "upper", "lower", "number" or "random".
@@ -121,22 +120,22 @@ def settings_of(variant: Variant) -> ReformSettings:
 
 
 def switches(variant: Variant, dataset: Dataset) -> Switches:
-    """Returns what a run's settings come to for a dataset."""
-    given = settings_of(variant)
-    likelihood = variant.method == "likelihood" and dataset.formulations[0] == "SingleChoice"
+    """Returns the switches of a run for a dataset."""
+    settings = settings_of(variant)
+    likelihood = variant.method == "likelihood" and dataset.formulations[0] == SINGLE_CHOICE
     made = Switches(
         random_instruct=variant.repeats > 1,
         options_in_history=not likelihood,
         likelihood=likelihood,
         repeats=variant.repeats,
-        layout=layout_of(given, captions=dataset.family == "captions"),
+        layout=layout_of(settings, captions=dataset.family == "captions"),
     )
-    made = replace(made, **PRESETS.get(given.preset, {}))
-    own: dict[str, Any] = {name: _on_off(name, getattr(given, name)) for name in _SWITCHED if getattr(given, name)}
-    if given.option_mark:
-        own["option_mark"] = given.option_mark
-    made = replace(made, **own, shuffle=made.shuffle or variant.shuffle_options)
-    prefix = made.layout.prefix if made.layout else _text(given.response_prefix)
+    made = replace(made, **PRESETS.get(settings.preset, {}))
+    named: dict[str, Any] = {name: _on_off(name, word) for name in _SWITCHED if (word := getattr(settings, name))}
+    if settings.option_mark:
+        named["option_mark"] = settings.option_mark
+    made = replace(made, **named, shuffle=made.shuffle or variant.shuffle_options)
+    prefix = made.layout.prefix if made.layout else _text(settings.response_prefix)
     return replace(made, prefix=None if likelihood else prefix)
 
 
