@@ -55,7 +55,7 @@ class Scorer:
         return begun if isinstance(begun, pb.Verdict) else await begun()
 
     def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Asking:
-        """Returns the verdict, or where a judge is needed what to call and await for it.
+        """Returns the verdict, the request's own where it holds one; where a judge is needed what to call and await.
 
         Raises:
             RequestError: If the request cannot be scored: a defect of the benchmark. The
@@ -65,6 +65,8 @@ class Scorer:
         key = request.key
         if not key:
             raise RequestError("an item has no key", "missing_key")
+        if request.WhichOneof("answer") == "verdict":
+            return request.verdict
         try:
             rule = self.registry.get(request.rule)
             _check(rule, request)

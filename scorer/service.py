@@ -138,17 +138,16 @@ class _Stream:
             clock = asyncio.get_running_loop().time
             pause = clock() + SLICE_SECONDS
             for item in message.items:
-                if item.WhichOneof("answer") == "verdict":
-                    self._pass(item)
-                    tally["", item.verdict.outcome] += 1
+                begun = self._scorer.begin(item)
+                if not isinstance(begun, pb.Verdict):
+                    judged.create_task(self._ask(item, begun))
+                elif item.WhichOneof("answer") == "verdict":
+                    self._count(item, begun)
+                    tally["", begun.outcome] += 1
                 else:
-                    begun = self._scorer.begin(item)
-                    if isinstance(begun, pb.Verdict):
-                        self._count(item, begun)
-                        tally[item.rule, begun.outcome] += 1
-                        response.verdicts.append(begun)
-                    else:
-                        judged.create_task(self._ask(item, begun))
+                    self._count(item, begun)
+                    tally[item.rule, begun.outcome] += 1
+                    response.verdicts.append(begun)
                 if clock() > pause:
                     await asyncio.sleep(0)
                     pause = clock() + SLICE_SECONDS
@@ -164,11 +163,6 @@ class _Stream:
             self._count(item, verdict)
             self._telemetry.item(item.rule, verdict.outcome)
             await self.responses.put(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
-
-    def _pass(self, item: pb.ScoreRequest) -> None:
-        if not item.key:
-            raise RequestError("an item has no key", "missing_key")
-        self._count(item, item.verdict)
 
     def _count(self, item: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         if self._summarizer is not None:

@@ -12,7 +12,6 @@ from orchestrator.benchmarks.marvel import synthetic
 from orchestrator.benchmarks.marvel.benchmark import (
     COARSE_INSTRUCTION,
     FINE_INSTRUCTION,
-    MarvelSettings,
     avr_instruction,
 )
 from orchestrator.benchmarks.marvel.image import choice_boxes, context_boxes
@@ -67,7 +66,7 @@ def _words(panel: synthetic.Panel) -> tuple[str, ...]:
 
 
 def _avr(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
-    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(MarvelSettings())}", str(drawn.answer)
+    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(letters=False)}", str(drawn.answer)
 
 
 def _missing(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:

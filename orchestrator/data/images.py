@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import BadRowError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | None:
@@ -50,6 +54,13 @@ def _homes(root: Path) -> Iterator[Path]:
     for parent in root.parents:
         if parent.name == "snapshots":
             yield parent.parent / "blobs"
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: int) -> bytes:
+    """Returns an image as a file; the same pixels give the same bytes."""
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
 
 
 def row_image(row: Row, column: str = "image", kind: str = "image") -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from lyncean.arrays import Ints, np
 from scorer.metrics.table import Table, numbered
@@ -51,15 +51,6 @@ def name(word: str, options: Sequence[str], rule: str = "") -> str:
     if index is None or index >= 26 or len(options[index]) == 1:
         return word
     return chr(ord("A") + index)
-
-
-def together(numbers: Ints) -> Iterator[Ints]:
-    """Yields the rows that have the same number, in rising order."""
-    if not len(numbers):
-        return
-    order = np.argsort(numbers, kind="stable")
-    edges = np.flatnonzero(np.diff(numbers[order])) + 1
-    yield from np.split(order, edges)
 
 
 def extracted(table: Table) -> list[int]:

@@ -11,7 +11,7 @@ from scorer.metrics import answers
 from scorer.metrics.answers import UNREADABLE
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
-from scorer.metrics.table import Table
+from scorer.metrics.table import Table, together
 
 
 def plan(params: Params) -> Plan:
@@ -34,7 +34,7 @@ def _agreement(table: Table) -> tuple[list[float], list[int], int, int]:
         return [], [], 0, 0
     words = answers.extracted(table)
     values, groups, unanimous, right = [], [], 0, 0
-    for rows in answers.together(table.sample):
+    for rows in together(table.sample):
         if len(rows) < 2:
             continue
         counts = Counter(word for row in rows.tolist() if (word := words[row]) != UNREADABLE)

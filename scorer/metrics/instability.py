@@ -12,7 +12,7 @@ from lyncean.stats import entropy
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
-from scorer.metrics.table import CODES, Table
+from scorer.metrics.table import CODES, Table, together
 
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
 
@@ -28,7 +28,7 @@ def plan(params: Params) -> Plan:
             return pb.MetricResult()
         words = answers.extracted(kept)
         values, groups = [], []
-        for rows in answers.together(kept.group if by_group else kept.sample):
+        for rows in together(kept.group if by_group else kept.sample):
             if len(rows) > 1:
                 counts = Counter(words[row] for row in rows.tolist())
                 values.append(entropy(counts.values()))

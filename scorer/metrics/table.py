@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -114,3 +114,10 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int32]:
     numbers = np.empty(len(values), np.int32)
     numbers[order] = np.cumsum(fresh, dtype=np.int32)
     return numbers
+
+
+def together(numbers: Ints) -> Iterator[Ints]:
+    """Yields the rows that have the same number, both in rising order."""
+    if len(numbers):
+        order = np.argsort(numbers, kind="stable").astype(np.int32)
+        yield from np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

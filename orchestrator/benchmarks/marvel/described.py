@@ -36,10 +36,7 @@ class DescribedSettings:
     descriptions_sha256: str = setting("", "set by itself: hash of the file")
 
     def __post_init__(self) -> None:
-        sha256 = texts.digest(self.descriptions) if self.descriptions else ""
-        object.__setattr__(self, "descriptions_sha256", sha256)
-        if self.descriptions:
-            texts.load(self.descriptions, COLUMN)
+        object.__setattr__(self, "descriptions_sha256", texts.checked(self.descriptions, COLUMN))
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:

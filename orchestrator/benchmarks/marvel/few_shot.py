@@ -57,9 +57,7 @@ class FewShotSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.shots <= 8:
             raise ValueError(f"shots is {self.shots}: give 1 to 8")
-        object.__setattr__(self, "texts_sha256", marvel_texts.digest(self.texts) if self.texts else "")
-        if self.texts:
-            marvel_texts.load(self.texts, "reasoning")
+        object.__setattr__(self, "texts_sha256", marvel_texts.checked(self.texts, "reasoning"))
 
 
 def open_with_pool(task: str, data: str | None) -> RowSource:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -111,21 +110,17 @@ def row_of(record: Record, number: int, dataset: Dataset, shared: Mapping[str, A
     return Row({**shared, **fields, NUMBER: number}, lambda _: decoded(encoded, f"{place}, {image}"))
 
 
-@dataclass
 class _Files:
-    """Where the files of a dataset lie; remembers which were used, for the digest."""
+    """The files of a dataset; keeps those that were used, for the digest."""
 
-    dataset: Dataset
-    data: str | None
-
-    def __post_init__(self) -> None:
+    def __init__(self, dataset: Dataset, data: str | None) -> None:
+        self.dataset = dataset
         self.read: dict[str, Path] = {}
-        given = Path(self.data or HUB).expanduser()
-        self.local = self.data is not None and given.exists()
-        self.origin = given.name if self.local else str(self.data or HUB)
+        self.folder = Path(data or HUB).expanduser()
+        self.local = data is not None and self.folder.exists()
+        self.origin = self.folder.name if self.local else data or HUB
         if not self.local and not hub.HUB_ID.fullmatch(self.origin):
-            raise DataError(f"no data at {given}; --data takes {FORMS}")
-        self.folder = given
+            raise DataError(f"no data at {self.folder}; --data takes {FORMS}")
 
     def path(self, name: str) -> Path:
         """Returns a file below huggingface_data/."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.benchmarks.reform.prompts import ALPHABETS, marks_of, with_options
 
@@ -108,18 +108,11 @@ def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
     return f"{text}{asked}{layout.sep}{layout.roles[1]}:"
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """How the turns of a style are written.
+class _Style(NamedTuple):
+    """How a style writes a turn at an even and at an odd place, what precedes the answer, and its response prefix.
 
     `{who}` is the turn's role and `{place}` the role of its place: users' and assistants' turns alternate by place, not
     by speaker, so that an odd number of initial turns swaps their separators.
-
-    Attributes:
-        human: Form of a turn at an even place.
-        assistant: Form of a turn at an odd place.
-        slot: What stands before the answer that is to come.
-        gap: What separates the slot from the response prefix.
     """
 
     human: str

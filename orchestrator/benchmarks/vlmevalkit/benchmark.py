@@ -114,7 +114,7 @@ class TableTask:
         if variant.shuffle_options and options:
             options, target = shuffled(options, scoring.targets[0], variant, row["index"])
             scoring = self._scoring(row, options, target)
-        read = self._kept(row, scoring) if _theirs(variant) else scoring
+        read = self._kept(row, scoring) if _by_vlmevalkit(variant) else scoring
         prompt = _prompt(row, options, scoring)
 
         def ask() -> Call:
@@ -128,11 +128,10 @@ class TableTask:
 
         With `metrics=vlmevalkit` the numbers of VLMEvalKit's evaluation, which is tried with the right answers.
         """
-        if _theirs(variant):
+        if _by_vlmevalkit(variant):
             if not self._names:
-                self._names = list(
-                    evaluate(self.name, [{**row, PREDICTION: row["answer"]} for row in self._rows]).metrics
-                )
+                right = [{**row, PREDICTION: row["answer"]} for row in self._rows]
+                self._names = list(evaluate(self.name, right).metrics)
             return [metric(name, RULE, params={"dataset": self.name, "metric": name}) for name in self._names]
         by = [[name] for name in LABELS]
         made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
@@ -143,7 +142,7 @@ class TableTask:
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
-        if variant.shuffle_options and _theirs(variant):
+        if variant.shuffle_options and _by_vlmevalkit(variant):
             raise ConfigError(f"{self.task}: VLMEvalKit's evaluation knows the table's options: drop --shuffle-options")
         return ("IMAGE_INPUT",)
 
@@ -195,7 +194,7 @@ class TableTask:
         return parts
 
 
-def _theirs(variant: Variant) -> bool:
+def _by_vlmevalkit(variant: Variant) -> bool:
     return bool(variant.settings) and variant.settings.metrics == "vlmevalkit"
 
 
