@@ -20,8 +20,8 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
     Args:
         value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}; or a list of one of these.
         root: Folder that paths are relative to.
-        anywhere: Whether a path may lead out of `root`. A table from elsewhere must not be able
-            to send any file of this machine to a model.
+        anywhere: Whether a path may lead out of `root`. A foreign table must not make a run send any file of this
+            machine to a model.
 
     Raises:
         DataError: There is a path and the file cannot be read, or it leads out of `root`; or there are several.

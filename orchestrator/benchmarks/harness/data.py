@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.data.arrow import is_saved
 from orchestrator.data.digest import digest_files
 from orchestrator.data.hub import HUB_ID, cause
 from orchestrator.data.rows import DataError
@@ -84,7 +85,7 @@ def _read(path: Path, name: str | None) -> Any:
         if path.suffix not in _BUILDERS:
             raise DataError(f"{path} is of no known form; --data takes {FORMS}")
         return datasets.load_dataset(_BUILDERS[path.suffix], data_files=str(path), split="train")
-    if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+    if is_saved(path):
         return datasets.load_from_disk(str(path))
     try:
         return datasets.load_dataset(str(path), name)

@@ -167,18 +167,13 @@ def avr_scoring(row: Row, method: str, letters: bool, order: Sequence[int] = (0,
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns the questions of a puzzle that are asked; see `five`."""
+    """Returns those questions of a puzzle whose kind the settings name; see `five`."""
     kinds = (variant.settings or MarvelSettings()).kinds
-    return (sample for sample in five(row, variant) if _kind(sample) in kinds)
+    return (sample for kind, sample in five(row, variant) if kind in kinds)
 
 
-def _kind(sample: Sample) -> str:
-    scoring = sample.turns[0].scoring
-    return scoring.labels["kind"] if scoring else ""
-
-
-def five(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
+def five(row: Row, variant: Variant) -> Iterator[tuple[str, Sample]]:
+    """Yields the kinds and the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
 
     Options are shuffled by moving the choices in the image, for the AVR question alone: the
     others speak of choices by their place.
@@ -194,10 +189,10 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
         continuations: Sequence[str],
         show: Callable[[], list[Part]],
         scoring: Scoring,
-    ) -> Sample:
+    ) -> tuple[str, Sample]:
         words = worded(text, settings.letters) + (f"\n{instruction}" if settings.instruct else "")
         config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
-        return single(
+        return scoring.labels["kind"], single(
             variant.key(f"{row['id']}:{name}"),
             lambda: Call((user(*show(), text_part(words)),), config, tuple(continuations) if likelihood else ()),
             scoring,

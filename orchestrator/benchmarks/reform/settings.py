@@ -14,6 +14,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.samples import Variant
 
 _SWITCHED = ("in_context", "random_instruct", "capitalize", "online", "options_in_history")
+_PRESET = ("in_context", "random_instruct", "shuffle", "capitalize", "online")
 _ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
@@ -64,20 +65,14 @@ class ReformSettings:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The switches of a run.
+    """The switches of a run; `ReformSettings` describes those of its fields' names.
 
     Attributes:
-        option_mark: "upper", "lower", "number" or "random".
-        in_context: Whether a solved example precedes the question.
-        random_instruct: Whether the repeat chooses the instruction, not the row.
         shuffle: Whether options are permuted.
-        capitalize: Whether dialogues are capitalized.
-        online: Whether a dialogue's history holds the model's own answers.
-        options_in_history: Whether a dialogue's history shows options.
         likelihood: Whether options are scored.
         repeats: Tests of a sample.
         layout: The prompt's layout; None for chat messages.
-        prefix: What an answer begins with.
+        prefix: The beginning of an answer.
     """
 
     option_mark: str = "upper"
@@ -94,22 +89,8 @@ class Switches:
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "reform-cli": {
-        "option_mark": "random",
-        "in_context": False,
-        "random_instruct": False,
-        "shuffle": False,
-        "capitalize": False,
-        "online": False,
-    },
-    "reform-loader": {
-        "option_mark": "random",
-        "in_context": True,
-        "random_instruct": True,
-        "shuffle": True,
-        "capitalize": True,
-        "online": True,
-    },
+    name: {"option_mark": "random"} | dict.fromkeys(_PRESET, on)
+    for name, on in (("reform-cli", False), ("reform-loader", True))
 }
 """The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
 

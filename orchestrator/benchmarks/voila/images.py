@@ -22,11 +22,7 @@ _PICTURE = re.compile(r"(.*_)[^_]*\.(?:png|jpe?g|webp)", re.IGNORECASE)
 
 
 class ImageFolder:
-    """A folder of files named {number}_{subject}_{action}_{anything}.png.
-
-    Attributes:
-        path: The folder.
-    """
+    """A folder of files named {number}_{subject}_{action}_{anything}.png."""
 
     def __init__(self, path: Path) -> None:
         """Lists the folder once; its order on disk plays no part.
