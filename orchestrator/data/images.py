@@ -1,4 +1,4 @@
-"""Images of rows: from the forms in which tables hold them to the encoded file's own bytes."""
+"""Images of rows, read from a table's cells as the encoded file's own bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task of another harness, asked as the harness asks and scored by its code in the scorer."""
+"""One task of another harness, with the harness's requests, scored by its code in the scorer."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _KINDS = {
     "multiple_choice": "likelihood",
     "loglikelihood": "likelihood",
 }
-"""Kind of task -> the method that asks it."""
+"""Kind of task -> inference method."""
 
 
 Round = Callable[[Sources, Sequence[Answer]], list[Message]]
-"""What asks one round of a document: a conversation, of the row's images and the answers to the rounds before."""
+"""Builds the conversation of one round of a document from the row's images and the answers to earlier rounds."""
 
 
 class ForeignTask:
@@ -48,8 +48,8 @@ class ForeignTask:
         include: Further folders with configurations.
 
     Attributes:
-        harness: What `lyncean.harness` knows of the harness.
-        settings: What `--set` takes.
+        harness: The harness's library.
+        settings: Settings of `--set`.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """

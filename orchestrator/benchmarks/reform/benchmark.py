@@ -1,9 +1,9 @@
 """ReForm-Eval: 61 datasets in four formulations, two inference methods and several dialogue modes (arXiv 2310.02569).
 
 Choices are answered in words or by likelihood; text in images, key information and captions in words alone, whatever
-the method. The pieces stand beside this file: the datasets (datasets), their files and records (files, families),
-what is drawn and asked (questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the
-reference's scoring and to its in-context turns; docs/reform.md lists what else differs, and why.
+the method. Beside this file are the datasets (datasets), their files and records (files, families), their questions
+(questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the reference's scoring and to
+its in-context turns; docs/reform.md lists the other differences and their reasons.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _RULES = {OCR: ("contains_word", "reform_ocr"), KIE: ("key_information", "reform
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns what a row asks: one sample, or those of a dialogue's rounds.
+    """Returns the sample of a row, or those of a dialogue's rounds.
 
     Online, a dialogue is one sample whose turns are its rounds and, within a round, its repeats: the next round shows
-    what most of them said. A row that cannot be read is rejected, and the run goes on.
+    the most frequent answer. A row that cannot be read is rejected, and the run goes on.
     """
     dataset = DATASETS[variant.task]
     chosen = switches(variant, dataset)

@@ -24,7 +24,7 @@ class BuilderTexts:
 
     Attributes:
         lists: Instructions by method; "" for both.
-        suffix: What is added behind an instruction, by method.
+        suffix: Text after an instruction, by method.
         question: A question that replaces the record's, by method.
     """
 

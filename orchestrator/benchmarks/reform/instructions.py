@@ -28,7 +28,7 @@ class Wording:
     Attributes:
         generation: Five texts for generation; test k or row k takes the k-th, modulo 5.
         likelihood: Five for likelihood: the same without talk of options.
-        suffix: What is added behind an instruction, by method.
+        suffix: Text after an instruction, by method.
         question: A question that replaces the record's, by method.
     """
 

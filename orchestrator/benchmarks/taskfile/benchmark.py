@@ -53,10 +53,7 @@ def load(word: str | Path) -> Benchmark:
 
 
 class FileTask:
-    """One task file.
-
-    Args:
-        file: It, valid by itself; the data is looked at in `rows`.
+    """One task file, valid by itself; its data is checked in `rows`.
 
     Raises:
         TaskFileError: Its keys do not fit together.

@@ -65,9 +65,8 @@ class TableSettings:
 class TableTask:
     """One of VLMEvalKit's tables.
 
-    Args:
-        name: Its name there, which decides what VLMEvalKit decides by it: MMBench and CCBench count a question as right
-            where all its copies are, MMMU places its images in the text.
+    As in VLMEvalKit, its name decides: MMBench and CCBench count a question as right where all its copies are, MMMU
+    places its images in the text.
     """
 
     def __init__(self, name: str) -> None:

@@ -64,7 +64,7 @@ Quad = tuple[int, int, int, int]
 
 
 class Spec(NamedTuple):
-    """What an image shows; ANY occurs in answers only."""
+    """Content of an image; ANY occurs in answers only."""
 
     number: int
     subject: int
@@ -113,8 +113,8 @@ class Question(NamedTuple):
 
     Attributes:
         rule: The rule's id.
-        images: What images 1, 2 and 3 show.
-        answer: What image 4 is to show; ANY where anything will do.
+        images: Contents of images 1, 2 and 3.
+        answer: Content of image 4; ANY where any value is right.
     """
 
     rule: int

@@ -1,4 +1,4 @@
-"""What VOILA's tables say about a question, to the last blank, and reading it back."""
+"""The texts of VOILA's tables on a question, exact to the last blank, and how to read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe(spec: Spec) -> str:
 
 @cache
 def wanted_image(spec: Spec) -> str:
-    """Returns the answer without its "any" words: what an image of it has to show.
+    """Returns the answer without its "any" words: the content that an image of it must have.
 
     The reference leaves a blank at the end where the action is "any"; this does not.
     """
