@@ -20,16 +20,20 @@ from scorer.rules.voila.vocabulary import LEXICON, NUMBERS, PROPERTIES, Values, 
 _NAMES = {"Number": "number", "Action": "action", "Subject type": "subject_type"}
 
 
-def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Scores one step; raises RequestError where step or target is not VOILA's."""
-    steps = {1.0: _score_images, 2.0: _score_changes, 3.0: _score_answer}
-    fields = request.params.fields
-    step = steps.get(fields["step"].number_value) if "step" in fields else None
-    if step is None:
+def step_of(request: pb.ScoreRequest) -> int:
+    """Returns the step of a request with one target; raises RequestError where step or target is missing."""
+    step = request.params.fields.get("step")
+    if step is None or step.number_value not in (1, 2, 3):
         raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
     if len(request.targets) != 1:
         raise RequestError("needs one target: the step's truth in the data's words")
-    return step(Folded(request.text), request.targets[0])
+    return int(step.number_value)
+
+
+def read(request: pb.ScoreRequest) -> pb.Verdict:
+    """Scores one step; raises RequestError where step or target is not VOILA's."""
+    score = (_score_images, _score_changes, _score_answer)[step_of(request) - 1]
+    return score(Folded(request.text), request.targets[0])
 
 
 def truth_of(description: str) -> Values:
