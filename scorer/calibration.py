@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.resources
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
@@ -19,12 +19,12 @@ from scorer.rules.voila import prompts as voila
 Case = Mapping[str, Any]
 
 FIRST = 2
-"""Cases that are asked before the others, to see whether anybody replies."""
+"""Cases that are sent before the others, to see whether the judge replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A case that the judge decided otherwise.
+    """A case that the judge decided otherwise than labelled.
 
     Attributes:
         case: The case as shipped.
@@ -37,19 +37,19 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What came of one set of cases.
+    """Agreement of a judge with one set of cases.
 
     Attributes:
         name: The set.
         decisions: Labelled decisions; a case may hold several (a property each).
         agreed: How many of them the judge made as labelled.
-        failed: How many it made none of, because it failed.
-        unasked: How many of these nobody replied to: what is measured without them is not the judge.
+        failed: How many it did not make, because it failed.
+        unasked: How many of these got no reply at all: a result without them does not measure the judge.
         low: Lower end of the 95% interval of the agreement: Wilson's, over cases, whose decisions depend on each
             other; None of a single case that holds several.
         high: Upper end.
         kappa: Cohen's kappa over the decisions made; None where it is undefined.
-        disagreements: What to look at.
+        disagreements: The cases that were decided otherwise.
     """
 
     name: str
@@ -79,7 +79,7 @@ def _voila(case: Case) -> JudgePrompt:
 
 
 SETS = {"choice_reread": _choice, "open_answer": _open, "voila": _voila}
-"""The labelled cases that are shipped, each with how it is asked."""
+"""Set of labelled cases that is shipped -> what makes the prompt of a case."""
 
 
 def cases(name: str) -> list[Case]:
@@ -88,74 +88,77 @@ def cases(name: str) -> list[Case]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-async def calibrate(judge: Judge, name: str, labelled: Sequence[Case], within: float | None = None) -> Calibration:
-    """Asks the judge every case and compares; the judge's own concurrency bounds what is in flight.
+async def calibrate(
+    judge: Judge,
+    name: str,
+    labelled: Sequence[Case],
+    within: float | None = None,
+    on_reply: Callable[[], None] = lambda: None,
+) -> Calibration:
+    """Sends every case to the judge and compares; the judge's own concurrency bounds what is in flight.
 
     Args:
-        judge: Who is asked.
+        judge: The judge.
         name: The set that the cases are of.
         labelled: The cases.
-        within: Seconds for the replies to the first cases, which are asked alone; None asks all at once.
+        within: Seconds for the replies to the first cases, which are sent alone; None sends all at once.
+        on_reply: Called after each reply or failure.
 
     Raises:
-        JudgeError: If nobody replies to the first cases, or to any: then nobody is there to be measured.
+        JudgeError: If the judge does not reply to the first cases, or to any.
     """
-    make = SETS[name]
-    prompts = [make(case) for case in labelled]
-    first = await _first(judge, prompts[:FIRST], within) if within is not None else []
-    replies = [*first, *await asyncio.gather(*(_ask(judge, prompt) for prompt in prompts[len(first) :]))]
-    _somebody(replies)
+
+    async def ask(prompt: JudgePrompt) -> Mapping[str, Any] | JudgeError:
+        try:
+            return (await judge.ask(prompt)).data
+        except JudgeError as error:
+            return error
+        finally:
+            on_reply()
+
+    prompts = [SETS[name](case) for case in labelled]
+    first = 0 if within is None else FIRST
+    try:
+        async with asyncio.timeout(within):
+            replies = await asyncio.gather(*map(ask, prompts[:first]))
+    except TimeoutError:
+        raise JudgeError("judge_timeout", judge.waits_for or f"no reply within {within:g} s") from None
+    _check_replied(replies)
+    replies += await asyncio.gather(*map(ask, prompts[first:]))
+    _check_replied(replies)
     expected: list[str] = []
-    said: list[str] = []
+    decided: list[str] = []
     failed = unasked = 0
     right: list[int] = []
     decisions: list[int] = []
     wrong = []
     for case, reply in zip(labelled, replies, strict=True):
-        wanted = dict(_leaves(case["expected"]))
-        decisions.append(len(wanted))
+        labels = dict(_leaves(case["expected"]))
+        decisions.append(len(labels))
         if isinstance(reply, JudgeError):
             right.append(0)
-            failed += len(wanted)
-            unasked += len(wanted) * reply.no_reply
+            failed += len(labels)
+            unasked += len(labels) * reply.no_reply
             wrong.append(Disagreement(case, f"{reply.reason}: {reply}"))
             continue
-        given = dict(_leaves(reply))
-        expected += wanted.values()
-        said += (given[path] for path in wanted)
-        right.append(sum(given[path] == value for path, value in wanted.items()))
-        if right[-1] < len(wanted):
+        by_path = dict(_leaves(reply))
+        expected += labels.values()
+        decided += (by_path[path] for path in labels)
+        right.append(sum(by_path[path] == value for path, value in labels.items()))
+        if right[-1] < len(labels):
             wrong.append(Disagreement(case, json.dumps(reply, ensure_ascii=False)))
     interval = mean_interval(np.array(right, np.float64), np.array(decisions, np.float64), binary=True)
     low, high = (interval.low, interval.high) if interval else (None, None)
     return Calibration(
-        name, sum(decisions), sum(right), failed, unasked, low, high, cohens_kappa(expected, said), tuple(wrong)
+        name, sum(decisions), sum(right), failed, unasked, low, high, cohens_kappa(expected, decided), tuple(wrong)
     )
 
 
-async def _first(judge: Judge, prompts: Sequence[JudgePrompt], within: float) -> list[Mapping[str, Any] | JudgeError]:
-    try:
-        async with asyncio.timeout(within):
-            replies = await asyncio.gather(*(_ask(judge, prompt) for prompt in prompts))
-    except TimeoutError:
-        message = judge.waits_for or f"no reply within {within:g} s"
-        raise JudgeError("judge_timeout", message) from None
-    _somebody(replies)
-    return replies
-
-
-def _somebody(replies: Sequence[Mapping[str, Any] | JudgeError]) -> None:
-    """Raises the first failure where nobody replied to anything."""
+def _check_replied(replies: Sequence[Mapping[str, Any] | JudgeError]) -> None:
+    """Raises the first failure where none of the cases got a reply."""
     failures = [reply for reply in replies if isinstance(reply, JudgeError) and reply.no_reply]
     if failures and len(failures) == len(replies):
         raise failures[0]
-
-
-async def _ask(judge: Judge, prompt: JudgePrompt) -> Mapping[str, Any] | JudgeError:
-    try:
-        return (await judge.ask(prompt)).data
-    except JudgeError as error:
-        return error
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

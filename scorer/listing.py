@@ -1,4 +1,4 @@
-"""What a scorer knows, with a hash of everything each rule's verdicts depend on."""
+"""The rules and metrics of a scorer, with a hash of everything each rule's verdicts depend on."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
 def digest(rule: AnyRule) -> str:
     """Returns the hash of all that a rule's verdicts depend on.
 
-    That is the source of its module with the tables (*.tsv) beside it, of every module of the
-    same package that it imports, directly or not, and of what every answer passes through, with
-    its version, parameters and `depends`.
+    That is its version, parameters and `depends`, and the sources of its module with the tables (*.tsv) beside it, of
+    the modules of its package that it imports, directly or not, and of `BEFORE_EVERY_RULE`.
     """
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
-    own = getattr(rule.read, "__module__", None) or type(rule.read).__module__
-    sources = closure([own], [own.partition(".")[0]]) | closure(BEFORE_EVERY_RULE, [])
+    home = getattr(rule.read, "__module__", None) or type(rule.read).__module__
+    sources = closure([home], [home.partition(".")[0]]) | closure(BEFORE_EVERY_RULE, [])
     for module, source in sorted(sources.items()):
         total.update(f"{module}\n".encode() + source)
     return total.hexdigest()

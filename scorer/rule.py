@@ -1,4 +1,4 @@
-"""What a rule is: a function from an answer and its context to a verdict."""
+"""The types of a rule: a function from an answer and its context to a verdict."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRule:
-    """What every rule says of itself.
+    """The declaration of every rule.
 
     Attributes:
-        name: What ScoreRequest.rule takes.
+        name: Value of ScoreRequest.rule.
         description: One paragraph: what it reads and what it needs.
         parity: Whether it reproduces a reference, bugs included.
         params: The parameters it knows, each with its meaning; others are refused.
@@ -25,8 +25,8 @@ class BaseRule:
             another kind is refused before the rule sees it.
         depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
             they go into the hash that ListRules reports.
-        reads_empty: Whether it is given answers that are empty once reasoning is removed, too;
-            without it they are unparsed with reason `empty_answer`.
+        reads_empty: Whether it reads answers that are empty without their reasoning, too; otherwise they are
+            unparsed with reason `empty_answer`.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""One request in, one verdict out: what happens before and after every rule."""
+"""One request in, one verdict out: the steps before and after every rule."""
 
 from __future__ import annotations
 
@@ -24,20 +24,16 @@ Asking = Callable[[], Awaitable[pb.Verdict]]
 """A question to a judge that has not been asked yet."""
 
 JUDGED_AT_ONCE = 256
-"""Items of one stream that may wait for the judge, where nothing else is said."""
+"""Default number of items of one stream that may wait for the judge."""
 
 
 class Scorer:
-    """Applies rules to requests. Keeps nothing but the rules: a verdict depends on its request.
-
-    Args:
-        registry: Where rules are found.
-        judge: What judged rules ask; None where the scorer was started without one.
-        reads: Which answers to a choice rule the judge reads again: one of `reread.READS`.
-        in_flight: Items of one stream that may wait for the judge at once: bounds memory.
+    """Applies rules to requests; a verdict depends on its request alone.
 
     Attributes:
-        judge: What judged rules ask.
+        registry: The rules.
+        judge: The judge of judged rules; None where the scorer was started without one.
+        in_flight: Items of one stream that may wait for the judge at once: bounds memory.
     """
 
     def __init__(
@@ -47,6 +43,7 @@ class Scorer:
         reads: str = NOTHING,
         in_flight: int = JUDGED_AT_ONCE,
     ) -> None:
+        """Keeps the rules and the judge, and which answers to choice rules it reads again (`--judge-reads`)."""
         self.registry = registry
         self.in_flight = in_flight
         self.judge = judge
@@ -58,7 +55,7 @@ class Scorer:
         return begun if isinstance(begun, pb.Verdict) else await begun()
 
     def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Asking:
-        """Returns the verdict, or where a judge is needed what to call and await for it.
+        """Returns the verdict, the request's own where it holds one; where a judge is needed what to call and await.
 
         Raises:
             RequestError: If the request cannot be scored: a defect of the benchmark. The
@@ -68,6 +65,8 @@ class Scorer:
         key = request.key
         if not key:
             raise RequestError("an item has no key", "missing_key")
+        if request.WhichOneof("answer") == "verdict":
+            return request.verdict
         try:
             rule = self.registry.get(request.rule)
             _check(rule, request)

@@ -45,14 +45,7 @@ SLICE_SECONDS = 0.01
 
 
 class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
-    """Answers the two calls of ScorerService. Made where the event loop runs.
-
-    Args:
-        scorer: What scores.
-        registry: Where metrics are found.
-        judges: What ListRules says of the judges.
-        telemetry: Where items and streams are counted.
-    """
+    """Answers the two calls of ScorerService; created within the running event loop."""
 
     def __init__(
         self, scorer: Scorer, registry: Registry[Metric], judges: Sequence[str], telemetry: NoTelemetry
@@ -64,7 +57,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self._listing: pb.ListRulesResponse | None = None
 
     async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
-        """Says which rules and metrics there are: what a run begins with."""
+        """Lists the rules and metrics, which a run asks for first."""
         if self._listing is None:
             self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
             self._listing.judges.extend(self._judges)
@@ -112,10 +105,10 @@ class _Stream:
         self._metrics = registry
         self._summarizer: Summarizer | None = None
         self._telemetry = telemetry
-        self._room = asyncio.Semaphore(scorer.in_flight)
+        self._slots = asyncio.Semaphore(scorer.in_flight)
 
     async def read(self, requests: AsyncIterator[pb.ScorerServiceScoreRequest]) -> None:
-        """Reads to the client's end of the stream or to the first failure, and says when it is done."""
+        """Reads to the client's end of the stream or to the first failure, then queues None."""
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as judged:
@@ -145,37 +138,31 @@ class _Stream:
             clock = asyncio.get_running_loop().time
             pause = clock() + SLICE_SECONDS
             for item in message.items:
-                if item.WhichOneof("answer") == "verdict":
-                    self._pass(item)
-                    tally["", item.verdict.outcome] += 1
+                begun = self._scorer.begin(item)
+                if not isinstance(begun, pb.Verdict):
+                    judged.create_task(self._ask(item, begun))
+                elif item.WhichOneof("answer") == "verdict":
+                    self._count(item, begun)
+                    tally["", begun.outcome] += 1
                 else:
-                    begun = self._scorer.begin(item)
-                    if isinstance(begun, pb.Verdict):
-                        self._count(item, begun)
-                        tally[item.rule, begun.outcome] += 1
-                        response.verdicts.append(begun)
-                    else:
-                        judged.create_task(self._ask(item, begun))
+                    self._count(item, begun)
+                    tally[item.rule, begun.outcome] += 1
+                    response.verdicts.append(begun)
                 if clock() > pause:
                     await asyncio.sleep(0)
                     pause = clock() + SLICE_SECONDS
         for part in _sized(response):
             await self.responses.put(part)
-        async with self._room:  # first come, first served: whatever waits for room goes before
+        async with self._slots:  # first come, first served: items that wait for a slot go first
             pass
 
     async def _ask(self, item: pb.ScoreRequest, asking: Asking) -> None:
-        async with self._room:
+        async with self._slots:
             with self._telemetry.waiting():
                 verdict = await asking()
             self._count(item, verdict)
             self._telemetry.item(item.rule, verdict.outcome)
             await self.responses.put(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
-
-    def _pass(self, item: pb.ScoreRequest) -> None:
-        if not item.key:
-            raise RequestError("an item has no key", "missing_key")
-        self._count(item, item.verdict)
 
     def _count(self, item: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         if self._summarizer is not None:
@@ -218,13 +205,9 @@ def server(
 
 
 def embedded(wanted: Collection[str]) -> Servicer | None:
-    """Returns the servicer of a scorer without judges within another process.
+    """Returns the servicer of a scorer without judges within another process, for the metrics `wanted`.
 
-    Args:
-        wanted: Names of the metrics that will be asked for.
-
-    Returns:
-        None where it would run code of others, which is to have a process of its own: plugins, or another harness.
+    None where it would run foreign code, which needs a process of its own: plugins, or another harness.
     """
     known: tuple[Registry[AnyRule], Registry[Metric]] = (rules(), metrics())
     ours = all(RULES.keys() | METRICS.keys() >= set(registry.names()) for registry in known)

@@ -1,4 +1,4 @@
-"""For tests of a rule: read as the service reads, and check what holds for every careful rule."""
+"""Helpers for tests of a rule: verdicts as the service gives them, and properties of every careful rule."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ LONG = 1_000_000
 
 
 def verdict(rule: Rule, text: str, **fields: Any) -> pb.Verdict:
-    """Returns the verdict of one answer, reasoning tags removed as in the service.
-
-    Args:
-        rule: The rule.
-        text: The answer.
-        fields: Further fields of ScoreRequest: targets, options, params, ...
+    """Returns the verdict of one answer as in the service; `fields` are targets, options, params, ... of ScoreRequest.
 
     Raises:
         RequestError: If the request cannot be scored.
@@ -37,13 +32,10 @@ def verdict(rule: Rule, text: str, **fields: Any) -> pb.Verdict:
 
 
 def check_cases(rule: Rule, cases: Iterable[tuple[str, str]], **fields: Any) -> None:
-    """Asserts what a rule makes of answers.
+    """Asserts what a rule extracts from answers.
 
-    Args:
-        rule: The rule.
-        cases: Pairs of an answer and what is to be extracted from it; "" where nothing is, so
-            that the outcome must be unparsed or refused.
-        fields: Further fields of ScoreRequest, the same for all.
+    `cases` are pairs of an answer and its extracted text, "" for one that must be unparsed or refused; `fields` are
+    further fields of ScoreRequest, the same for all.
     """
     for text, wanted in cases:
         found = verdict(rule, text, **fields)

@@ -13,12 +13,10 @@ from orchestrator.benchmarks.voila import synthetic as source
 from orchestrator.benchmarks.voila.prompts import prompts
 from orchestrator.benchmarks.voila.rules import ACTIONS, RULES, SUBJECTS, Spec
 from orchestrator.benchmarks.voila.texts import (
-    action_text,
     combined_description,
     describe,
-    number_text,
     relations,
-    subject_text,
+    words,
 )
 
 _SINGLE = 0.6
@@ -43,10 +41,7 @@ def example(rng: random.Random, number: int, easy: bool) -> Example:
     seen, related, answer = combined_description(question), relations(question), question.answer
     asked = [(f"{describing} ", seen), (f"{describing} {seen} {relating} ", related.strip())]
     if rng.random() < 0.15:
-        told = (
-            f"The answer is number = {number_text(answer)}, subject = {subject_text(answer)}, "
-            f"action = {action_text(answer)}"
-        )
+        told = "The answer is number = {}, subject = {}, action = {}".format(*words(answer))
         asked.append((f"{describing} {seen} {relating} {related.strip()} {applying} ", told))
     asked.append(rng.choice(each))
     return _example(rng, list(question.images), asked)
@@ -57,8 +52,8 @@ def _single(spec: Spec) -> list[tuple[str, str]]:
     return [
         ("Describe the image in one sentence.", f"{describe(spec)}."),
         (f"How many of these are in the image: {subject}? Answer with a number.", str(spec.number + 1)),
-        ("What is the subject doing?", f"{action_text(spec)}."),
-        ("Who or what is in the image?", f"{subject_text(spec)}."),
+        ("What is the subject doing?", f"{words(spec)[2]}."),
+        ("Who or what is in the image?", f"{words(spec)[1]}."),
     ]
 
 

@@ -12,7 +12,6 @@ from orchestrator.benchmarks.marvel import synthetic
 from orchestrator.benchmarks.marvel.benchmark import (
     COARSE_INSTRUCTION,
     FINE_INSTRUCTION,
-    MarvelSettings,
     avr_instruction,
 )
 from orchestrator.benchmarks.marvel.image import choice_boxes, context_boxes
@@ -67,7 +66,7 @@ def _words(panel: synthetic.Panel) -> tuple[str, ...]:
 
 
 def _avr(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
-    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(MarvelSettings())}", str(drawn.answer)
+    return f"{synthetic.LEAD} {synthetic.COMPLETES}\n{avr_instruction(letters=False)}", str(drawn.answer)
 
 
 def _missing(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
@@ -82,7 +81,7 @@ def _shows(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]
 def _fine(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     question, right, wrong = synthetic.fine(rng, drawn.choices)
     first, second = fine_options(question, right, wrong)
-    return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first=first, second=second)}", right
+    return f"{synthetic.LEAD} {question}\n{FINE_INSTRUCTION.format(first, second)}", right
 
 
 def _panel(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:

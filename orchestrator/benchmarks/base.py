@@ -1,9 +1,10 @@
-"""What a benchmark is: a handful of functions over rows."""
+"""The type of a benchmark: functions over rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -12,22 +13,30 @@ from orchestrator.errors import ConfigError
 from orchestrator.samples import Sample, Variant
 
 OUTPUT_TOKENS = range(1, 2**31)
-"""What a bound on an answer's tokens may be."""
+"""Range of a bound on an answer's tokens."""
 
 
 def setting(default: Any, text: str, within: range | None = None) -> Any:
-    """Returns a field of `Benchmark.settings`.
-
-    Args:
-        default: Its value without `--set`.
-        text: What it does, in words.
-        within: What a whole number may be.
-    """
+    """Returns a field of `Benchmark.settings` with its help text, and the range of a whole number."""
     return field(default=default, metadata={"help": text} | ({"range": within} if within else {}))
 
 
 class NoSettings:
     """For benchmarks without settings of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSettings:
+    """For multiple-choice benchmarks whose options are texts with letters."""
+
+    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
+
+
+def shuffled(options: Sequence[str], target: str, variant: Variant, identifier: str) -> tuple[list[str], str]:
+    """Returns the options in an order of the sample's own, and the letter of the right one, `target` before."""
+    right, order = options[ascii_uppercase.index(target)], list(options)
+    variant.rng(identifier, "options").shuffle(order)
+    return order, ascii_uppercase[order.index(right)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +45,21 @@ class Benchmark:
 
     Attributes:
         name: The module's name, for example "marvel".
-        tasks: Task names, each with one line that says what it asks.
-        groups: Names that stand for several tasks.
-        data: What `--data` takes, in words; the first line names the hub id used without it.
+        tasks: Task names, each with a line that describes it.
+        groups: Names of several tasks together.
+        data: Description of the data that `--data` takes; the first line names the hub id used without it.
         rows: Opens the data of a task: `rows(task, data)`, data None meaning the hub id.
         samples: Turns one row into samples (one puzzle may ask five questions).
         metrics: The metrics of a task.
         synthetic: Synthetic rows in the upstream schema, by seed; endless or long, taken
             with `--limit`.
-        settings: A frozen dataclass whose fields are the `--set NAME=VALUE` of this
-            benchmark, each with a default and `metadata={"help": ...}`; a whole number may have
-            a `"range"` beside it.
+        settings: A frozen dataclass whose fields, made by `setting`, are the `--set NAME=VALUE` of this benchmark.
         methods: The inference methods that its tasks have.
-        needs: Capabilities a model must claim, for example "IMAGE_OUTPUT", by task; looked
-            at before the first sample is sent.
-        stage_needs: The same for further stages by name (`Call.stage`): looked at in the model
-            that `--stage NAME=H:P` gives, and without one in the model under evaluation.
-        synthetic_rows: How many rows `--synthetic` means without `--limit`.
+        needs: Capabilities that a model must have, for example "IMAGE_OUTPUT", by task; checked before the first
+            sample is sent.
+        stage_needs: The same for further stages by name (`Call.stage`), of the model that `--stage NAME=H:P` gives,
+            without one of the model under evaluation.
+        synthetic_rows: Number of rows of `--synthetic` without `--limit`.
     """
 
     name: str
@@ -76,7 +83,7 @@ class TaskGroup:
 
     Attributes:
         tasks: Names of its tasks.
-        metrics: Its metrics, of those of its tasks by name; each item has its task in the label "task".
+        metrics: Makes its metrics of those of its tasks by name; each item has its task in the label "task".
     """
 
     tasks: Sequence[str]
@@ -84,13 +91,9 @@ class TaskGroup:
 
 
 def check_parity(variant: Variant, *, reference: bool = True) -> None:
-    """Raises ConfigError where `--parity` cannot be kept: it must never be claimed in vain.
+    """Raises ConfigError where `--parity` cannot be kept, as without a `reference` implementation to follow.
 
     For `Benchmark.needs`, which is called before anything is sent.
-
-    Args:
-        variant: How the task is to be run.
-        reference: Whether there is a reference implementation to be on par with.
     """
     if not variant.parity:
         return

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import re
 import shutil
@@ -18,6 +17,7 @@ import orjson
 
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data import hub
+from orchestrator.data.digest import sha256
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
@@ -56,7 +56,7 @@ def resolve(data: str, task: str) -> str:
 
 
 def check(folder: Path, files: dict[str, str]) -> None:
-    """Holds a folder against the sha256 of its files.
+    """Compares the files of a folder with their sha256.
 
     Raises:
         BundleError: A file is missing, changed or added; the message names it.
@@ -82,12 +82,6 @@ def listing(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
 
 
-def sha256(path: Path) -> str:
-    """Returns the sha256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _read(file: Path) -> dict[str, Any]:
     try:
         listed: dict[str, Any] = orjson.loads(file.read_bytes())
@@ -103,15 +97,12 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def write(tasks: Mapping[str, Benchmark], data: Mapping[str, str], to: Path) -> dict[str, Any]:
-    """Makes a bundle of tasks and returns what its bundle.json says.
+    """Makes a bundle of tasks in a new or empty folder; returns the content of its bundle.json.
 
-    Args:
-        tasks: The tasks, each with its benchmark.
-        data: Where the data of a task is, where it is not the benchmark's own.
-        to: The bundle's folder: new, or empty.
+    `data` has the place of a task's data where it is not the benchmark's own.
 
     Raises:
-        DataError: Data cannot be had, or the bundle cannot be written.
+        DataError: Data cannot be read, or the bundle cannot be written.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise BundleError(f"{to} is there already and not an empty folder: give --to a new one")
@@ -209,7 +200,7 @@ def _download(name: str, to: Path) -> str:
 
 
 def _try(task: str, benchmark: Benchmark, copied: Path, source: str | None) -> None:
-    """Opens the copy as a run would, and holds it against what was copied."""
+    """Opens the copy as a run would, and compares it with its source."""
     try:
         found = benchmark.rows(task, str(copied))
         if source is not None and Path(source).exists() and benchmark.rows(task, source).digest != found.digest:

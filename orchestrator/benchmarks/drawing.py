@@ -5,7 +5,6 @@ Everything is drawn at twice its size and halved at the end, so that edges are s
 
 from __future__ import annotations
 
-import io
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
+from orchestrator.data.images import encoded
 from orchestrator.data.rows import Row
 
 SCALE = 2
@@ -96,13 +96,4 @@ def halved(image: Image.Image) -> Image.Image:
 
 def png(image: Image.Image) -> bytes:
     """Encodes a drawing."""
-    out = io.BytesIO()
-    image.save(out, "PNG", compress_level=6)
-    return out.getvalue()
-
-
-def jpeg(image: Image.Image) -> bytes:
-    """Encodes a scene."""
-    out = io.BytesIO()
-    image.save(out, "JPEG", quality=90)
-    return out.getvalue()
+    return encoded(image, compress_level=6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -87,12 +88,7 @@ def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchma
 
 
 def groups(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, TaskGroup]:
-    """Returns the groups with metrics over their tasks that the words name, and those in them.
-
-    Args:
-        words: As for `find`, which has found their tasks.
-        include: The same.
-    """
+    """Returns the groups with metrics over their tasks that the words of `find` name, and the groups in them."""
     found: dict[str, TaskGroup] = {}
     for word in words:
         if ":" in word and not word.endswith(TASK_FILES):
@@ -116,14 +112,11 @@ def _check_name(name: str, file: str, files: dict[str, str]) -> None:
 
 
 def _owner(word: str) -> Benchmark | None:
-    # Importing one module is enough where a task is called as its benchmark; the others are looked at when none has it.
-    for prefix in OURS:
-        if word.startswith(prefix) and _has(_REGISTRY.get(prefix), word):
-            return _REGISTRY.get(prefix)
+    # Importing one module is enough for a task that begins with its benchmark's name; all are imported for another one.
     try:
-        for plugin in _REGISTRY.names():
-            if plugin not in OURS and word.startswith(plugin) and _has(_REGISTRY.get(plugin), word):
-                return _REGISTRY.get(plugin)
+        for prefix in itertools.chain(OURS, (name for name in _REGISTRY.names() if name not in OURS)):
+            if word.startswith(prefix) and _has(_REGISTRY.get(prefix), word):
+                return _REGISTRY.get(prefix)
     except PluginError as error:
         raise UnknownTaskError(str(error)) from error
     return next((benchmark for benchmark in benchmarks().values() if _has(benchmark, word)), None)

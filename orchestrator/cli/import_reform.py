@@ -9,8 +9,7 @@ import click
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
-from orchestrator.benchmarks.reform.datasets import SINGLE_CHOICE
-from orchestrator.benchmarks.reform.predictions import FORMULATIONS, METHODS
+from orchestrator.benchmarks.reform.datasets import FORMULATIONS, METHODS, SINGLE_CHOICE
 from orchestrator.cli.folders import RunFolder
 from orchestrator.cli.options import refuse_dialling, request_options
 from orchestrator.cli.outcome import ended

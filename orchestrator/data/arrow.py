@@ -35,8 +35,7 @@ def open_hub(name: str, table: Table) -> RowSource:
         split = _split(table, builder.info.splits or ())
         dataset = builder.as_dataset(split=split)
     except (*hub.failures(), datasets.exceptions.DatasetsError) as error:
-        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"data set {name} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
+        raise DataError(f"data set {name} cannot be read from the hub ({hub.cause(error)}); {hub.ELSEWHERE}") from error
     commit = builder.hash or "unknown"
     digest = f"hub:{name}@{commit}:{table.config or 'default'}:{split}"
     return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest, root=Path())

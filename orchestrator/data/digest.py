@@ -37,20 +37,16 @@ def digest_files(files: Iterable[tuple[str, Path]]) -> str:
     """
     named = sorted(files)
     sampled = sum(path.stat().st_size for _, path in named) > FULL_BYTES
-    one = _sampled if sampled else _full_or_remembered
-    if len(named) == 1:
-        digest = one(named[0][1])
+    digests = [(_sampled(path) if sampled else remembered(path, sha256), name) for name, path in named]
+    if len(digests) == 1:
+        digest = digests[0][0]
     else:
-        lines = "".join(f"{one(path)}  {name}\n" for name, path in named)
-        digest = hashlib.sha256(lines.encode()).hexdigest()
+        digest = hashlib.sha256("".join(f"{one}  {name}\n" for one, name in digests).encode()).hexdigest()
     return f"sampled:{digest}" if sampled else digest
 
 
-def _full_or_remembered(path: Path) -> str:
-    return remembered(path, _full)
-
-
-def _full(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Returns the sha256 of a file's content, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -66,10 +62,10 @@ def _sampled(path: Path) -> str:
 
 
 def remembered(path: Path, digest: Callable[[Path], str]) -> str:
-    """Returns a file's digest, from an earlier command where the file has not been touched since.
+    """Returns a file's digest, from an earlier command where the file has not changed since.
 
-    What stands for the file is its device, inode, size, time of modification and time of change; the last one
-    changes with every write, and no program can set it back. Digests lie in `$XDG_CACHE_HOME/lyncean/digests`
+    A file is known by its device, inode, size, time of modification and time of change; the last one changes with
+    every write, and no program can set it back. Digests lie in `$XDG_CACHE_HOME/lyncean/digests`
     (`~/.cache/lyncean/digests`), which may be deleted at any time; where nothing can be written, nothing is kept.
 
     Args:
@@ -88,17 +84,13 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
     found = digest(path)
     if started - max(before.st_mtime, before.st_ctime) > SETTLED_SECONDS and _name(path.stat()) == place.name:
         with contextlib.suppress(OSError):
-            _keep(place, found)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            partial = place.with_suffix(f".{os.getpid()}")
+            partial.write_text(found)
+            partial.replace(place)
     return found
 
 
 def _name(stat: os.stat_result) -> str:
     words = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
     return hashlib.sha256(repr(words).encode()).hexdigest()
-
-
-def _keep(place: Path, digest: str) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial = place.with_suffix(f".{os.getpid()}")
-    partial.write_text(digest)
-    partial.replace(place)

@@ -33,16 +33,16 @@ def failures() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
+def cause(error: Exception) -> str:
+    """Returns the first line of an error's message, its type where it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def reach(what: str) -> None:
-    """Asks the hub for a sign of life: left to itself its client tries for half a minute.
-
-    Nothing is asked where HF_HUB_OFFLINE says that there is no network.
-
-    Args:
-        what: What is wanted of it, for the message.
+    """Checks that the hub replies, unless HF_HUB_OFFLINE is set: its own client tries for half a minute.
 
     Raises:
-        DataError: There is no sign.
+        DataError: It does not; the message begins with `what`, the thing that is wanted of it.
     """
     import httpx
     from huggingface_hub import constants
@@ -52,8 +52,7 @@ def reach(what: str) -> None:
     try:
         httpx.head(constants.ENDPOINT, timeout=httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS))
     except httpx.TransportError as error:
-        cause = str(error) or type(error).__name__
         raise DataError(
-            f"{what}: the hub at {constants.ENDPOINT} cannot be reached ({cause}); {ELSEWHERE}; "
+            f"{what}: the hub at {constants.ENDPOINT} cannot be reached ({cause(error)}); {ELSEWHERE}; "
             "with HF_HUB_OFFLINE=1 in the environment an earlier download is used"
         ) from error

@@ -1,13 +1,17 @@
-"""Images of rows: from the forms in which tables hold them to the encoded file's own bytes."""
+"""Images of rows, read from a table's cells as the encoded file's own bytes."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import BadRowError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | None:
@@ -16,8 +20,8 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
     Args:
         value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}; or a list of one of these.
         root: Folder that paths are relative to.
-        anywhere: Whether a path may lead out of `root`. A table from elsewhere must not be able
-            to send any file of this machine to a model.
+        anywhere: Whether a path may lead out of `root`. A foreign table must not make a run send any file of this
+            machine to a model.
 
     Raises:
         DataError: There is a path and the file cannot be read, or it leads out of `root`; or there are several.
@@ -50,6 +54,13 @@ def _homes(root: Path) -> Iterator[Path]:
     for parent in root.parents:
         if parent.name == "snapshots":
             yield parent.parent / "blobs"
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: int) -> bytes:
+    """Returns an image as a file; the same pixels give the same bytes."""
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
 
 
 def row_image(row: Row, column: str = "image", kind: str = "image") -> bytes:

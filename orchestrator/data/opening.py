@@ -21,12 +21,9 @@ FORMS = (
 
 
 def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None = None) -> RowSource:
-    """Opens data for a benchmark, lazily: no image is read before it is asked for.
+    """Opens data in one of `FORMS` for a benchmark, by default the table's hub id; images are read when loaded.
 
-    Args:
-        data: What `--data` was given, one of `FORMS`; None means the table's hub id.
-        table: What the benchmark needs of it.
-        image_root: Folder that a text table's image paths are relative to; the table's own by default.
+    Paths of images in a text table are relative to `image_root`, by default the table's own folder.
 
     Raises:
         DataError: It is not there, cannot be read, or lacks columns.

@@ -128,20 +128,18 @@ class _Images:
         self._file = lru_cache(maxsize=_KEPT_CURSORS)(lambda index: _opened(files[index]))
         self._files = files
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
-        self._starts: dict[int, list[int]] = {}
-        self._names: dict[int, set[str]] = {}
+        self._columns: dict[int, tuple[set[str], list[int]]] = {}
         self._lock = threading.Lock()
 
     def has(self, index: int, column: str) -> bool:
         """Whether a file has this column."""
         with self._lock:
-            self._describe(index)
-            return column in self._names[index]
+            return column in self._describe(index)[0]
 
     def cell(self, index: int, column: str, position: int) -> Any:
         """Returns the cell of the row at this position of the file."""
         with self._lock:
-            starts = self._describe(index)
+            starts = self._describe(index)[1]
             group = bisect_right(starts, position) - 1
             key = (index, column, group)
             offset = position - starts[group]
@@ -154,13 +152,13 @@ class _Images:
                     self._cursors.popitem(last=False)
                 return cursor.cell(offset)
 
-    def _describe(self, index: int) -> list[int]:
-        if index not in self._starts:
+    def _describe(self, index: int) -> tuple[set[str], list[int]]:
+        """Returns the columns of a file, and the first row of each row group."""
+        if index not in self._columns:
             parquet = self._file(index)
             sizes = (parquet.metadata.row_group(i).num_rows for i in range(parquet.num_row_groups))
-            self._starts[index] = list(accumulate(sizes, initial=0))[:-1]
-            self._names[index] = set(parquet.schema_arrow.names)
-        return self._starts[index]
+            self._columns[index] = set(parquet.schema_arrow.names), list(accumulate(sizes, initial=0))[:-1]
+        return self._columns[index]
 
 
 class _Cursor:

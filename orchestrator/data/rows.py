@@ -1,4 +1,4 @@
-"""Rows: fields at hand, images on demand."""
+"""Rows of data, whose images are read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark needs of its data, and the checks that its rows pass."""
+"""The columns that a benchmark needs, and the checks of its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = type | tuple[type, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A benchmark's table: where it is by default and what it must hold.
+    """A benchmark's table: its place by default, and its columns.
 
     Attributes:
         hub: Hub id that is read without `--data`, "owner/name" or "owner/name@revision".
@@ -50,12 +50,9 @@ class Table:
             )
 
     def read(self, where: str, number: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a row's fields with the required columns in their kind.
+        """Returns a row's fields with the required columns in their kind; text formats give numbers and lists as text.
 
-        Args:
-            where: The file or id, for messages.
-            number: The row's number from 1, for messages.
-            values: The columns as read; text formats give numbers and lists as text.
+        `where` (the file or id) and `number` (the row's, from 1) are for messages.
 
         Raises:
             DataError: A column is missing in this row or its value is of another kind.

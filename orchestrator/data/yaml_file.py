@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jsonschema
 import orjson
@@ -25,7 +25,7 @@ Lines = Iterator[tuple[Place, int]]
 
 
 class YamlError(UserError):
-    """A file that says what cannot be. A user's mistake: exit 2."""
+    """A file with a mistake of its user's: exit 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class YamlFile:
     """A file that fits its schema.
 
     Attributes:
-        path: Where it is.
-        values: What it says.
+        path: The file.
+        values: Its content.
         lines: The line of each key, by its place.
-        sha256: Of its bytes.
+        sha256: Hash of its bytes.
     """
 
     path: Path
@@ -45,20 +45,18 @@ class YamlFile:
     sha256: str
 
     failure = YamlError
-    """What is raised of a mistake in it."""
+    """Class of the error of a mistake in it."""
     keys = "`key: value`"
-    """What it is a list of, in a few words."""
+    """Description of its entries for messages."""
+    schema: ClassVar[Path]
+    """JSON Schema (2020-12) that it fits."""
 
     @classmethod
-    def read(cls, path: Path, schema: Path) -> Self:
+    def read(cls, path: Path) -> Self:
         """Reads and checks a file.
 
-        Args:
-            path: The file.
-            schema: A JSON Schema (2020-12).
-
         Raises:
-            YamlError: It cannot be read, is no YAML, or says what the schema does not know; of the kind `failure`.
+            YamlError: It cannot be read, is no YAML, or does not fit the schema; of the class `failure`.
         """
         try:
             data = path.read_bytes()
@@ -73,7 +71,7 @@ class YamlFile:
         if not isinstance(values, dict):
             raise cls.failure(f"{path}, line 1: it has to be a list of {cls.keys}")
         file = cls(path, values, lines, hashlib.sha256(data).hexdigest())
-        file._check(json.loads(schema.read_bytes()))
+        file._check(json.loads(cls.schema.read_bytes()))
         return file
 
     @classmethod

@@ -44,6 +44,7 @@ class SuiteFile(YamlFile):
 
     failure = SuiteError
     keys = "`key: value`, models and tasks among them"
+    schema = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
     Raises:
         SuiteError: It is wrong; the message names file, line, key and fix.
     """
-    file = SuiteFile.read(path, SCHEMA)
+    file = SuiteFile.read(path)
     values = file.values
     common = _options(file, values.get("options"), ("options",))
     for name in _OF_MODELS:

@@ -13,11 +13,11 @@ import click
 from lyncean.cli import Command
 from lyncean.errors import UserError
 from scorer.cli.options import judge_options
-from scorer.cli.telling import telling
+from scorer.cli.waiting import periodic_line
 
 if TYPE_CHECKING:
     from scorer.calibration import Calibration
-    from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
+    from scorer.judges.base import JudgeError
     from scorer.judges.options import Judging
 
 NAMES = ("choice_reread", "open_answer", "voila")
@@ -49,21 +49,25 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
         raise click.UsageError("no judge to calibrate: give --judge SPEC")
 
     labelled = {name: _cases(name, file) for name in names or NAMES}
-    asked = _Counted(judges.judge)
+    replied = 0
     total = sum(map(len, labelled.values()))
     # A batch of two cases takes as long as one of all.
     within = None if judging.batched else judging.timeout
 
+    def on_reply() -> None:
+        nonlocal replied
+        replied += 1
+
     def progress() -> str:
         why = judges.judge.waits_for
-        return f"{asked.done} of {total} cases replied to; waiting for {judges.spec}" + (f": {why}" if why else "")
+        return f"{replied} of {total} cases replied to; waiting for {judges.spec}" + (f": {why}" if why else "")
 
     async def run() -> bool:
         whole = True
         try:
-            async with telling(progress):
+            async with periodic_line(progress):
                 for name, these in labelled.items():
-                    done = await calibrate(asked, name, these, within)
+                    done = await calibrate(judges.judge, name, these, within, on_reply)
                     _report(done, as_json)
                     whole &= not done.unasked
                     if file is None and not done.unasked:
@@ -86,31 +90,6 @@ class JudgeUnavailable(UserError):
     """A judge that does not reply, or not to everything; the same command may be tried again."""
 
     exit_code = 3
-
-
-class _Counted:
-    """A judge whose replies, and failures, are counted."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.done = 0
-
-    @property
-    def identity(self) -> str:
-        return self._judge.identity
-
-    @property
-    def waits_for(self) -> str:
-        return self._judge.waits_for
-
-    async def ask(self, prompt: JudgePrompt) -> Reply:
-        try:
-            return await self._judge.ask(prompt)
-        finally:
-            self.done += 1
-
-    async def close(self) -> None:
-        await self._judge.close()
 
 
 def _fix(error: JudgeError) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,18 +37,15 @@ def _registry(files: tuple[Path, ...]) -> Registry[AnyRule]:
     from scorer.metrics import metrics
     from scorer.rules import rules
 
-    registry = rules(_written(files))
-    registry.load_plugins()
-    metrics().load_plugins()
-    return registry
-
-
-def _written(files: tuple[Path, ...]) -> Iterator[AnyRule]:
+    written: list[AnyRule] = []
     if files:
         from scorer.rules.pattern import load
 
-        for file in files:
-            yield from load(file)
+        written = [rule for file in files for rule in load(file)]
+    registry = rules(written)
+    registry.load_plugins()
+    metrics().load_plugins()
+    return registry
 
 
 rule_options = bundled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import BinaryIO
@@ -17,7 +18,7 @@ from lyncean.outcomes import Outcome
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.cli.options import in_flight
-from scorer.cli.telling import telling
+from scorer.cli.waiting import periodic_line
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.judges.options import Judging, Opened
@@ -73,29 +74,25 @@ async def _verdicts(
     file: BinaryIO, scorer: Scorer, judges: Opened | None
 ) -> AsyncIterator[tuple[int, pb.ScoreRequest, pb.Verdict]]:
     lines = _requests(file)
-    ended = False
-    while not ended:
+    failure: UserError | None = None
+    while failure is None:
         begun: list[tuple[int, pb.ScoreRequest, pb.Verdict | asyncio.Future[pb.Verdict]]] = []
-        failure: UserError | None = None
-        while len(begun) < scorer.in_flight:
-            try:
-                number, request = next(lines)
-            except StopIteration:
-                ended = True
-                break
-            except UserError as error:
-                failure, ended = error, True
-                break
-            try:
-                begun.append((number, request, _begin(scorer, request)))
-            except (RequestError, InternalFailure) as error:
-                failure, ended = UserError(f"{file.name}, line {number}: {error}"), True
-                break
+        try:
+            for number, request in itertools.islice(lines, scorer.in_flight):
+                start = scorer.begin(request)
+                waited = start if isinstance(start, pb.Verdict) else asyncio.ensure_future(start())
+                begun.append((number, request, waited))
+        except UserError as error:
+            failure = error
+        except (RequestError, InternalFailure) as error:
+            failure = UserError(f"{file.name}, line {number}: {error}")
         await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
         for number, request, verdict in begun:
             yield number, request, verdict if isinstance(verdict, pb.Verdict) else await verdict
-        if failure:
-            raise failure
+        if not begun:
+            break
+    if failure:
+        raise failure
 
 
 async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None) -> None:
@@ -107,17 +104,8 @@ async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None
         left, why = sum(not one.done() for one in asked), judges.judge.waits_for
         return f"{left:,} items wait for {judges.spec}" + (f": {why}" if why else "")
 
-    async with telling(line):
+    async with periodic_line(line):
         await asyncio.wait(asked)
-
-
-def _begin(scorer: Scorer, request: pb.ScoreRequest) -> pb.Verdict | asyncio.Future[pb.Verdict]:
-    if request.WhichOneof("answer") == "verdict":
-        if not request.key:
-            raise RequestError("an item has no key")
-        return request.verdict
-    begun = scorer.begin(request)
-    return begun if isinstance(begun, pb.Verdict) else asyncio.ensure_future(begun())
 
 
 def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:

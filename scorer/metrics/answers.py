@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from lyncean.arrays import Ints, np
 from scorer.metrics.table import Table, numbered
 
+UNREADABLE = -1
+"""Code of an answer in which nothing was read."""
+
 _BY_LETTER = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
-"""Rules that say a letter: "B" is the second option, whatever the options' texts are."""
+"""Rules that extract a letter: "B" is the second option, whatever the options' texts are."""
 _BY_NUMBER = frozenset({"choice_number"})
-"""Rules that say a number from 1."""
+"""Rules that extract a number from 1."""
 
 
 def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
-    """Returns the position of the option that is meant, None for none.
+    """Returns the position of the option that a word means, None for none.
 
-    An option may have the letter or number of another for its text. Then the rule decides: one of
-    those above says labels, and every other texts where it can.
+    The text of an option may be the letter or number of another one. Then the rule decides: those above extract
+    labels, every other rule texts where it can.
 
     Args:
-        word: What was extracted, or a target.
+        word: An extracted answer or a target.
         options: The options' texts, in the order the model saw them.
         rule: The rule that read the answer.
     """
@@ -50,22 +53,21 @@ def name(word: str, options: Sequence[str], rule: str = "") -> str:
     return chr(ord("A") + index)
 
 
-def together(numbers: Ints) -> Iterator[Ints]:
-    """Yields the rows that have the same number, in rising order."""
-    if not len(numbers):
-        return
-    order = np.argsort(numbers, kind="stable")
-    edges = np.flatnonzero(np.diff(numbers[order])) + 1
-    yield from np.split(order, edges)
+def extracted(table: Table) -> list[int]:
+    """Returns a code of each row's answer by the text of its option, `UNREADABLE` where it is not scored.
+
+    Needs the columns "extracted", "options" and "rule".
+    """
+    codes, _ = coded(table, "extracted", text)
+    codes_or_none: list[int] = np.where(table.scored, codes, UNREADABLE).tolist()
+    return codes_or_none
 
 
 def coded(table: Table, column: str, naming: Callable[[str, Sequence[str], str], str]) -> tuple[Ints, list[str]]:
-    """Returns what each row's answer is called: codes, and the names that they stand for, sorted.
+    """Returns the code of each row's answer, -1 where there is none, and the names that the codes stand for, sorted.
 
-    Args:
-        table: The items, with the columns `column`, "options" and "rule".
-        column: "extracted", or "targets", of which the first counts; -1 where there is none.
-        naming: `text` or `name`; called once for each combination that occurs.
+    `column` is "extracted", or "targets", of which the first counts; the columns "options" and "rule" are needed too.
+    `naming` is `text` or `name`, called once for each combination that occurs.
     """
     words, options, rules = (table.vocabulary[name] for name in (column, "options", "rule"))
     combined = table.words[column].astype(np.int64)

@@ -1,8 +1,8 @@
-"""What a metric is: a function from a table of items to one result."""
+"""The types of a metric: a function from a table of items to one result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from google.protobuf import struct_pb2
@@ -23,10 +23,14 @@ COMMON_PARAMS = {
 
 
 class Params:
-    """Typed reading of MetricSpec.params; every getter raises `RequestError` naming the key."""
+    """Typed reading of MetricSpec.params; every getter raises `RequestError` naming the key.
+
+    Attributes:
+        values: The parameters as JSON has them.
+    """
 
     def __init__(self, values: Mapping[str, object]) -> None:
-        self._values = values
+        self.values = values
 
     @classmethod
     def of(cls, message: struct_pb2.Struct) -> Params:
@@ -40,52 +44,43 @@ class Params:
         except (ValueError, RecursionError) as error:
             raise RequestError(f"the parameters cannot be read: {error}", "invalid_param") from None
 
-    def names(self) -> list[str]:
-        """Returns the keys given."""
-        return sorted(self._values)
-
-    def of_names(self, names: Iterable[str]) -> dict[str, object]:
-        """Returns those of some parameters that were given, as they are."""
-        return {name: self._values[name] for name in names if name in self._values}
-
     def word(self, name: str, default: str, allowed: tuple[str, ...] = ()) -> str:
         """Returns a string, one of `allowed` where that is given."""
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if not isinstance(value, str) or (allowed and value not in allowed):
-            wanted = " | ".join(allowed) or "a string"
-            raise RequestError(f"parameter {name!r} is {value!r}: give {wanted}", "invalid_param")
+            raise _wrong(name, value, " | ".join(allowed) or "a string")
         return value
 
     def words(self, name: str) -> tuple[str, ...] | None:
         """Returns a list of strings, None where it is not given."""
-        values = self._values.get(name)
+        values = self.values.get(name)
         if values is None:
             return None
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise RequestError(f"parameter {name!r} is {values!r}: give a list of strings", "invalid_param")
+            raise _wrong(name, values, "a list of strings")
         return tuple(dict.fromkeys(values))
 
     def flag(self, name: str, default: bool) -> bool:
         """Returns true or false."""
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise RequestError(f"parameter {name!r} is {value!r}: give true or false", "invalid_param")
+            raise _wrong(name, value, "true or false")
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         """Returns a number strictly between `low` and `high`."""
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low < value < high:
-            raise RequestError(f"parameter {name!r} is {value!r}: give a number in ({low}, {high})", "invalid_param")
+            raise _wrong(name, value, f"a number in ({low}, {high})")
         return float(value)
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
         """Returns a whole number from `low` to `high`."""
-        value = self._values.get(name, default)
+        value = self.values.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-            raise RequestError(f"parameter {name!r} is {value!r}: give a whole number", "invalid_param")
+            raise _wrong(name, value, "a whole number")
         if not low <= value <= high:
-            raise RequestError(f"parameter {name!r} is {value!r}: give {low} to {high}", "invalid_param")
+            raise _wrong(name, value, f"{low} to {high}")
         return int(value)
 
     @property
@@ -94,9 +89,13 @@ class Params:
         return self.number("level", 0.95, 0.0, 1.0)
 
 
+def _wrong(name: str, value: object, wanted: str) -> RequestError:
+    return RequestError(f"parameter {name!r} is {value!r}: give {wanted}", "invalid_param")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one MetricSpec asks for, its parameters read.
+    """A metric with the parameters of one MetricSpec.
 
     Attributes:
         compute: Makes the metric of a table of at least one item; the summarizer sets name,

@@ -37,14 +37,15 @@ def tokenized(corpus: Corpus) -> Corpus:
 
     texts = [text for caption, references in corpus for text in (caption, *references)]
     home = Path(ptbtokenizer.__file__).parent
-    words = _java(
-        ("-cp", ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR, "edu.stanford.nlp.process.PTBTokenizer"),
-        ("-preserveLines", "-lowerCase"),
-        home,
-        "".join(_BREAK.sub(" ", text) + "\n" for text in texts),
-    )
+    program = ("-cp", ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR, "edu.stanford.nlp.process.PTBTokenizer")
+    command = (*_java_command(), *program, "-preserveLines", "-lowerCase")
+    text = "".join(_BREAK.sub(" ", text) + "\n" for text in texts)
+    done = subprocess.run(command, cwd=home, input=text, capture_output=True, encoding="utf-8")
+    if done.returncode:
+        raise NotComputed(f"not computed: {program[-1]} failed: {done.stderr.strip().splitlines()[-1:]}")
     dropped = frozenset(ptbtokenizer.PUNCTUATIONS)
-    lines = iter([" ".join(word for word in line.split(" ") if word not in dropped) for line in words.split("\n")])
+    split = (line.split(" ") for line in done.stdout.split("\n"))
+    lines = (" ".join(word for word in words if word not in dropped) for words in split)
     return [(next(lines), [next(lines) for _ in references]) for _, references in corpus]
 
 
@@ -121,15 +122,6 @@ def _java_command() -> tuple[str, ...]:
     if not shutil.which("java"):
         raise NotComputed("not computed: needs Java, and there is no java on the PATH where the scorer runs")
     return _JAVA
-
-
-def _java(program: Sequence[str], options: Sequence[str], home: Path, text: str) -> str:
-    done = subprocess.run(
-        (*_java_command(), *program, *options), cwd=home, input=text, capture_output=True, encoding="utf-8"
-    )
-    if done.returncode:
-        raise NotComputed(f"not computed: {program[-1]} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return done.stdout
 
 
 def _dictionaries(corpus: Corpus) -> tuple[dict[int, list[str]], dict[int, list[str]]]:

@@ -1,4 +1,4 @@
-"""Calls to a metric's own code: what raises, or returns what no summary can carry, is one undefined metric."""
+"""Calls to a metric's own code: one that raises, or returns what no summary can carry, is undefined."""
 
 from __future__ import annotations
 
@@ -29,19 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class NotAResultError(Exception):
-    """What a metric returned is not a result; the message says why."""
+    """A metric returned something that is not a result; the message says why."""
 
 
 def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
-    """Calls a metric's code.
-
-    Args:
-        name: The metric, for the log.
-        work: The call.
-
-    Returns:
-        What it returned and "", or None and the reason in one line where it raised.
-    """
+    """Returns the result of a metric's code and "", or None and the reason in one line where it raises."""
     try:
         return work(), ""
     except (Exception, SystemExit) as error:  # foreign code ends a process where it cannot go on
@@ -51,13 +43,7 @@ def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: bool) -> pb.MetricResult:
-    """Returns a metric's result; an undefined one whose `details.metric_failed` is the reason where there is none.
-
-    Args:
-        name: The metric, for the log.
-        compute: The metric's call.
-        percent: Whether value and interval are multiplied by 100.
-    """
+    """Returns a metric's result; an undefined one with `details.metric_failed` where `compute` fails."""
 
     def work() -> pb.MetricResult:
         result = copied(compute())
@@ -109,14 +95,10 @@ def _check(result: pb.MetricResult) -> None:
 def _check_details(result: pb.MetricResult) -> None:
     """Makes sure that the details arrive and can be written as JSON, which has neither NaN nor infinity."""
     try:
-        summary = pb.Summary(metrics=[result])
-        MessageToDict(pb.ScorerServiceScoreResponse.FromString(_response(summary)))
+        response = pb.ScorerServiceScoreResponse(summary=pb.Summary(metrics=[result]))
+        MessageToDict(pb.ScorerServiceScoreResponse.FromString(response.SerializeToString()))
     except Exception as error:
         raise NotAResultError(f"its details cannot be written as JSON: {' '.join(str(error).split())}") from None
-
-
-def _response(summary: pb.Summary) -> bytes:
-    return pb.ScorerServiceScoreResponse(summary=summary).SerializeToString()
 
 
 def _to_percent(result: pb.MetricResult) -> None:

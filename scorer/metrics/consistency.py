@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import SHARE
 from scorer.metrics import answers
+from scorer.metrics.answers import UNREADABLE
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
-from scorer.metrics.table import Table
-
-_UNREADABLE = -1
+from scorer.metrics.table import Table, together
 
 
 def plan(params: Params) -> Plan:
@@ -34,18 +32,17 @@ def _agreement(table: Table) -> tuple[list[float], list[int], int, int]:
     """Returns each sample's share of agreeing pairs and group; how many are unanimous, and right by vote."""
     if not len(table):
         return [], [], 0, 0
-    codes, _ = answers.coded(table, "extracted", answers.text)
-    words = np.where(table.scored, codes, _UNREADABLE).tolist()
+    words = answers.extracted(table)
     values, groups, unanimous, right = [], [], 0, 0
-    for rows in answers.together(table.sample):
+    for rows in together(table.sample):
         if len(rows) < 2:
             continue
-        counts = Counter(word for row in rows.tolist() if (word := words[row]) != _UNREADABLE)
+        counts = Counter(word for row in rows.tolist() if (word := words[row]) != UNREADABLE)
         agreeing = sum(math.comb(count, 2) for count in counts.values())
         values.append(agreeing / math.comb(len(rows), 2))
         groups.append(int(table.group[rows[0]]))
         unanimous += agreeing == math.comb(len(rows), 2)
-        first, second = [*counts.most_common(2), (_UNREADABLE, 0), (_UNREADABLE, 0)][:2]
+        first, second = [*counts.most_common(2), (UNREADABLE, 0), (UNREADABLE, 0)][:2]
         if first[1] > second[1]:
             right += any(words[row] == first[0] and table.score[row] == 1.0 for row in rows.tolist())
     return values, groups, unanimous, right

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,14 +38,18 @@ class _Part:
     size: int
 
 
+Combined = Callable[[Sequence[_Part], Sequence[float]], float]
+"""Returns a group's metric of values of its parts."""
+
+
 class _UndefinedError(Exception):
-    """Why there is no value, in words."""
+    """A group's metric without a value; the message is the reason."""
 
 
 def plan(params: Params) -> Plan:
     """Reads the parameters; the group itself is loaded when there are items."""
     word, name, key = params.word("group", ""), params.word("metric", ""), params.word("filter", "none")
-    learned: Any = params.of_names(["learned"]).get("learned") or {}
+    learned: Any = params.values.get("learned") or {}
     include = params.words("include") or ()
     draws = params.integer("draws", bootstrap.DRAWS, 100, 100_000)
 
@@ -76,7 +80,16 @@ def plan(params: Params) -> Plan:
             repeats.append(parts)
         if not any(repeats):
             raise _UndefinedError(f"no task has {name}")
-        values = [_combined(library, group, words, parts, f"{name},{key}") for parts in repeats]
+
+        def combined(parts: Sequence[_Part], values: Sequence[float]) -> float:
+            of_tasks = {words[part.word]: {f"{name},{key}": each} for part, each in zip(parts, values, strict=True)}
+            found = library.combine(group, of_tasks, {words[part.word]: part.size for part in parts})
+            number = number_of(found.get(f"{name},{key}"))
+            if number is None:
+                raise _UndefinedError(f"its aggregation returns {words_of(found.get(f'{name},{key}'))}")
+            return number
+
+        values = [combined(parts, [part.value for part in parts]) for parts in repeats]
         result.value_answered, result.denominator_answered = math.fsum(values) / len(values), int(rows.sum())
         if lost:
             missing = len(table) - result.denominator_answered
@@ -84,7 +97,7 @@ def plan(params: Params) -> Plan:
                 f"{missing} of {len(table)} items have no result, of {_named(lost)}; the value is over the others"
             )
         result.value = result.value_answered
-        weights = _weights(library, group, words, repeats[0], f"{name},{key}")
+        weights = _weights(repeats[0], combined)
         if weights is None:
             result.details["no_interval"] = "the group's metric is no weighted mean of its tasks'"
             return
@@ -134,31 +147,12 @@ def _part(
     return [_Part(word, task, values, number, library.size([count for count in counts.values() if count]))]
 
 
-def _combined(
-    library: Library, group: Group, words: Mapping[str, str], parts: Sequence[_Part], key: str,
-    values: Sequence[float] | None = None,
-) -> float:  # fmt: skip
-    """Returns the group's metric of the parts' values, or of others in their place."""
-    given = [part.value for part in parts] if values is None else values
-    found = library.combine(
-        group,
-        {words[part.word]: {key: value} for part, value in zip(parts, given, strict=True)},
-        {words[part.word]: part.size for part in parts},
-    ).get(key)
-    number = number_of(found)
-    if number is None:
-        raise _UndefinedError(f"its aggregation returns {words_of(found)}")
-    return number
-
-
-def _weights(
-    library: Library, group: Group, words: Mapping[str, str], parts: Sequence[_Part], key: str
-) -> list[float] | None:
+def _weights(parts: Sequence[_Part], combined: Combined) -> list[float] | None:
     """Returns the weight of each part in the group's metric; None where it is no weighted mean of them."""
-    units = np.eye(len(parts)).tolist()
-    weights = [_combined(library, group, words, parts, key, unit) for unit in units]
-    value = math.fsum(weight * part.value for weight, part in zip(weights, parts, strict=True))
-    same = abs(value - _combined(library, group, words, parts, key)) <= _SAME * max(1.0, abs(value))
+    weights = [combined(parts, unit) for unit in np.eye(len(parts)).tolist()]
+    value = combined(parts, [part.value for part in parts])
+    mean = math.fsum(weight * part.value for weight, part in zip(weights, parts, strict=True))
+    same = abs(mean - value) <= _SAME * max(1.0, abs(mean))
     return weights if same and abs(math.fsum(weights) - 1) <= _SAME else None
 
 

@@ -27,7 +27,7 @@ UNDEFINED = "not_computed"
 def plan(params: Params) -> Plan:
     """Reads the parameters; the task itself is loaded when there are items."""
     name, key = params.word("metric", ""), params.word("filter", "none")
-    about = params.of_names(TASK_PARAMS)
+    about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
 
     def compute(table: Table) -> pb.MetricResult:
         return foreign.answered_here(lambda: computed(table))
@@ -37,23 +37,24 @@ def plan(params: Params) -> Plan:
         task = task_of(about)
         rows = np.flatnonzero(table.scored)
         records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
-        figures = []
+        numbers = []
         for repeat in sorted(set(table.repeat[rows].tolist())):
             own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-            figures.append(_figure(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
-        if not figures or None in figures:
+            numbers.append(_number(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers):
             return result
-        value = figures[0] if len(figures) == 1 else math.fsum(figures) / len(figures)  # type: ignore[arg-type]
-        result.value_answered, result.denominator_answered = value, len(rows)  # type: ignore[assignment]
+        value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
+        result.value_answered, result.denominator_answered = value, len(rows)
         if len(rows) < len(table):
             missing = len(table) - len(rows)
             result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
             return result
-        result.value = value  # type: ignore[assignment]
+        result.value = value
         if task.is_mean(name):
-            numbers = [number_of(value) for value in _values(task, name, key, records)]
-            if None not in numbers:
-                interval = of_mean(np.array(numbers, np.float64), None, params.level)
+            values = [number_of(value) for value in _values(task, name, key, records)]
+            if None not in values:
+                interval = of_mean(np.array(values, np.float64), None, params.level)
                 if interval:
                     result.interval.CopyFrom(interval)
         return result
@@ -61,8 +62,8 @@ def plan(params: Params) -> Plan:
     return Plan(compute, columns=frozenset({RECORD}))
 
 
-def _figure(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
-    """Returns the aggregation as a number; says in the result's details why it is none."""
+def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
+    """Returns the aggregation as a number; None, with the reason in the result's details, where it is none."""
     if not values:
         result.details[UNDEFINED] = f"no item has {about[1]}"
         return None

@@ -12,10 +12,9 @@ from lyncean.stats import entropy
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
-from scorer.metrics.table import CODES, Table
+from scorer.metrics.table import CODES, Table, together
 
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
-_UNREADABLE = -1
 
 
 def plan(params: Params) -> Plan:
@@ -27,10 +26,9 @@ def plan(params: Params) -> Plan:
         kept = table.take(np.isin(table.outcome, _READ))
         if not len(kept):
             return pb.MetricResult()
-        codes, _ = answers.coded(kept, "extracted", answers.text)
-        words = np.where(kept.scored, codes, _UNREADABLE).tolist()
+        words = answers.extracted(kept)
         values, groups = [], []
-        for rows in answers.together(kept.group if by_group else kept.sample):
+        for rows in together(kept.group if by_group else kept.sample):
             if len(rows) > 1:
                 counts = Counter(words[row] for row in rows.tolist())
                 values.append(entropy(counts.values()))

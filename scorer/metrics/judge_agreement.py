@@ -48,4 +48,3 @@ METRIC = Metric(
     plan=plan,
     unit="",
 )
-"""The metric."""

@@ -95,12 +95,9 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
 
 
 def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
-    """Returns how often as many clusters as there are inside pull as far, were they any of all.
+    """Returns the p-value of a slice's clusters against random clusters of the same number.
 
-    Args:
-        pulls: What each cluster's items differ from the mean of all, summed.
-        inside: Which clusters are in the slice.
-        comparisons: As above.
+    `pulls` holds for each cluster the sum of its items' differences from the mean of all.
     """
     # Clusters of the same pull are exchangeable: how many of each kind are inside is hypergeometric.
     kinds, kind, copies = np.unique(np.round(pulls, 12), return_inverse=True, return_counts=True)

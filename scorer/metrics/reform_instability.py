@@ -7,9 +7,8 @@ from collections import Counter
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import entropy
-from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.table import Table
+from scorer.metrics.table import Table, together
 
 
 def plan(params: Params) -> Plan:
@@ -18,7 +17,7 @@ def plan(params: Params) -> Plan:
     def compute(table: Table) -> pb.MetricResult:
         kept = table.take(table.answered)
         words = [str(word) for word in kept.word("extracted")]
-        groups = answers.together(kept.group)
+        groups = together(kept.group)
         values = [entropy(Counter(words[row] for row in rows.tolist()).values()) for rows in groups]
         result = pb.MetricResult(denominator=len(values), denominator_answered=len(values))
         if values:

@@ -62,7 +62,7 @@ def note(
     if found is None:
         return
     error = math.sqrt(found.total)
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "total": _rounded(error),
         "interval": _rounded(math.sqrt(found.interval)),
         "parts": [
@@ -76,14 +76,14 @@ def note(
     }
     if found.total > found.interval:
         mean, reach = math.fsum(values) / len(values), t_quantile(level, found.df) * error
-        told |= {"low": _rounded(max(mean - reach, within[0])), "high": _rounded(min(mean + reach, within[1]))}
-    details.update({STANDARD_ERROR: told})
+        entry |= {"low": _rounded(max(mean - reach, within[0])), "high": _rounded(min(mean + reach, within[1]))}
+    details.update({STANDARD_ERROR: entry})
 
 
-def to_percent(told: struct_pb2.Struct) -> None:
-    """Multiplies what is in the metric's unit by 100."""
-    lists = (told.fields[name].list_value.values for name in ("parts", "factors"))
-    for entry in (told, *(value.struct_value for values in lists for value in values)):
+def to_percent(whole: struct_pb2.Struct) -> None:
+    """Multiplies the numbers that are in the metric's unit by 100."""
+    lists = (whole.fields[name].list_value.values for name in ("parts", "factors"))
+    for entry in (whole, *(value.struct_value for values in lists for value in values)):
         for name in _IN_UNIT & entry.fields.keys():
             entry.fields[name].number_value *= 100
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from array import array
@@ -23,7 +22,7 @@ from scorer.judges.panel import decision
 from scorer.metrics import bootstrap, multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.computing import FAILED, attempt, copied, result_of
-from scorer.metrics.table import CODES, Table, numbered
+from scorer.metrics.table import CODES, Table, numbered, together
 from scorer.registry import Registry
 
 _SCORED = CODES[Outcome.SCORED]
@@ -210,7 +209,7 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     try:
         metric = registry.get(spec.metric)
         params = Params.of(spec.params)
-        for name in params.names():
+        for name in sorted(params.values):
             if name not in metric.params and name not in COMMON_PARAMS:
                 known = ", ".join([*metric.params, *COMMON_PARAMS])
                 raise RequestError(f"metric {metric.name!r} has no parameter {name!r}; known: {known}", "unknown_param")
@@ -252,22 +251,15 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricRe
     place = {key: number for number, key in enumerate(values)}
     slices = np.array([-1 if key is None else place[key] for key in keys], np.int32)[table.combination]
     metrics, members = [], []
-    for key, rows in zip(values, _rows_by(slices, len(values)), strict=True):
-        if len(rows):
-            metrics.append(_metric(wanted, table.take(rows), dict(zip(names, key, strict=True))))
+    for rows in together(slices):
+        if (number := int(slices[rows[0]])) >= 0:
+            metrics.append(_metric(wanted, table.take(rows), dict(zip(names, values[number], strict=True))))
             members.append(rows)
     if (items := wanted.plan.items) is not None and len(metrics) > 1:
         _, reason = attempt(wanted.spec.name, lambda: multiplicity.note(metrics, members, *items(table)))
         for metric in metrics if reason else ():
             metric.details.update({"against_rest": {FAILED: reason}})
     return metrics
-
-
-def _rows_by(numbers: Ints, count: int) -> list[Ints]:
-    """Returns the rows that have each of the numbers below `count`, rising."""
-    order = np.argsort(numbers, kind="stable").astype(np.int32)
-    edges = np.searchsorted(numbers[order], np.arange(count + 1))
-    return [order[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -83,13 +83,7 @@ class Table:
         return [values[code] for code in self.combination.tolist()]
 
     def take(self, rows: Bools | Ints, *, group: Ints | None = None, sample: Ints | None = None) -> Table:
-        """Returns the table of some rows.
-
-        Args:
-            rows: A mask, or positions, which may repeat.
-            group: New numbers of the rows' groups.
-            sample: New numbers of the rows' samples.
-        """
+        """Returns the table of some rows (a mask, or positions, which may repeat), groups and samples renumbered."""
         return Table(
             outcome=self.outcome[rows],
             score=self.score[rows],
@@ -120,3 +114,10 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int32]:
     numbers = np.empty(len(values), np.int32)
     numbers[order] = np.cumsum(fresh, dtype=np.int32)
     return numbers
+
+
+def together(numbers: Ints) -> Iterator[Ints]:
+    """Yields the rows that have the same number, both in rising order."""
+    if len(numbers):
+        order = np.argsort(numbers, kind="stable").astype(np.int32)
+        yield from np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

@@ -1,4 +1,4 @@
-"""A description beside its references; the figures of a corpus are the caption metrics' business."""
+"""A caption against its references; the metrics of a corpus are those of the metric `caption`."""
 
 from __future__ import annotations
 

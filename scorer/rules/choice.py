@@ -8,20 +8,21 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
 from scorer.rule import Rule
-from scorer.rules import request as asked
+from scorer.rules.params import strings, whole
+from scorer.rules.request import label_targets, verdict
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
-    names = asked.strings(request, "labels")
+    names = strings(request, "labels")
     options = tuple(request.options)
-    count = asked.whole(request, "count", len(options) or len(names) or 4)
+    count = whole(request, "count", len(options) or len(names) or 4)
     labels = names or tuple(ascii_uppercase[:count])
     if not 1 < (len(names) or count) <= 26:
         raise RequestError(f"choice: {len(names) or count} labels: give 2 to 26 options, or params.count")
     if options and len(options) != len(labels):
         raise RequestError(f"choice: {len(options)} options but {len(labels)} labels")
-    targets = asked.label_targets(request, labels, options)
-    return asked.verdict(request, read_choice(request.text, labels, options), targets)
+    targets = label_targets(request, labels, options)
+    return verdict(request, read_choice(request.text, labels, options), targets)
 
 
 RULE = Rule(

@@ -10,7 +10,8 @@ from scorer.reading.answer import read_choice
 from scorer.reading.label_forms import LEXICON, Forms, ordinals
 from scorer.reading.numbers import HAN_DIGITS, WORDS
 from scorer.rule import Rule
-from scorer.rules import request as asked
+from scorer.rules.params import flag, whole
+from scorer.rules.request import label_targets, verdict
 
 LIMIT = 9
 _NOUNS, _LAST_NOUNS, _CLASSIFIERS = (
@@ -46,15 +47,15 @@ def _forms(count: int, letters: bool) -> Forms:
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     options = tuple(request.options)
-    count = asked.whole(request, "count", len(options) or 4)
+    count = whole(request, "count", len(options) or 4)
     if not 1 < count <= LIMIT or (options and len(options) != count):
         raise RequestError(
             f"choice_number: {count} choices and {len(options)} options: give 2 to {LIMIT}, or none and params.count"
         )
     labels = tuple(str(number) for number in range(1, count + 1))
-    targets = asked.label_targets(request, labels, options)
-    answer = read_choice(request.text, labels, options, forms=_forms(count, asked.flag(request, "letters")))
-    return asked.verdict(request, answer, targets)
+    targets = label_targets(request, labels, options)
+    answer = read_choice(request.text, labels, options, forms=_forms(count, flag(request, "letters")))
+    return verdict(request, answer, targets)
 
 
 RULE = Rule(

@@ -49,11 +49,7 @@ def pattern(target: str) -> re.Pattern[str] | None:
 
 
 def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdict:
-    """Searches any target in the answer, both prepared alike.
-
-    Args:
-        request: The answer's text and at least one target; any one of them is right.
-        prepare: What makes two spellings of the same thing equal.
+    """Searches any target in the answer; `prepare` makes two spellings of the same thing equal.
 
     Raises:
         RequestError: There is no target.

@@ -7,7 +7,7 @@ from scorer.errors import RequestError
 from scorer.reading.answer import read_answer
 from scorer.reading.counting import read_count
 from scorer.rule import Rule
-from scorer.rules import request as asked
+from scorer.rules.request import verdict
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
@@ -17,7 +17,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         if not (target.isascii() and target.isdigit()):
             raise RequestError(f"count: target {target!r} is no whole number in digits")
     targets = {str(int(target)) for target in request.targets}
-    return asked.verdict(request, read_answer(request.text, read_count), targets)
+    return verdict(request, read_answer(request.text, read_count), targets)
 
 
 RULE = Rule(

@@ -18,11 +18,11 @@ async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
         raise RequestError("judge_answer needs targets: the right answers in words")
     if only_declines(request.text):
         return refused()
-    asked = request.params.fields["question"].string_value if "question" in request.params.fields else ""
+    question = request.params.fields.get("question")
     prompt = JudgePrompt(
         name=open_answer.NAME,
         system=open_answer.SYSTEM,
-        user=open_answer.question(asked, request.targets, request.text),
+        user=open_answer.question(question.string_value if question else "", request.targets, request.text),
         schema=open_answer.SCHEMA,
     )
 
@@ -43,4 +43,3 @@ RULE = JudgedRule(
     params={"question": "What the model was asked, shown to the judge; optional."},
     depends=(open_answer.NAME, open_answer.SYSTEM),
 )
-"""The rule."""

@@ -9,6 +9,7 @@ from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
+from scorer.rules.params import choice
 
 _REDUCTIONS: dict[str, Callable[[float, int, str], float]] = {
     "sum": lambda logprob, tokens, text: logprob,
@@ -23,7 +24,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     if len(request.scores) != len(options) or not options:
         raise RequestError(f"likelihood needs one score for each option: {len(request.scores)} for {len(options)}")
     names, right = _targets(list(request.targets), options)
-    reduction = _reduction(request)
+    reduction = choice(request, "reduction", tuple(_REDUCTIONS))
     if reduction == "mean_bytes" and not all(options):
         raise RequestError("reduction mean_bytes cannot divide by the bytes of an empty option")
     # A server's broken numbers are its failure, not the benchmark's: the item is wrong, the run goes on.
@@ -45,15 +46,6 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     if others > -math.inf:
         parts["margin"] = best - others
     return scored(names[chosen], float(chosen in right), reason=Reason.TIE if tied else "", scores=parts)
-
-
-def _reduction(request: pb.ScoreRequest) -> str:
-    if not request.HasField("params"):
-        return "sum"
-    word = request.params.fields["reduction"].string_value if "reduction" in request.params.fields else "sum"
-    if word not in _REDUCTIONS:
-        raise RequestError(f"reduction is {word!r}: give {' | '.join(_REDUCTIONS)}")
-    return str(word)
 
 
 def _targets(targets: Sequence[str], options: Sequence[str]) -> tuple[Sequence[str], set[int]]:

@@ -11,6 +11,7 @@ from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
+from scorer.rules.params import choice
 from scorer.rules.parity import STRIP_REASONING, response_of
 
 LABELS = "ABCD"
@@ -76,10 +77,7 @@ def _by_option(padded: str, options: Sequence[str]) -> tuple[str, str] | None:
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     if not request.targets:
         raise RequestError("lmms_visualpuzzles needs a target: the right letter")
-    params = request.params.fields
-    variant = params["variant"].string_value if "variant" in params else "main"
-    if variant not in ("main", "unig2u"):
-        raise RequestError(f"lmms_visualpuzzles: params.variant is {variant!r}: use 'main' or 'unig2u'")
+    variant = choice(request, "variant", ("main", "unig2u"))
     found = extract(response_of(request), list(request.options))
     if found is None:
         if variant == "unig2u":
@@ -97,7 +95,7 @@ RULE = Rule(
     description=(
         "Reads a letter A to D exactly as lmms-eval's VisualPuzzles does. Where the reference draws a letter at"
         " random, the draw is seeded by the sample's key and the reason is random_draw. For comparing with published"
-        " figures only; target: a letter; options: their texts, none where they are drawn in the image."
+        " results only; target: a letter; options: their texts, none where they are drawn in the image."
     ),
     read=_read,
     parity=True,

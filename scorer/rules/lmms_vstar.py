@@ -55,7 +55,7 @@ RULE = Rule(
     name="lmms_vstar",
     description=(
         "Reads a letter A to D exactly as lmms-eval's vstar_bench does, which takes the first letter of"
-        ' "Answer: D" or "Based on" for the choice. For comparing with published figures only; target: a letter.'
+        ' "Answer: D" or "Based on" for the choice. For comparing with published results only; target: a letter.'
     ),
     read=_read,
     parity=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.rules.params import flag
 
 STRIP_REASONING = "Whether <think> and <analysis> are removed first, as its command line does; default true."
 
@@ -22,20 +23,16 @@ def strip_reasoning(text: str) -> str:
     for opening, closing, pair in _PAIRS:
         if closing not in text:
             continue
-        text = _without_pairs(text, opening, closing, pair)
+        if opening in text:
+            # A search for a pair costs the rest of the text when no end follows, so stop at the last end.
+            last = text.rindex(closing) + len(closing)
+            text = pair.sub("", text[:last]) + text[last:]
         if closing in text and opening not in text:
             text = text[text.rindex(closing) + len(closing) :]
     return text.strip()
 
 
-def _without_pairs(text: str, opening: str, closing: str, pair: re.Pattern[str]) -> str:
-    # A search for a pair costs the rest of the text when no end follows, so stop at the last end.
-    last = text.rindex(closing) + len(closing)
-    return pair.sub("", text[:last]) + text[last:] if opening in text else text
-
-
 def response_of(request: pb.ScoreRequest) -> str:
     """Returns the response as the reference's scorer gets it."""
-    params = request.params.fields
-    strip = params["strip_reasoning"].bool_value if "strip_reasoning" in params else True
+    strip = flag(request, "strip_reasoning", default=True)
     return strip_reasoning(request.text) if strip else request.text.strip()

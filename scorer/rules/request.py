@@ -1,4 +1,4 @@
-"""What rules take from a request and make of a reading."""
+"""Targets of a request as labels, and the verdict of an extracted answer."""
 
 from __future__ import annotations
 
@@ -10,32 +10,6 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import Answer
 from scorer.rule import refused, scored, unparsed
-
-
-def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
-    """Returns a parameter that is a list of texts; () if it is not given."""
-    if not request.HasField("params") or name not in request.params.fields:
-        return ()
-    value = request.params.fields[name]
-    items = tuple(item.string_value for item in value.list_value.values)
-    if value.WhichOneof("kind") != "list_value" or not all(items) or len(set(items)) != len(items):
-        raise RequestError(f"{request.rule}: params.{name} must be a list of different texts, for example ['a', 'b']")
-    return items
-
-
-def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
-    """Returns a parameter that is a whole number."""
-    if not request.HasField("params") or name not in request.params.fields:
-        return default
-    value = request.params.fields[name].number_value
-    if not 1 <= value < 2**53 or value != int(value):
-        raise RequestError(f"{request.rule}: params.{name} must be a whole number above zero")
-    return int(value)
-
-
-def flag(request: pb.ScoreRequest, name: str) -> bool:
-    """Returns a parameter that is true or false; false if it is not given."""
-    return request.HasField("params") and name in request.params.fields and request.params.fields[name].bool_value
 
 
 @lru_cache(maxsize=1024)

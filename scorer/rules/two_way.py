@@ -20,7 +20,8 @@ from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
 from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK, Occurrence
 from scorer.rule import Rule
-from scorer.rules import request as asked
+from scorer.rules.params import strings
+from scorer.rules.request import verdict
 
 LEXICON = Lexicon("two_way")
 _SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
@@ -63,17 +64,18 @@ def names_of(options: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     A way that could mean both is left out; so is a variant that equals a word of the other.
     """
     plain = tuple(fold(option).rstrip(".") for option in options)
-    own = [_phrase_variants(option) for option in plain]
+    variants = [_phrase_variants(option) for option in plain]
     words = [set(re.split(r"[ /-]+", option)) for option in plain]
     names: list[tuple[str, str]] = []
     for place, option in enumerate(options):
         other = 1 - place
-        forms = {form for form in own[place] if form == plain[place] or form not in own[other]}
+        forms = {form for form in variants[place] if form == plain[place] or form not in variants[other]}
         if len(words[place]) > 1 or len(words[other]) > 1:
-            telling = {
+            distinctive = {
                 word for word in words[place] - words[other] if len(word) > 2 or not word.isalpha() or len(word) == 1
             }
-            forms |= {form for word in telling - _STOP for form in _word_variants(word) if form not in own[other]}
+            of_words = {form for word in distinctive - _STOP for form in _word_variants(word)}
+            forms |= of_words - variants[other]
         forms = {form for form in forms if form == plain[place] or not (set(form.split()) <= words[other])}
         names += [(form.replace("-", " "), option) for form in forms if form]
     taken: dict[str, set[str]] = {}
@@ -96,11 +98,11 @@ def _names_else(text: str, mention: Mention) -> bool:
     return value_of(text[mention.start : mention.end]) is not None and bool(LEXICON.NAMED_THING.search(before))
 
 
-def _by_negation(text: str, options: dict[str, str], judged: list[Occurrence]) -> Reading | None:
+def _by_negation(text: str, options: dict[str, str], occurrences: list[Occurrence]) -> Reading | None:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
     if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
         return None
-    if options.keys() == _YES_NO and not judged:
+    if options.keys() == _YES_NO and not occurrences:
         stop = BEFORE.SENTENCE_END.search(text)
         first = text[: stop.end()] if stop else text
         match = LEXICON.NEGATED.search(first)
@@ -108,25 +110,25 @@ def _by_negation(text: str, options: dict[str, str], judged: list[Occurrence]) -
             return Reading(
                 options["no" if match else "yes"], Reason.NEGATION, match.span() if match else (0, len(first))
             )
-    rejected = {value for each in judged for value in each.group.values}
-    if options.keys() in _OPPOSITES and len(rejected) == 1 and all(each.stance == REJECTED for each in judged):
+    rejected = {value for each in occurrences for value in each.group.values}
+    if options.keys() in _OPPOSITES and len(rejected) == 1 and all(each.stance == REJECTED for each in occurrences):
         value = next(option for option in options.values() if option not in rejected)
-        return Reading(value, Reason.NEGATION, judged[0].group.span)
+        return Reading(value, Reason.NEGATION, occurrences[0].group.span)
     return None
 
 
-def _lone(text: str, judged: list[Occurrence], options: dict[str, str]) -> Reading | None:
+def _unstated(text: str, occurrences: list[Occurrence], options: dict[str, str]) -> Reading | None:
     """Reads a text that names the options without stating one."""
-    kept = [each.group for each in judged if each.stance in (NAMED, WEAK)]
+    kept = [each.group for each in occurrences if each.stance in (NAMED, WEAK)]
     if not kept:
-        return _by_negation(text, options, judged)
+        return _by_negation(text, options, occurrences)
     group = kept[0]
     if len({value for group in kept for value in group.values}) > 1:
         leads = not text[: group.first].strip(" \"'(") and len(group.values) == 1
         if leads and text[group.last : group.last + 1] in ",.:;\n" and options.keys() == _YES_NO:
             return Reading(group.values[0], Reason.LEADING, group.span)
         return Reading("", Reason.CONFLICT)
-    if any(each.stance == SUPPOSED for each in judged) or len(text) > 600:
+    if any(each.stance == SUPPOSED for each in occurrences) or len(text) > 600:
         return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
@@ -138,7 +140,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     targets = set(request.targets)
     if not targets or not targets <= set(options):
         raise RequestError(f"two_way: the targets {sorted(targets)} are not among the options {list(options)}")
-    labels = asked.strings(request, "labels")
+    labels = strings(request, "labels")
     if labels and len(labels) != 2:
         raise RequestError("two_way: params.labels must be two labels")
     forms = forms_of(labels, options) if labels else None
@@ -153,7 +155,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
             found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)]
         if forms:
             found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
-        reading = read(seen, found, options, lambda seen, judged: _lone(seen.text, judged, lower))
+        reading = read(seen, found, options, lambda seen, occurrences: _unstated(seen.text, occurrences, lower))
         # "Yes, the shapes. No, not the colours.": a later sentence begins with the other answer.
         both = lower.keys() == _YES_NO and any(
             mention.value != reading.value
@@ -163,7 +165,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         )
         return Reading("", Reason.CONFLICT) if both and reading.reason in (Reason.BARE, Reason.LEADING) else reading
 
-    return asked.verdict(request, read_answer(request.text, reader), targets)
+    return verdict(request, read_answer(request.text, reader), targets)
 
 
 RULE = Rule(

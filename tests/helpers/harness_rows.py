@@ -26,7 +26,7 @@ from PIL import Image
 from lyncean.harness import HarnessError, harness
 from lyncean.harness.scored import state
 from lyncean.harness.values import decode, encode
-from orchestrator.benchmarks.harness import ASKED
+from orchestrator.benchmarks.harness import TASKS
 from orchestrator.benchmarks.harness.task import ForeignTask
 from orchestrator.benchmarks.harness.visuals import Sources
 
@@ -216,7 +216,7 @@ def search(prefix: str, name: str) -> dict[str, Any]:
     """Looks for rows with which a task can be asked and scored."""
     started = time.monotonic()
     try:
-        asked = ASKED[prefix](name, ())
+        asked = TASKS[prefix](name, ())
     except HarnessError as error:
         return {"outcome": "not loaded", "why": str(error)}
     kinds = {column: guesses(column)[0] for column in columns_of(asked)}

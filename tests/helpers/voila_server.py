@@ -21,12 +21,10 @@ from orchestrator.benchmarks.voila.rules import ACTIONS, ALL, ANY, NUMBERS, SUBJ
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.synthetic import draw
 from orchestrator.benchmarks.voila.texts import (
-    action_text,
     combined_description,
-    number_text,
     read_combined,
     relations,
-    subject_text,
+    words,
 )
 
 PROPERTIES = ("number", "subject_type", "action")
@@ -58,10 +56,6 @@ class Knowing(Model):
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def words(spec: Spec) -> tuple[str, str, str]:
-    return number_text(spec), subject_text(spec), action_text(spec)
 
 
 def said(question: Question, text: str, wrong: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Benchmarks of other evaluation harnesses, asked through this engine: `lmms:NAME` and `lm-eval:NAME`."""
+"""Benchmarks of other evaluation harnesses, run by this engine: `lmms:NAME` and `lm-eval:NAME`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ from orchestrator.benchmarks.harness.lmms import LmmsTask
 from orchestrator.benchmarks.harness.task import METRIC
 from orchestrator.metric import metric
 
-ASKED = {"lmms": LmmsTask, "lm-eval": LmEvalTask}
-"""Prefix -> what asks a task of that harness."""
-
+TASKS = {"lmms": LmmsTask, "lm-eval": LmEvalTask}
+"""Prefix -> class of that harness's tasks."""
 
 GROUP_METRIC = "harness_group"
 """The scorer's metric for groups."""
 
 
 def groups(word: str, include: Sequence[str] = ()) -> dict[str, TaskGroup]:
-    """Returns the groups with metrics over their tasks that a word names, one that stands in another as `OTHER::NAME`.
+    """Returns the groups with metrics over their tasks that a word names, a group in another as `OTHER::NAME`.
 
-    Args:
-        word: As for `load`, and loaded by it.
-        include: The same.
+    Parameters are those of `load`, which has loaded the tasks.
     """
     parts = split(word)
     if parts is None:
@@ -100,5 +97,5 @@ def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
         return {}
     prefix, name = parts
     folders = _folders(include)
-    asked = ASKED[prefix]
-    return {f"{prefix}:{task}": asked(task, folders).benchmark() for task in harness(prefix).members(name, folders)}
+    make = TASKS[prefix]
+    return {f"{prefix}:{task}": make(task, folders).benchmark() for task in harness(prefix).members(name, folders)}

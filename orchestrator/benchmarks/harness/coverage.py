@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lyncean.harness import HarnessError, harness
-from orchestrator.benchmarks.harness import ASKED
+from orchestrator.benchmarks.harness import TASKS
 from orchestrator.benchmarks.harness.task import ForeignTask
 
 _VIDEO_OR_AUDIO = re.compile(r"video|audio|speech|sound", re.IGNORECASE)
@@ -24,11 +24,11 @@ def page(prefix: str) -> Iterator[str]:
     missing: dict[str, list[str]] = {}
     for name in tasks:
         try:
-            asked = ASKED[prefix](name, ())
+            task = TASKS[prefix](name, ())
         except HarnessError as error:
             missing.setdefault(_reason(f"{prefix}:{name}", str(error)), []).append(name)
         else:
-            loaded.setdefault(_kind(asked), []).append(name)
+            loaded.setdefault(_kind(task), []).append(name)
     count = sum(map(len, loaded.values()))
     yield f"# Configurations of {title} that load"
     yield ""
@@ -57,14 +57,14 @@ def _reason(name: str, error: str) -> str:
     return re.sub(r"(?:/[\w.@+-]+){2,}/", ".../", text).replace("*", r"\*").replace("|", "/")
 
 
-def _kind(asked: ForeignTask) -> str:
-    """Returns what a task's answers are, and whether its code speaks of video or audio."""
-    shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := asked.config.get(key))]
+def _kind(task: ForeignTask) -> str:
+    """Returns a task's kind of answers, and whether its code names video or audio."""
+    shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := task.config.get(key))]
     words = " ".join(function.__name__ for function in shown)
-    arguments = asked.config.get("dataset_kwargs") or {}
+    arguments = task.config.get("dataset_kwargs") or {}
     if "video" in arguments or _VIDEO_OR_AUDIO.search(words):
-        return f"{asked.kind}, with video or audio"
-    return f"{asked.kind}, {'with images' if shown else 'text'}"
+        return f"{task.kind}, with video or audio"
+    return f"{task.kind}, {'with images' if shown else 'text'}"
 
 
 if __name__ == "__main__":

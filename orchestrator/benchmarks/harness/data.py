@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.data.arrow import is_saved
 from orchestrator.data.digest import digest_files
-from orchestrator.data.hub import HUB_ID
+from orchestrator.data.hub import HUB_ID, cause
 from orchestrator.data.rows import DataError
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ FORMS = (
 
 
 def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[datasets.DatasetDict, str, str]:
-    """Opens data for a task.
+    """Opens the data of `--data` for a task.
 
     Args:
-        data: What `--data` was given.
+        data: A path or a hub id.
         splits: The splits that the task reads; data of a single split stand for each of them.
         name: The configuration of the data set that the task reads, if it names one.
 
     Returns:
-        The splits, where they come from, and their digest.
+        The splits, their origin, and their digest.
 
     Raises:
         DataError: They are not there, cannot be read, or lack a split.
@@ -45,8 +46,7 @@ def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[dat
     except DataError:
         raise
     except Exception as error:
-        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{path} cannot be read ({cause}); --data takes {FORMS}") from error
+        raise DataError(f"{path} cannot be read ({cause(error)}); --data takes {FORMS}") from error
     if isinstance(found, datasets.Dataset):
         found = datasets.DatasetDict({"": found})
     wanted = list(dict.fromkeys(splits))
@@ -85,7 +85,7 @@ def _read(path: Path, name: str | None) -> Any:
         if path.suffix not in _BUILDERS:
             raise DataError(f"{path} is of no known form; --data takes {FORMS}")
         return datasets.load_dataset(_BUILDERS[path.suffix], data_files=str(path), split="train")
-    if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+    if is_saved(path):
         return datasets.load_from_disk(str(path))
     try:
         return datasets.load_dataset(str(path), name)

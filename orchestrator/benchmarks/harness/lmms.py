@@ -128,11 +128,11 @@ class LmmsTask(ForeignTask):
         if self.kind != "generate_visual_cot":
             return None
 
-        told = self._asking(row, self._first_round(row["doc_id"], row["context"]), model.GenerationConfig(), ())
+        ask_first = self._asking(row, self._first_round(row["doc_id"], row["context"]), model.GenerationConfig(), ())
 
         def ask(answers: Sequence[Answer]) -> Call:
             # Decoding is left to the server: settings for words mean nothing to many makers of images.
-            return replace(told(answers), modality=model.MODALITY_IMAGE, stage="generate")
+            return replace(ask_first(answers), modality=model.MODALITY_IMAGE, stage="generate")
 
         return Turn(ask, "drawing")
 

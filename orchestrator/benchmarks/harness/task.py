@@ -1,4 +1,4 @@
-"""One task of another harness, asked as the harness asks and scored by its code in the scorer."""
+"""One task of another harness, with the harness's requests, scored by its code in the scorer."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _KINDS = {
     "multiple_choice": "likelihood",
     "loglikelihood": "likelihood",
 }
-"""Kind of task -> the method that asks it."""
+"""Kind of task -> inference method."""
 
 
 Round = Callable[[Sources, Sequence[Answer]], list[Message]]
-"""What asks one round of a document: a conversation, of the row's images and the answers to the rounds before."""
+"""Builds the conversation of one round of a document from the row's images and the answers to earlier rounds."""
 
 
 class ForeignTask:
@@ -49,8 +49,8 @@ class ForeignTask:
         include: Further folders with configurations.
 
     Attributes:
-        harness: What `lyncean.harness` knows of the harness.
-        settings: What `--set` takes.
+        harness: The harness's library.
+        settings: Settings of `--set`.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """
@@ -218,12 +218,13 @@ class ForeignTask:
         except BadRowError as error:
             rounds = [_rejected(error)]
         for repeat in range(repeats):
-            for place, told in enumerate(rounds):
+            for place, build in enumerate(rounds):
                 name = f"repeat{repeat + 1}" * (repeats > 1) + f"round{place + 1}" * (len(rounds) > 1)
-                about = (place, len(rounds)) if self.kind == "generate_until_multi_round" else None
-                scoring = self._scoring(row, 0, repeat, 1, repeats, rounds=about)
+                several = self.kind == "generate_until_multi_round"
+                numbers = {"round": place, "rounds": len(rounds)} if several else {}
+                scoring = self._scoring(row, (), request=0, repeat=repeat, requests=1, repeats=repeats, **numbers)
                 before = 0 if drawing else repeat * len(rounds)
-                yield Turn(self._asking(row, told, config, (), before), name or "answer" * bool(drawing), scoring)
+                yield Turn(self._asking(row, build, config, (), before), name or "answer" * bool(drawing), scoring)
 
     def _likelihood(self, row: Row) -> Iterator[Turn]:
         """Yields a turn for each context: usually one, whose continuations are all options."""
@@ -231,22 +232,28 @@ class ForeignTask:
         options = self.choices(row["doc"])
         for place, (context, continuations) in enumerate(calls):
             ask = self._asking(row, self._first_round(row["doc_id"], context), model.GenerationConfig(), continuations)
-            scoring = self._scoring(row, place, 0, len(calls), 1, options if len(options) == len(continuations) else ())
+            shown = options if len(options) == len(continuations) else ()
+            scoring = self._scoring(row, shown, request=place, repeat=0, requests=len(calls), repeats=1)
             yield Turn(ask, f"context{place + 1}" if len(calls) > 1 else "", scoring)
 
     def _first_round(self, number: int, context: str) -> Round:
         return lambda sources, _: self.messages(number, context, None, sources)
 
     def _asking(
-        self, row: Row, told: Round, config: model.GenerationConfig, continuations: tuple[str, ...], before: int = 0
+        self,
+        row: Row,
+        build: Round,
+        config: model.GenerationConfig,
+        continuations: tuple[str, ...],
+        before: int = 0,
     ) -> Callable[[Sequence[Answer]], Call]:
         """Returns what builds a call; `before` turns of the sample belong to other rounds."""
         number = row["doc_id"]
 
         def ask(answers: Sequence[Answer]) -> Call:
             with self._failing(), seeded(f"{self.word} {number}"):
-                found = told(Sources(self.stored(number)), answers[before:])
-            return Call(tuple(found), config, continuations)
+                messages = build(Sources(self.stored(number)), answers[before:])
+            return Call(tuple(messages), config, continuations)
 
         return ask
 
@@ -265,29 +272,11 @@ class ForeignTask:
     def _about(self) -> dict[str, Any]:
         return {"task": self.word, "include": list(self.include), "learned": self._state}
 
-    def _scoring(
-        self,
-        row: Row,
-        request: int,
-        repeat: int,
-        requests: int,
-        repeats: int,
-        options: tuple[str, ...] = (),
-        rounds: tuple[int, int] | None = None,
-    ) -> Scoring:
+    def _scoring(self, row: Row, options: tuple[str, ...], **place: int) -> Scoring:
+        """Returns how an answer is judged; `place` are the rule's parameters that tell the document's answers apart."""
         doc = row["doc"]
-        params = {
-            **self._about(),
-            "doc": encode(_kept(doc, images=self.scores_images)),
-            "index": row["doc_id"],
-            "request": request,
-            "repeat": repeat,
-            "requests": requests,
-            "repeats": repeats,
-        }
-        if rounds:
-            params |= {"round": rounds[0], "rounds": rounds[1]}
-        return Scoring(RULE, self._targets(doc), options, params)
+        params = {**self._about(), "doc": encode(_kept(doc, images=self.scores_images)), "index": row["doc_id"]}
+        return Scoring(RULE, self._targets(doc), options, params | place)
 
     def _targets(self, doc: Any) -> tuple[str, ...]:
         """Returns the correct answers for people; the task's code alone decides what is right."""

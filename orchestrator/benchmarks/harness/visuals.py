@@ -1,4 +1,4 @@
-"""What a foreign task shows: the data's own bytes wherever its code returns their pixels unchanged."""
+"""Media of a foreign task: the data's own bytes wherever its code returns their pixels unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sources:
         row: The row as the data store it: an image is its bytes and a path.
 
     Attributes:
-        encoded: How many images had to be encoded anew.
+        encoded: Number of images that had to be encoded anew.
     """
 
     def __init__(self, row: Any) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lyncean.model.v1 import model_pb2 as model
@@ -29,8 +29,8 @@ from orchestrator.data.table import Table
 from orchestrator.metric import metric
 from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
 
-AVR_INSTRUCTION = "Answer with the {kind} of the choice: {first}, {second}, {third} or {fourth}."
-FINE_INSTRUCTION = "Answer with one of these two: {first}, {second}."
+AVR_INSTRUCTION = "Answer with the {} of the choice: {}, {}, {} or {}."
+FINE_INSTRUCTION = "Answer with one of these two: {}, {}."
 COARSE_INSTRUCTION = "Answer with a number."
 COARSE = ("context", "choices", "whole")
 """The coarse questions, in the data's order."""
@@ -91,15 +91,7 @@ def _opened(data: str | None) -> RowSource:
     if labels.name != "marvel_label.json" or not labels.exists():
         return open_rows(data, TABLE)
     folder = labels.parent
-    source = open_rows(
-        labels,
-        Table(
-            hub=TABLE.hub,
-            split=TABLE.split,
-            columns=TABLE.columns,
-            image_path=lambda fields: f"Marvel/{fields['id']}.png",
-        ),
-    )
+    source = open_rows(labels, replace(TABLE, image_path=lambda fields: f"Marvel/{fields['id']}.png"))
     missing = sum(not (folder / "Marvel" / f"{row['id']}.png").exists() for row in source)
     if missing == source.count:
         raise DataError(f"{folder} has labels but none of the images Marvel/1.png and on; the checkout is incomplete")
@@ -113,24 +105,22 @@ def _opened(data: str | None) -> RowSource:
     return source
 
 
-def marks(settings: MarvelSettings) -> tuple[str, ...]:
+def marks(letters: bool) -> tuple[str, ...]:
     """Returns the four choices' names in image and text."""
-    return ("A", "B", "C", "D") if settings.letters else ("1", "2", "3", "4")
+    return tuple("ABCD" if letters else "1234")
 
 
-def worded(text: str, settings: MarvelSettings) -> str:
-    """Returns a question's text, the choices renamed where letters are asked for."""
-    if not settings.letters:
+def worded(text: str, letters: bool) -> str:
+    """Returns a question's text, the choices renamed where they have letters."""
+    if not letters:
         return text
     text = text.replace("1, 2, 3, or 4", "A, B, C, or D")
     return re.sub(r"\b(choice) ([1-4])\b", lambda found: f"{found[1]} {'ABCD'[int(found[2]) - 1]}", text)
 
 
-def avr_instruction(settings: MarvelSettings) -> str:
+def avr_instruction(letters: bool) -> str:
     """Returns our instruction for the AVR question."""
-    first, second, third, fourth = marks(settings)
-    kind = "letter" if settings.letters else "number"
-    return AVR_INSTRUCTION.format(kind=kind, first=first, second=second, third=third, fourth=fourth)
+    return AVR_INSTRUCTION.format("letter" if letters else "number", *marks(letters))
 
 
 def choice_order(row: Row, variant: Variant) -> list[int]:
@@ -141,54 +131,49 @@ def choice_order(row: Row, variant: Variant) -> list[int]:
     return order
 
 
-def whole(row: Row, settings: MarvelSettings, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
+def whole(row: Row, letters: bool, order: Sequence[int] = (0, 1, 2, 3)) -> bytes:
     """Returns the puzzle's image: the file's own bytes unless it has to be redrawn."""
     data, configuration = row_image(row), row["task_configuration"]
     if tuple(order) != (0, 1, 2, 3):
         data = image.with_choices(data, configuration, order)
-    return image.with_letters(data, configuration) if settings.letters else data
+    return image.with_letters(data, configuration) if letters else data
 
 
 def puzzle(row: Row, settings: MarvelSettings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
     """Returns the puzzle as it is shown, in one image or panel by panel."""
-    data = whole(row, settings, order)
+    data = whole(row, settings.letters, order)
     if not settings.panels:
         return [image_part(data)]
     context, choices = image.cut(data, row["task_configuration"], row["c_perception_answer_tuple"][0])
     named = [(f"Context panel {number}:", panel) for number, panel in enumerate(context, 1)]
-    named += [(f"Choice {mark}:", panel) for mark, panel in zip(marks(settings), choices, strict=True)]
+    named += [(f"Choice {mark}:", panel) for mark, panel in zip(marks(settings.letters), choices, strict=True)]
     return [part for name, panel in named for part in (text_part(name), image_part(panel))]
 
 
-def avr_scoring(row: Row, variant: Variant, order: Sequence[int] = (0, 1, 2, 3), **labels: str) -> Scoring:
-    """Returns how an AVR answer is judged; `order` as in `marvel_image.with_choices`."""
-    settings = variant.settings or MarvelSettings()
-    names = marks(settings)
+def avr_scoring(row: Row, method: str, letters: bool, order: Sequence[int] = (0, 1, 2, 3), **labels: str) -> Scoring:
+    """Returns how an AVR answer is judged; `order` as in `image.with_choices`."""
+    names = marks(letters)
+    drawn = letters and method == "generate"
     if not 1 <= row["answer"] <= 4:
         raise DataError(f"puzzle {row['id']}: answer {row['answer']} is none of its 4 choices")
     return Scoring(
-        rule="likelihood" if variant.method == "likelihood" else "choice" if settings.letters else "choice_number",
+        rule="likelihood" if method == "likelihood" else "choice" if letters else "choice_number",
         targets=(names[list(order).index(row["answer"] - 1)],),
-        options=() if settings.letters and variant.method == "generate" else names,
-        params={"count": 4} if settings.letters and variant.method == "generate" else {},
+        options=() if drawn else names,
+        params={"count": 4} if drawn else {},
         labels=_labels(row, "avr", "avr") | labels,
         group=str(row["id"]),
     )
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns the questions of a puzzle that are asked; see `five`."""
+    """Returns those questions of a puzzle whose kind the settings name; see `five`."""
     kinds = (variant.settings or MarvelSettings()).kinds
-    return (sample for sample in five(row, variant) if _kind(sample) in kinds)
+    return (sample for kind, sample in five(row, variant) if kind in kinds)
 
 
-def _kind(sample: Sample) -> str:
-    scoring = sample.turns[0].scoring
-    return scoring.labels["kind"] if scoring else ""
-
-
-def five(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
+def five(row: Row, variant: Variant) -> Iterator[tuple[str, Sample]]:
+    """Yields the kinds and the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
 
     Options are shuffled by moving the choices in the image, for the AVR question alone: the
     others speak of choices by their place.
@@ -204,10 +189,10 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
         continuations: Sequence[str],
         show: Callable[[], list[Part]],
         scoring: Scoring,
-    ) -> Sample:
-        words = f"{worded(text, settings)}\n{instruction}" if settings.instruct else worded(text, settings)
+    ) -> tuple[str, Sample]:
+        words = worded(text, settings.letters) + (f"\n{instruction}" if settings.instruct else "")
         config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
-        return single(
+        return scoring.labels["kind"], single(
             variant.key(f"{row['id']}:{name}"),
             lambda: Call((user(*show(), text_part(words)),), config, tuple(continuations) if likelihood else ()),
             scoring,
@@ -216,10 +201,10 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
     yield make_sample(
         "avr",
         row["avr_question"],
-        avr_instruction(settings),
-        marks(settings),
+        avr_instruction(settings.letters),
+        marks(settings.letters),
         lambda: puzzle(row, settings, order),
-        avr_scoring(row, variant, order),
+        avr_scoring(row, variant.method, settings.letters, order),
     )
 
     question, answer, distractor = (row[f"f_perception_{part}"] for part in ("question", "answer", "distractor"))
@@ -227,7 +212,7 @@ def five(row: Row, variant: Variant) -> Iterator[Sample]:
     yield make_sample(
         "fine",
         question,
-        FINE_INSTRUCTION.format(first=options[0], second=options[1]),
+        FINE_INSTRUCTION.format(*options),
         options,
         lambda: puzzle(row, settings),
         Scoring(

@@ -8,7 +8,7 @@ each panel, the context's first, then the four choices'. Puzzles without one are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -36,10 +36,7 @@ class DescribedSettings:
     descriptions_sha256: str = setting("", "set by itself: hash of the file")
 
     def __post_init__(self) -> None:
-        sha256 = texts.digest(self.descriptions) if self.descriptions else ""
-        object.__setattr__(self, "descriptions_sha256", sha256)
-        if self.descriptions:
-            texts.load(self.descriptions, COLUMN)
+        object.__setattr__(self, "descriptions_sha256", texts.checked(self.descriptions, COLUMN))
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
@@ -49,23 +46,22 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         DataError: There are no descriptions at all.
     """
     settings: DescribedSettings = variant.settings or DescribedSettings()
-    shown = marvel.MarvelSettings(letters=settings.letters)
     described = describe(row, settings)
     if not described:
         return
     kinds = {"described": described} | ({"plain": ""} if settings.baseline else {})
     for kind, words in kinds.items():
-        question = f"{marvel.worded(row['avr_question'], shown)}\n{marvel.avr_instruction(shown)}"
+        question = f"{marvel.worded(row['avr_question'], settings.letters)}\n{marvel.avr_instruction(settings.letters)}"
         text = f"{words}\n\n{question}" if words else question
 
         def ask(text: str = text, with_image: bool = settings.image or kind == "plain") -> Call:
-            images = [image_part(marvel.whole(row, shown))] if with_image else []
+            images = [image_part(marvel.whole(row, settings.letters))] if with_image else []
             config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
-            continuations = tuple(marvel.marks(shown)) if variant.method == "likelihood" else ()
+            continuations = marvel.marks(settings.letters) if variant.method == "likelihood" else ()
             return Call((user(*images, text_part(text)),), config, continuations)
 
         identifier = row["id"] if kind == "described" else f"{row['id']}:plain"
-        scoring = marvel.avr_scoring(row, replace(variant, settings=shown), input=kind)
+        scoring = marvel.avr_scoring(row, variant.method, settings.letters, input=kind)
         yield single(variant.key(identifier), ask, scoring)
 
 
@@ -76,25 +72,25 @@ def describe(row: Row, settings: DescribedSettings) -> str:
         DataError: There are no descriptions at all, or not one for each panel.
     """
     if settings.descriptions:
-        given = texts.load(settings.descriptions, COLUMN).get(row["id"], "")
+        description = texts.load(settings.descriptions, COLUMN).get(row["id"], "")
     elif COLUMN in row.fields:
-        given = row[COLUMN]
+        description = row[COLUMN]
     else:
         raise DataError(
             "marvel_described needs descriptions: --set descriptions=FILE, a JSONL, JSON or CSV file "
             "with the columns id and description"
         )
-    if isinstance(given, str):
-        return given
+    if isinstance(description, str):
+        return description
     count = row["c_perception_answer_tuple"][0]
     blank = 0 if row["task_configuration"] == "3D" else 1
-    if len(given) != count - blank + 4:
+    if len(description) != count - blank + 4:
         raise DataError(
-            f"puzzle {row['id']}: {len(given)} descriptions for {count - blank} context panels and 4 choices"
+            f"puzzle {row['id']}: {len(description)} descriptions for {count - blank} context panels and 4 choices"
         )
-    marks = marvel.marks(marvel.MarvelSettings(letters=settings.letters))
-    names: Sequence[str] = [f"Context panel {i}" for i in range(1, count - blank + 1)] + [f"Choice {m}" for m in marks]
-    return "\n".join(f"{name}: {text}" for name, text in zip(names, given, strict=True))
+    names = [f"Context panel {i}" for i in range(1, count - blank + 1)]
+    names += [f"Choice {mark}" for mark in marvel.marks(settings.letters)]
+    return "\n".join(f"{name}: {text}" for name, text in zip(names, description, strict=True))
 
 
 def metrics(variant: Variant) -> list[scorer.MetricSpec]:

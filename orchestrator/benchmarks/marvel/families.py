@@ -62,9 +62,8 @@ def _panels(row: Row) -> Iterator[bytes]:
     """Yields a hash of each panel's inside, the blank one left out; frames differ with a panel's place."""
     configuration = row["task_configuration"]
     whole = image.opened(row_image(row), configuration)
-    context = image.context_boxes(configuration, row["c_perception_answer_tuple"][0])
-    shown = context if configuration == "3D" else context[:-1]
-    for box in (*shown, *image.choice_boxes(whole.width, configuration)):
+    context = image.context_shown(configuration, row["c_perception_answer_tuple"][0])
+    for box in (*context, *image.choice_boxes(whole.width, configuration)):
         panel = whole.crop(image.inner(box))
         if panel.getextrema() != (image.WHITE, image.WHITE):
             yield hashlib.sha256(panel.tobytes()).digest()

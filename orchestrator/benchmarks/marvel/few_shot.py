@@ -57,21 +57,18 @@ class FewShotSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.shots <= 8:
             raise ValueError(f"shots is {self.shots}: give 1 to 8")
-        object.__setattr__(self, "texts_sha256", marvel_texts.digest(self.texts) if self.texts else "")
-        if self.texts:
-            marvel_texts.load(self.texts, "reasoning")
+        object.__setattr__(self, "texts_sha256", marvel_texts.checked(self.texts, "reasoning"))
 
 
 def open_with_pool(task: str, data: str | None) -> RowSource:
-    """Opens MARVEL, each row with all the others at hand as `pool`."""
+    """Opens MARVEL, each row with all rows in its field `pool`."""
     source = marvel.open_marvel(task, data)
-    return replace(source, iterate=lambda: with_pool(list(source)))
 
+    def iterate() -> Iterator[Row]:
+        pool = Pool(list(source))
+        return (Row({**row.fields, "pool": pool}, row.load) for row in pool.rows)
 
-def with_pool(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yields the rows, each with all of them as `pool`."""
-    pool = Pool(rows)
-    return (Row({**row.fields, "pool": pool}, row.load) for row in rows)
+    return replace(source, iterate=iterate)
 
 
 def choose(row: Row, variant: Variant) -> list[Row]:
@@ -111,34 +108,31 @@ def _fits(one: Row, target: Row, settings: FewShotSettings, number: int) -> bool
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     """Returns the AVR question of a puzzle, `marvel_few_shot/<id>`."""
     settings: FewShotSettings = variant.settings or FewShotSettings()
-    shown = marvel.MarvelSettings(letters=settings.letters)
+    letters = settings.letters
     order = marvel.choice_order(row, variant)
+
+    def question(one: Row, order: Sequence[int] = (0, 1, 2, 3)) -> Message:
+        text = f"{marvel.worded(one['avr_question'], letters)}\n{INSTRUCTION}"
+        return user(image_part(marvel.whole(one, letters, order)), text_part(text))
 
     def ask() -> Call:
         messages: list[Message] = []
         for one in choose(row, variant):
-            question = [image_part(marvel.whole(one, shown)), text_part(_question(one, shown))]
-            messages += [user(*question), assistant(_worked(one, settings))]
-        messages.append(user(image_part(marvel.whole(row, shown, order)), text_part(_question(row, shown))))
+            messages += [question(one), assistant(_worked(one, settings))]
+        messages.append(question(row, order))
+        if not settings.chat_turns:
+            messages = [user(*(part for message in messages for part in message.parts))]
         config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
-        return Call(tuple(messages) if settings.chat_turns else (_joined(messages),), config)
+        return Call(tuple(messages), config)
 
-    yield single(variant.key(row["id"]), ask, marvel.avr_scoring(row, replace(variant, settings=shown), order))
-
-
-def _question(row: Row, shown: marvel.MarvelSettings) -> str:
-    return f"{marvel.worded(row['avr_question'], shown)}\n{INSTRUCTION}"
+    yield single(variant.key(row["id"]), ask, marvel.avr_scoring(row, variant.method, letters, order))
 
 
 def _worked(row: Row, settings: FewShotSettings) -> str:
-    own = marvel_texts.load(settings.texts, "reasoning") if settings.texts else {}
-    reasoning = own.get(row["id"], row["explanation"])
-    mark = marvel.marks(marvel.MarvelSettings(letters=settings.letters))[row["answer"] - 1]
+    texts = marvel_texts.load(settings.texts, "reasoning") if settings.texts else {}
+    reasoning = texts.get(row["id"], row["explanation"])
+    mark = marvel.marks(settings.letters)[row["answer"] - 1]
     return f"{reasoning if isinstance(reasoning, str) else ' '.join(reasoning)}\n{CONCLUSION.format(mark=mark)}"
-
-
-def _joined(messages: Sequence[Message]) -> Message:
-    return user(*(part for message in messages for part in message.parts))
 
 
 def metrics(_: Variant) -> list[scorer.MetricSpec]:

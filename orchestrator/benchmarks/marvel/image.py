@@ -6,13 +6,13 @@ and the digits 1 to 4 alone beneath the choices.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from lyncean.pictures import open_image
+from orchestrator.data.images import encoded
 from orchestrator.samples import BadRowError
 
 PANEL = 180
@@ -45,6 +45,12 @@ def context_boxes(configuration: str, panels: int) -> list[tuple[int, int, int, 
     return [(x, y, x + PANEL, y + PANEL) for x, y in corners]
 
 
+def context_shown(configuration: str, panels: int) -> list[tuple[int, int, int, int]]:
+    """Returns the boxes of the context's panels without the blank one."""
+    boxes = context_boxes(configuration, panels)
+    return boxes if configuration == "3D" else boxes[:-1]
+
+
 def inner(box: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     """Returns a panel's box without its frame."""
     left, upper, right, lower = box
@@ -59,7 +65,7 @@ def without_index(data: bytes, configuration: str) -> bytes:
     """
     image = opened(data, configuration)
     image.paste(WHITE, (0, CHOICE_TOP[configuration] + _INDEX_TOP, image.width, image.height))
-    return encoded(image)
+    return png(image)
 
 
 def with_letters(data: bytes, configuration: str) -> bytes:
@@ -70,7 +76,7 @@ def with_letters(data: bytes, configuration: str) -> bytes:
     image.paste(WHITE, (0, CHOICE_TOP[configuration] + _INDEX_TOP, image.width, image.height))
     for letter, (left, _, right, _) in zip("ABCD", choice_boxes(image.width, configuration), strict=True):
         draw.text(((left + right) // 2, middle), letter, fill=0, font=ImageFont.load_default(34), anchor="mm")
-    return encoded(image)
+    return png(image)
 
 
 def with_choices(data: bytes, configuration: str, order: Sequence[int]) -> bytes:
@@ -83,16 +89,15 @@ def with_choices(data: bytes, configuration: str, order: Sequence[int]) -> bytes
     panels = [image.crop(box) for box in boxes]
     for box, index in zip(boxes, order, strict=True):
         image.paste(panels[index], box)
-    return encoded(image)
+    return png(image)
 
 
 def cut(data: bytes, configuration: str, panels: int) -> tuple[list[bytes], list[bytes]]:
     """Returns the context's panels without the blank one, and the four choices, each as PNG."""
     image = opened(data, configuration)
-    context = context_boxes(configuration, panels)
-    shown = context if configuration == "3D" else context[:-1]
-    choices = choice_boxes(image.width, configuration)
-    return [encoded(image.crop(box)) for box in shown], [encoded(image.crop(box)) for box in choices]
+    boxes = context_shown(configuration, panels), choice_boxes(image.width, configuration)
+    context, choices = ([png(image.crop(box)) for box in part] for part in boxes)
+    return context, choices
 
 
 def opened(data: bytes, configuration: str) -> Image.Image:
@@ -117,8 +122,6 @@ def opened(data: bytes, configuration: str) -> Image.Image:
     return image
 
 
-def encoded(image: Image.Image) -> bytes:
+def png(image: Image.Image) -> bytes:
     """Returns a PNG; the same pixels give the same bytes."""
-    out = io.BytesIO()
-    image.save(out, "PNG", compress_level=3)
-    return out.getvalue()
+    return encoded(image, compress_level=3)

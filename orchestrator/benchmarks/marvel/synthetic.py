@@ -24,7 +24,7 @@ SIZES = {"Two-row": (900, 820, 6), "Matrix": (900, 1000, 9), "Group": (900, 640,
 
 @dataclass(frozen=True)
 class Panel:
-    """What is seen in one panel.
+    """The content of one panel.
 
     Attributes:
         shape: The large shape, "" for none.
@@ -148,14 +148,11 @@ def rows(seed: int) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class PuzzleLayout:
-    """A puzzle before it is drawn.
+    """A puzzle before it is drawn, of `width` by `height` pixels.
 
     Attributes:
-        configuration: How its context is laid out.
-        width: Of the image, in pixels.
-        height: Of the image, in pixels.
         context: The panels above, without the blank one.
-        blank: Whether one more panel stands blank behind them.
+        blank: Whether a blank panel follows them.
         choices: The four panels below.
         answer: Number of the right one, from 1.
     """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from orchestrator.data.digest import sha256
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
@@ -29,13 +29,17 @@ def load(path: str, column: str) -> Mapping[int, Text]:
         raise ValueError(str(error)) from error
 
 
-def digest(path: str) -> str:
-    """Returns the sha256 of a file, so that a run knows which texts it had.
+def checked(path: str, column: str) -> str:
+    """Returns the sha256 of a file that `load` can read, "" for no file.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: It cannot be used.
     """
+    if not path:
+        return ""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        digest = sha256(Path(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    load(path, column)
+    return digest

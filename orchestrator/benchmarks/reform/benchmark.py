@@ -1,9 +1,9 @@
 """ReForm-Eval: 61 datasets in four formulations, two inference methods and several dialogue modes (arXiv 2310.02569).
 
 Choices are answered in words or by likelihood; text in images, key information and captions in words alone, whatever
-the method. The pieces stand beside this file: the datasets (datasets), their files and records (files, families),
-what is drawn and asked (questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the
-reference's scoring and to its in-context turns; docs/reform.md lists what else differs, and why.
+the method. Beside this file are the datasets (datasets), their files and records (files, families), their questions
+(questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the reference's scoring and to
+its in-context turns; docs/reform.md lists the other differences and their reasons.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _RULES = {OCR: ("contains_word", "reform_ocr"), KIE: ("key_information", "reform
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:
-    """Returns what a row asks: one sample, or those of a dialogue's rounds.
+    """Returns the sample of a row, or those of a dialogue's rounds.
 
     Online, a dialogue is one sample whose turns are its rounds and, within a round, its repeats: the next round shows
-    what most of them said. A row that cannot be read is rejected, and the run goes on.
+    the most frequent answer. A row that cannot be read is rejected, and the run goes on.
     """
     dataset = DATASETS[variant.task]
     chosen = switches(variant, dataset)
@@ -70,11 +70,16 @@ def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> I
         return question_of(item, identifier, row[files.FIRST_ROUND] + number, dataset, texts, chosen, test)
 
     if not chosen.online:
-        for sample_id, question in dialogs.questions_offline(dialog, ask, chosen, variant):
+        for number in range(len(dialog.rounds)):
+            item = dialog.item(number)
+            sample_id = str(item.sample_id)
+            question = ask(item, sample_id, number, variant)
+            turns = dialogs.history(dialog, [None] * number, chosen, variant)
+            whole = dataclasses.replace(question, history=(*question.history, *turns))
             yield single(
                 variant.key(_identifier(sample_id, row)),
-                functools.partial(_call, question, row, dataset, chosen, variant),
-                _scoring(question, dataset, chosen, variant, sample_id),
+                functools.partial(_call, whole, row, dataset, chosen, variant),
+                _scoring(whole, dataset, chosen, variant, sample_id),
             )
     elif variant.repeat == 0 and dialog.rounds:
         yield Sample(
@@ -91,7 +96,7 @@ def _rounds(
     asked = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
 
     def call(at: int, test: Variant, answers: Sequence[Answer]) -> Call:
-        said = [
+        earlier_answers = [
             [
                 dialogs.answer_text(answer, question.options, reduction)
                 for answer, question in zip(answers[earlier * len(tests) :], asked[earlier], strict=False)
@@ -99,7 +104,7 @@ def _rounds(
             for earlier in range(at)
         ]
         question = asked[at][test.repeat]
-        turns = dialogs.history(dialog, said, chosen, variant)
+        turns = dialogs.history(dialog, earlier_answers, chosen, variant)
         whole = dataclasses.replace(question, history=(*question.history, *turns))
         return _call(whole, row, dataset, chosen, test)
 
@@ -113,12 +118,12 @@ def _rounds(
 
 
 def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Call:
-    given = settings_of(variant)
+    settings = settings_of(variant)
     image = shown(row_image(row), dataset.boxes, question.extras.get("bbox"))
     config = model.GenerationConfig(
-        max_output_tokens=given.max_new_tokens or dataset.max_new_tokens, temperature=given.temperature
+        max_output_tokens=settings.max_new_tokens or dataset.max_new_tokens, temperature=settings.temperature
     )
-    if given.temperature:
+    if settings.temperature:
         config.seed = variant.rng(question.sample_id, "decoding").getrandbits(32)
     try:
         conversation = messages(question, image, chosen)

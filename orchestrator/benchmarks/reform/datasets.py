@@ -13,6 +13,9 @@ from pathlib import Path
 
 HUB = "Aweminus/ReForm-Eval-Data"
 SINGLE_CHOICE, OCR, KIE, GENERATION = "SingleChoice", "OCROpenEnded", "KIEOpenEnded", "Generation"
+FORMULATIONS = (SINGLE_CHOICE, GENERATION, OCR, KIE)
+METHODS = ("generation", "likelihood")
+"""The reference's inference methods."""
 
 DIMENSIONS = {
     "cg": "coarse-grained perception",
@@ -44,7 +47,7 @@ class Boxes:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One of the 61.
+    """One of the 61 datasets.
 
     Attributes:
         label: Its name in the paper's tables.
@@ -57,7 +60,7 @@ class Dataset:
         context: A key of `orchestrator.benchmarks.reform.prompts.CONTEXTS`; "" where there is no in-context turn.
         file: Where its data lies below `huggingface_data/`.
         source: File of the reference, below `build/`, that holds its instructions.
-        kind: What tells datasets of one file apart: TDIUC's question type.
+        kind: TDIUC's question type, which tells the datasets of one file apart.
         boxes: How boxes are shown, None where there are none.
         max_new_tokens: The published bound on an answer.
         index_as_text: Whether the reference's records hold the answer's index as a string.

@@ -25,14 +25,7 @@ _PLACES = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round.
-
-    Attributes:
-        number: From 0.
-        question: The question.
-        options: The options as stored.
-        answer: The right one's index.
-    """
+    """One round: its number from 0, the options as stored, and the index of the right one."""
 
     number: int
     question: str
@@ -85,18 +78,14 @@ def dialog_of(row: Row, *, capitalize: bool) -> Dialog:
 
 
 def history(
-    dialog: Dialog, said: Sequence[Sequence[str] | None], switches: Switches, variant: Variant
+    dialog: Dialog, answers: Sequence[Sequence[str] | None], switches: Switches, variant: Variant
 ) -> Iterator[Turn]:
     """Yields the turns of the rounds before one.
 
-    Args:
-        dialog: The dialogue.
-        said: For each earlier round what each test said, an option's text or its raw words; None puts the right answer.
-        switches: The run's switches.
-        variant: The run.
+    `answers` holds for each earlier round each test's answer, an option's text or raw words; None means the right one.
     """
-    for found, texts in zip(dialog.rounds, said, strict=False):
-        # The most frequent, and of several the one said first.
+    for found, texts in zip(dialog.rounds, answers, strict=False):
+        # The most frequent, and of several the first.
         text = found.options[found.answer] if texts is None else Counter(texts).most_common(1)[0][0]
         yield from _exchange(dialog, found, text, switches, variant)
 
@@ -114,7 +103,7 @@ def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, varia
 
 
 def answer_text(answer: Answer, options: Sequence[str], reduction: str) -> str:
-    """Returns what a test said: the text of the option it names, by mark or exactly; else its words as they are."""
+    """Returns the text of the option that a test's answer names, by mark or exactly; else the answer as it is."""
     if answer.scores:
         mean = reduction == "mean"
         values = [score.logprob / (max(1, score.token_count) if mean else 1) for score in answer.scores]
@@ -125,12 +114,3 @@ def answer_text(answer: Answer, options: Sequence[str], reduction: str) -> str:
     mark = match.group(1)
     place = int(mark) - 1 if mark.isdigit() else _PLACES.index(mark.lower())
     return options[place] if place < len(options) else answer.text
-
-
-def questions_offline(dialog: Dialog, ask: Ask, switches: Switches, variant: Variant) -> Iterator[tuple[str, Question]]:
-    """Yields the identifier and the question of each round, with the true history."""
-    for found in dialog.rounds:
-        item = dialog.item(found.number)
-        question = ask(item, str(item.sample_id), found.number, variant)
-        turns = history(dialog, [None] * found.number, switches, variant)
-        yield str(item.sample_id), replace(question, history=(*question.history, *turns))

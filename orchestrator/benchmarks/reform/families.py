@@ -1,4 +1,4 @@
-"""From a record of the upstream files to one form: a question, its options and what is right.
+"""From a record of the upstream files to one form: a question, its options and the right answer.
 
 One small function for each family of datasets. Nothing here draws at random; what the reference draws at access time
 (distractors, shuffles) is drawn in `orchestrator.benchmarks.reform.questions`.
@@ -21,15 +21,15 @@ COUNT_OPTIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record, read.
+    """The content of a record.
 
     Attributes:
         sample_id: The reference's sample id.
         question: The question, or several wordings of it; None where the instruction is the question.
         options: The options as stored; empty for open questions, and where `pool` is.
-        answer: What is right: an index into `options`, the text, or the references.
-        slot: What an instruction's `{}` stands for.
-        pool: What distractors are drawn from.
+        answer: The right answer: an index into `options`, the text, or the references.
+        slot: The text in place of an instruction's `{}`.
+        pool: The answers that distractors are drawn from.
         rebuilt: Whether the reference rebuilds the option list when it shuffles, dropping doubles of the answer.
         extras: Further keys of the reference's dict.
     """
@@ -53,7 +53,7 @@ class Family:
         required: Keys that every record has beside the image.
         read: Reads a record; its second argument is the row's number from 0.
         array: Whether the file is an array of records; else an object that holds them under "data".
-        header: What the file's header must say; a value of None means: anything, but present.
+        header: Required values of the file's header; None stands for any value.
     """
 
     image: tuple[str, ...]

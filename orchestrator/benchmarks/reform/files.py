@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ijson
 
@@ -41,11 +40,7 @@ _TABLES = ("questions", "answers")
 
 
 def open_reform(task: str, data: str | None) -> RowSource:
-    """Opens the data of one dataset, lazily.
-
-    Args:
-        task: The task.
-        data: What `--data` was given, one of `FORMS`; None means the hub id.
+    """Opens the data of one dataset, lazily; `data` is one of `FORMS`, None means the hub id.
 
     Raises:
         DataError: It is not there or is not this dataset's file.
@@ -54,24 +49,24 @@ def open_reform(task: str, data: str | None) -> RowSource:
     files = _Files(dataset, data)
     main = files.path(dataset.file)
     shared: dict[str, Any] = {}
-    records: Callable[[], Iterable[tuple[int, Any]]]
+    annotations: dict[Any, tuple[int, Record]] = {}
+    prefix = ""
     if dataset.family == "tdiuc":
         shared["choice"] = _choices(files.path(_CHOICES.format(kind=dataset.kind)))
         annotations = _annotations(files.path(_ANNOTATIONS), dataset.kind)
         count = len(annotations)
-        records = functools.partial(_answered, main, annotations)
     elif dataset.family == "dialog":
         header, count = _scan(main, "data.dialogs")
         _check_header(main, header, FAMILIES[dataset.family].header)
         shared.update({name: tuple(_items(main, f"data.{name}.item")) for name in _TABLES})
-        records = functools.partial(_numbered, main, "data.dialogs.item")
+        prefix = "data.dialogs.item"
     elif FAMILIES[dataset.family].array:
         _, count = _scan(main, "")
-        records = functools.partial(_numbered, main, "item")
+        prefix = "item"
     else:
         header, count = _scan(main, "data")
         _check_header(main, header, FAMILIES[dataset.family].header)
-        records = functools.partial(_numbered, main, "data.item")
+        prefix = "data.item"
         if dataset.family == "clevr":
             shared["instructs"] = tuple(_items(main, "instructs.item"))
     if dataset.family == "counting":
@@ -82,7 +77,7 @@ def open_reform(task: str, data: str | None) -> RowSource:
     def iterate() -> Iterator[Row]:
         seen: Counter[str] = Counter()
         rounds = 0
-        for number, record in records():
+        for number, record in enumerate(_items(main, prefix)) if prefix else _answered(main, annotations):
             row = row_of(record, number, dataset, {**shared, FIRST_ROUND: rounds}, main.name)
             rounds += len(row.fields.get("dialog", ()))
             name = str(next((record[key] for key in _IDENTITY if isinstance(record.get(key), str | int)), number))
@@ -93,17 +88,12 @@ def open_reform(task: str, data: str | None) -> RowSource:
 
 
 def row_of(record: Record, number: int, dataset: Dataset, shared: Mapping[str, Any], where: str) -> Row:
-    """Returns the row of one record.
+    """Returns the row of one record, whose number counts from 0.
 
-    Args:
-        record: The record, its image as base64.
-        number: Its number from 0.
-        dataset: Which dataset it is of.
-        shared: What the file holds once for all records: choices, instructions, the dialogues' tables.
-        where: The file's name, for messages.
+    `shared` are the fields that a file holds once for all records: choices, instructions, the dialogues' tables.
 
     Raises:
-        DataError: It lacks what its family needs.
+        DataError: The record lacks a field of its family; the message names the file, `where`.
     """
     place = f"{where}, row {number + 1}"
     if not isinstance(record, dict):
@@ -120,21 +110,17 @@ def row_of(record: Record, number: int, dataset: Dataset, shared: Mapping[str, A
     return Row({**shared, **fields, NUMBER: number}, lambda _: decoded(encoded, f"{place}, {image}"))
 
 
-@dataclass
 class _Files:
-    """Where the files of a dataset lie; remembers which were used, for the digest."""
+    """The files of a dataset; keeps those that were used, for the digest."""
 
-    dataset: Dataset
-    data: str | None
-
-    def __post_init__(self) -> None:
+    def __init__(self, dataset: Dataset, data: str | None) -> None:
+        self.dataset = dataset
         self.read: dict[str, Path] = {}
-        given = Path(self.data or HUB).expanduser()
-        self.local = self.data is not None and given.exists()
-        self.origin = given.name if self.local else str(self.data or HUB)
+        self.folder = Path(data or HUB).expanduser()
+        self.local = data is not None and self.folder.exists()
+        self.origin = self.folder.name if self.local else data or HUB
         if not self.local and not hub.HUB_ID.fullmatch(self.origin):
-            raise DataError(f"no data at {given}; --data takes {FORMS}")
-        self.folder = given
+            raise DataError(f"no data at {self.folder}; --data takes {FORMS}")
 
     def path(self, name: str) -> Path:
         """Returns a file below huggingface_data/."""
@@ -169,40 +155,38 @@ class _Files:
                 hf_hub_download(repository, f"huggingface_data/{name}", repo_type="dataset", revision=revision or None)
             )
         except hub.failures() as error:
-            cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+            cause = hub.cause(error)
             raise DataError(f"{name} of {repository} cannot be read from the hub ({cause}); {hub.ELSEWHERE}") from error
 
 
-def _items(file: Path, prefix: str) -> Iterator[Any]:
+@contextmanager
+def _opened(file: Path) -> Iterator[BinaryIO]:
+    """Opens a JSON file; what goes wrong while it is read is a DataError."""
     try:
         with file.open("rb") as stream:
-            yield from ijson.items(stream, prefix, use_float=True)
+            yield stream
     except (ijson.JSONError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is not JSON: {error}") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def _numbered(file: Path, prefix: str) -> Iterator[tuple[int, Any]]:
-    yield from enumerate(_items(file, prefix))
+def _items(file: Path, prefix: str) -> Iterator[Any]:
+    with _opened(file) as stream:
+        yield from ijson.items(stream, prefix, use_float=True)
 
 
 def _scan(file: Path, records: str) -> tuple[dict[str, Any], int]:
     """Returns the header of an object (scalars, and objects of scalars) and the number of its records."""
     header: dict[str, Any] = {}
     item, count, kind = f"{records}.item" if records else "item", 0, ""
-    try:
-        with file.open("rb") as stream:
-            for prefix, event, value in ijson.parse(stream, use_float=True):
-                kind = kind or event
-                if prefix == item and event in ("start_map", "start_array"):
-                    count += 1
-                elif records and event in ("string", "number", "boolean") and not prefix.startswith("data."):
-                    _put(header, prefix, value)
-    except (ijson.JSONError, UnicodeDecodeError) as error:
-        raise DataError(f"{file} is not JSON: {error}") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
+    with _opened(file) as stream:
+        for prefix, event, value in ijson.parse(stream, use_float=True):
+            kind = kind or event
+            if prefix == item and event in ("start_map", "start_array"):
+                count += 1
+            elif records and event in ("string", "number", "boolean") and not prefix.startswith("data."):
+                _put(header, prefix, value)
     wanted = "start_map" if records else "start_array"
     if kind != wanted:
         raise DataError(f"{file} should be {'an object' if records else 'an array of records'}")

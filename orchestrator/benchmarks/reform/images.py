@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from PIL import Image, ImageDraw, UnidentifiedImageError
 
 from lyncean.pictures import open_image
 from orchestrator.benchmarks.reform.datasets import Boxes
+from orchestrator.data.images import encoded
 from orchestrator.data.rows import DataError
 from orchestrator.samples import BadRowError
 
@@ -58,9 +58,7 @@ def shown(data: bytes, boxes: Boxes | None, field: Any) -> bytes:
             # The outline is centred on the box, as OpenCV draws it; Pillow draws inwards from its edge.
             out = boxes.width // 2
             draw.rectangle((left - out, top - out, right + out, bottom + out), outline=colour, width=boxes.width)
-    encoded = io.BytesIO()
-    image.save(encoded, "PNG")
-    return encoded.getvalue()
+    return encoded(image)
 
 
 def _corners(box: Any, boxes: Boxes) -> tuple[int, int, int, int]:

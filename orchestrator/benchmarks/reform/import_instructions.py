@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
-from orchestrator.benchmarks.reform.instructions import METHODS
+from orchestrator.benchmarks.reform.datasets import DATASETS, METHODS, Dataset
 from orchestrator.errors import ConfigError
 
 LIST = "instruction_list"
@@ -21,11 +20,11 @@ LIST = "instruction_list"
 
 @dataclass
 class BuilderTexts:
-    """What a builder's source says.
+    """The texts in a builder's source.
 
     Attributes:
         lists: Instructions by method; "" for both.
-        suffix: What is added behind an instruction, by method.
+        suffix: Text after an instruction, by method.
         question: A question that replaces the record's, by method.
     """
 

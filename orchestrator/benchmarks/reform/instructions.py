@@ -13,23 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
+from orchestrator.benchmarks.reform.datasets import DATASETS, METHODS, Dataset
 from orchestrator.data.rows import DataError, Row
 
 FORMAT = "lyncean reform instructions 1"
-METHODS = ("generation", "likelihood")
 
 Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a dataset's instructions say.
+    """The instructions of a dataset.
 
     Attributes:
         generation: Five texts for generation; test k or row k takes the k-th, modulo 5.
         likelihood: Five for likelihood: the same without talk of options.
-        suffix: What is added behind an instruction, by method.
+        suffix: Text after an instruction, by method.
         question: A question that replaces the record's, by method.
     """
 

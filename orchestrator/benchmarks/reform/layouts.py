@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.benchmarks.reform.prompts import ALPHABETS, marks_of, with_options
 
@@ -21,13 +21,13 @@ class Layout:
 
     Attributes:
         style: One of `STYLES`.
-        sep: What ends a turn.
-        sep2: What ends an assistant's turn in the styles that have two separators.
+        sep: End of a turn.
+        sep2: End of an assistant's turn in the styles that have two separators.
         roles: Names of user and assistant.
-        system: What stands in front; None for nothing.
-        first_query: What the first human turn is wrapped in, `{}` standing for it, for example "<image> {}".
-        init: Turns before everything, as (role name, text).
-        prefix: What the answer begins with; the styles "single" and "mmgpt" may have one as well, the former not.
+        system: The system message; None for none.
+        first_query: Template of the first human turn, `{}` being its text, for example "<image> {}".
+        init: Turns before all others, as (role name, text).
+        prefix: Beginning of the answer; the style "single" has none.
     """
 
     style: str
@@ -108,18 +108,11 @@ def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
     return f"{text}{asked}{layout.sep}{layout.roles[1]}:"
 
 
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """How the turns of a style are written.
+class _Style(NamedTuple):
+    """How a style writes a turn at an even and at an odd place, what precedes the answer, and its response prefix.
 
     `{who}` is the turn's role and `{place}` the role of its place: users' and assistants' turns alternate by place, not
     by speaker, so that an odd number of initial turns swaps their separators.
-
-    Attributes:
-        human: Form of a turn at an even place.
-        assistant: Form of a turn at an odd place.
-        slot: What stands before the answer that is to come.
-        gap: What separates the slot from the response prefix.
     """
 
     human: str
@@ -169,19 +162,13 @@ def _write(layout: Layout, turns: Sequence[Sequence[str]], prefix: str | None, i
 
 
 class ConvSingleChoiceProcessor:
-    """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments.
+    """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments as there.
 
     Args:
-        sep: What ends a turn.
-        sep2: What ends an assistant's turn in the styles with two separators.
-        roles: Names of user and assistant.
-        system_msg: What stands in front.
-        first_query_fn: Wraps the first human turn.
-        init_conv: Turns before everything, as [role, text].
-        sep_style: One of `STYLES`.
+        sep: As in `Layout`, like `sep2`, `roles`, `system_msg`, `first_query_fn`, `init_conv` and `sep_style`.
         alphabet_choice: "upper", "lower", "number"; None draws one for every question.
         infer_method: "generation" or "likelihood".
-        response_prefix: What the answer begins with.
+        response_prefix: Beginning of the answer.
         rng: Draws the marks, where they are drawn.
     """
 

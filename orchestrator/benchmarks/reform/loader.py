@@ -18,7 +18,15 @@ from PIL import Image
 
 from lyncean.pictures import open_image
 from orchestrator.benchmarks.reform import dialogs, files
-from orchestrator.benchmarks.reform.datasets import BY_CONFIG, DATASETS, GENERATION, HUB, SINGLE_CHOICE, Dataset
+from orchestrator.benchmarks.reform.datasets import (
+    BY_CONFIG,
+    DATASETS,
+    GENERATION,
+    HUB,
+    METHODS,
+    SINGLE_CHOICE,
+    Dataset,
+)
 from orchestrator.benchmarks.reform.families import FAMILIES
 from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
@@ -76,7 +84,7 @@ def load_reform_dataset(
         ValueError: An argument makes no sense.
         DataError: The data cannot be used.
     """
-    if inference_method not in ("generation", "likelihood"):
+    if inference_method not in METHODS:
         raise ValueError(f"inference_method is {inference_method!r}: give generation or likelihood")
     if data_duplication < 1 or (data_duplication > 1 and data_duplication % 5):
         raise ValueError(f"data_duplication is {data_duplication}: give 1 or a multiple of 5, the instructions' number")
@@ -146,8 +154,8 @@ def find(name: str, formulation: str, config: str | Mapping[str, Any] | None) ->
 class ReformDataset(Sequence[dict[str, Any]]):
     """Tests as the reference's dicts: item i is test i % D of sample i // D.
 
-    All records are held; images are decoded when an item is taken. A dialogue is asked with the true history until
-    `update_history` is told what the model said, as in the reference's online mode.
+    All records are held; images are decoded when an item is taken. A dialogue has the true history until
+    `update_history` gets the model's answers, as in the reference's online mode.
     """
 
     def __init__(
@@ -163,7 +171,7 @@ class ReformDataset(Sequence[dict[str, Any]]):
         self.duplication = switches.repeats
         self.proc = preprocessor
         self._variant = variant
-        self._said: dict[str, list[str]] = {}
+        self._predictions: dict[str, list[str]] = {}
         self._samples: list[tuple[Row, dialogs.Dialog | None, int]] = []
         for row in source:
             if dataset.family == "dialog":
@@ -211,8 +219,8 @@ class ReformDataset(Sequence[dict[str, Any]]):
         question = question_of(item, str(item.sample_id), number, self.dataset, texts, self.switches, variant)
         if dialog is None:
             return question
-        said = [self._said.get(f"{dialog.image_id}_{earlier}") for earlier in range(at)]
-        turns = dialogs.history(dialog, said, self.switches, variant)
+        earlier = [self._predictions.get(f"{dialog.image_id}_{number}") for number in range(at)]
+        turns = dialogs.history(dialog, earlier, self.switches, variant)
         return replace(question, history=(*question.history, *turns))
 
     def _record(self, question: Question, image: Image.Image, variant: Variant) -> dict[str, Any]:
@@ -235,10 +243,10 @@ class ReformDataset(Sequence[dict[str, Any]]):
         return made
 
     def update_history(self, history_infos: Sequence[Sequence[tuple[str, str]]]) -> bool:
-        """Takes what the model said: batches of (sample id, option text or raw words)."""
+        """Takes the model's answers: batches of (sample id, option text or raw words)."""
         for batch in history_infos:
             for sample_id, prediction in batch:
-                self._said.setdefault(sample_id, []).append(prediction)
+                self._predictions.setdefault(sample_id, []).append(prediction)
         return True
 
 

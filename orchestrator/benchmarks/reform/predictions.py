@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, GENERATION, KIE, OCR, SINGLE_CHOICE
+from orchestrator.benchmarks.reform.datasets import DATASETS, FORMULATIONS, GENERATION, KIE, METHODS, OCR, SINGLE_CHOICE
 from orchestrator.data.rows import DataError
 from orchestrator.samples import Scoring
 
-FORMULATIONS = (SINGLE_CHOICE, GENERATION, OCR, KIE)
-METHODS = ("generation", "likelihood")
 UNNAMED = "reform_predictions"
 """Task of predictions whose file name says nothing."""
 
@@ -27,10 +25,10 @@ class Prediction:
     """One record.
 
     Attributes:
-        key: What the item's key ends in, a test's number among it.
-        text: What the model said; an index in decimal for likelihood.
-        prompt: What it was asked, "" where the record does not say.
-        scoring: How it is judged.
+        key: End of the item's key, with the test's number.
+        text: The model's answer; an index in decimal for likelihood.
+        prompt: The prompt, "" where the record has none.
+        scoring: How it is scored.
     """
 
     key: str
@@ -112,12 +110,7 @@ def predictions(
 
 
 def _named(sample_id: Any, owners: dict[str, str]) -> str:
-    """Returns a sample's id without what keys are made with; ids that differ stay different.
-
-    Args:
-        sample_id: The record's.
-        owners: Whose each name is that was given so far, an id as JSON.
-    """
+    """Returns a name for keys of a sample's id; `owners` has the names so far, each with its id as JSON."""
     known, plain, twin = json.dumps(sample_id), re.sub(r"[#:\s]", "_", str(sample_id)), 0
     name = plain
     while owners.setdefault(name, known) != known:

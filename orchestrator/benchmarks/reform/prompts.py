@@ -1,4 +1,4 @@
-"""What a question looks like before any layout: option marks, in-context turns."""
+"""The parts of a question before any layout: option marks, in-context turns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Context:
 
     Attributes:
         human: The question with its options.
-        answer: What the assistant said.
+        answer: The assistant's answer.
         prefixed: Whether the response prefix stands before the answer; the reference forgets it in places.
     """
 

@@ -1,4 +1,4 @@
-"""From an item to what is asked: distractors, order, marks and instruction, all drawn from the sample's own seed."""
+"""From an item to its question: distractors, order, marks and instruction, all drawn from the sample's seed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from orchestrator.samples import Message, Variant, assistant, image_part, text_p
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a model, short of the image.
+    """The question of one test, without its image.
 
     Attributes:
         sample_id: The reference's sample id.
         text: The question.
         options: The options as shown; empty for open questions.
         right: Index of the right option among them.
-        targets: What is right for open questions: the answer, or the references.
+        targets: The right answers of an open question, or its references.
         marks: The options' marks.
         instruct: The instruction; None where it is the question.
         history: Turns before the question, the in-context example among them.
@@ -59,11 +59,6 @@ class Question:
         if self.history:
             made["history"] = [dict(turn) for turn in self.history]
         return made
-
-
-def turn_number(switches: Switches, variant: Variant, number: int) -> int:
-    """Returns which of several wordings is taken: the repeat's, or the row's."""
-    return variant.repeat if switches.random_instruct else number
 
 
 def options_of(item: Item, identifier: str | int, switches: Switches, variant: Variant) -> tuple[tuple[str, ...], int]:
@@ -103,20 +98,21 @@ def question_of(
     switches: Switches,
     variant: Variant,
 ) -> Question:
-    """Returns what one test of an item asks.
+    """Returns the question of one test of an item; instructions and wordings cycle by the repeat, or by `number`.
 
     Args:
         item: The item.
-        identifier: What its key ends in.
-        number: Its row's number from 0; instructions cycle by it.
+        identifier: End of its key.
+        number: Its row's number from 0.
         dataset: Its dataset.
         wording: The instructions' texts.
         switches: The run's switches.
-        variant: The run, and which repeat it is.
+        variant: The run and the repeat.
     """
     method = "likelihood" if switches.likelihood else "generation"
     texts = wording.texts(method)
-    place = turn_number(switches, variant, number) % len(texts)
+    cycle = variant.repeat if switches.random_instruct else number
+    place = cycle % len(texts)
     if dataset.family == "captions" and variant.repeats > 1:
         place = variant.repeat % len(texts)
     elif dataset.family == "captions":
@@ -126,7 +122,7 @@ def question_of(
         instruct = texts[place].replace("{}", item.slot, 1)
     question = wording.question.get(method, item.question)
     if isinstance(question, tuple):
-        question = question[turn_number(switches, variant, number) % len(question)]
+        question = question[cycle % len(question)]
     if question is None:
         question, instruct = instruct, None
     options, right, targets = (), 0, ()  # type: tuple[str, ...], int, tuple[str, ...]
@@ -158,12 +154,6 @@ def context_of(dataset: Dataset, switches: Switches, *, faithful: bool) -> list[
     return CONTEXTS[name].turns(None if bare else switches.prefix, faithful=faithful)
 
 
-def prompt_text(question: Question, switches: Switches) -> str:
-    """Returns the prompt as one text, in the run's layout."""
-    assert switches.layout is not None
-    return render(switches.layout, question.record(), question.marks, likelihood=switches.likelihood)
-
-
 def messages(question: Question, image: bytes, switches: Switches) -> tuple[Message, ...]:
     """Returns the conversation to send.
 
@@ -171,10 +161,11 @@ def messages(question: Question, image: bytes, switches: Switches) -> tuple[Mess
     it; with a layout, one text behind the image.
     """
     if switches.layout is not None:
-        return (user(image_part(image), text_part(prompt_text(question, switches))),)
-    shown = None if switches.likelihood or not question.options else question.options
-    asked = {"from": "human", "value": with_options(question.text, shown, question.marks)}
-    return chat([*question.history, asked], image, question.instruct)
+        text = render(switches.layout, question.record(), question.marks, likelihood=switches.likelihood)
+        return (user(image_part(image), text_part(text)),)
+    options = None if switches.likelihood or not question.options else question.options
+    last = {"from": "human", "value": with_options(question.text, options, question.marks)}
+    return chat([*question.history, last], image, question.instruct)
 
 
 def candidates(question: Question, switches: Switches) -> tuple[str, ...]:

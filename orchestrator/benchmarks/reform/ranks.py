@@ -18,7 +18,7 @@ Scores = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one model comes to.
+    """The means and ranks of one model.
 
     Attributes:
         dimensions: Mean over a dimension's datasets, in per cent; None where one that others have is missing.
@@ -36,10 +36,7 @@ class Standing:
 
 
 def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the scores that a run's `results.json` holds for tasks of ReForm-Eval, over all planned items.
-
-    None where `results` is empty: a run that is not complete has no scores.
-    """
+    """Returns the scores of ReForm-Eval's tasks in a run's `results.json`, over all planned items."""
     found = {}
     for metric in overall(metric_results(results.get("tasks", {}))):
         dataset = DATASETS.get(metric.task)
@@ -53,14 +50,11 @@ def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
 
 
 def standings(models: Mapping[str, Scores]) -> dict[str, Standing]:
-    """Returns what several models come to, side by side.
+    """Returns the means and ranks of several models.
 
     A dimension's score is the unweighted mean over its datasets, the benchmark's that over the dimensions; the
     published average ranks are means of the ranks in each dimension. Only datasets and dimensions that some model has
-    count, so that likelihood runs are held against each other over the six dimensions that have it.
-
-    Args:
-        models: Model -> its scores.
+    count, so that likelihood runs are compared over the six dimensions that have it.
     """
     tasks = [task for task in DATASETS if any(task in scores for scores in models.values())]
     present = [key for key in DIMENSIONS if any(DATASETS[task].dimension == key for task in tasks)]

@@ -1,4 +1,4 @@
-"""The switches: what `--set` takes, the reference's two sets of defaults, and what they come to for one run."""
+"""The settings of `--set`, the reference's two sets of defaults, and the switches of one run that follow from them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.benchmarks.base import setting
-from orchestrator.benchmarks.reform.datasets import Dataset
+from orchestrator.benchmarks.reform.datasets import FORMULATIONS, SINGLE_CHOICE, Dataset
 from orchestrator.benchmarks.reform.layouts import LAYOUTS, Layout
 from orchestrator.benchmarks.reform.prompts import ALPHABETS
 from orchestrator.errors import ConfigError
 from orchestrator.samples import Variant
 
 _SWITCHED = ("in_context", "random_instruct", "capitalize", "online", "options_in_history")
-_FORMULATIONS = ("SingleChoice", "Generation", "OCROpenEnded", "KIEOpenEnded")
+_PRESET = ("in_context", "random_instruct", "shuffle", "capitalize", "online")
 _ON_OFF = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ReformSettings:
-    """What `--set` takes; empty means: as the preset says, and without one as `Switches` does."""
+    """Settings of `--set`; an empty one has the preset's value, without a preset that of `Switches`."""
 
     preset: str = setting(
         "", "reform-cli or reform-loader: the defaults of the reference's command line, or of its data loader"
@@ -55,7 +55,7 @@ class ReformSettings:
         _one_of("preset", self.preset, PRESETS)
         _one_of("option_mark", self.option_mark, (*ALPHABETS, "random"))
         _one_of("prompt_style", self.prompt_style, LAYOUTS)
-        _one_of("formulation", self.formulation, _FORMULATIONS)
+        _one_of("formulation", self.formulation, FORMULATIONS)
         _one_of("likelihood_reduction", self.likelihood_reduction, ("sum", "mean"))
         for name in _SWITCHED:
             if getattr(self, name):
@@ -65,20 +65,14 @@ class ReformSettings:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What the settings come to.
+    """The switches of a run; `ReformSettings` describes those of its fields' names.
 
     Attributes:
-        option_mark: "upper", "lower", "number" or "random".
-        in_context: Whether a solved example precedes the question.
-        random_instruct: Whether the repeat chooses the instruction, not the row.
         shuffle: Whether options are permuted.
-        capitalize: Whether dialogues are capitalized.
-        online: Whether a dialogue's history holds the model's own answers.
-        options_in_history: Whether a dialogue's history shows options.
         likelihood: Whether options are scored.
         repeats: Tests of a sample.
         layout: The prompt's layout; None for chat messages.
-        prefix: What an answer begins with.
+        prefix: The beginning of an answer.
     """
 
     option_mark: str = "upper"
@@ -95,22 +89,8 @@ class Switches:
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "reform-cli": {
-        "option_mark": "random",
-        "in_context": False,
-        "random_instruct": False,
-        "shuffle": False,
-        "capitalize": False,
-        "online": False,
-    },
-    "reform-loader": {
-        "option_mark": "random",
-        "in_context": True,
-        "random_instruct": True,
-        "shuffle": True,
-        "capitalize": True,
-        "online": True,
-    },
+    name: {"option_mark": "random"} | dict.fromkeys(_PRESET, on)
+    for name, on in (("reform-cli", False), ("reform-loader", True))
 }
 """The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
 
@@ -121,22 +101,22 @@ def settings_of(variant: Variant) -> ReformSettings:
 
 
 def switches(variant: Variant, dataset: Dataset) -> Switches:
-    """Returns what a run's settings come to for a dataset."""
-    given = settings_of(variant)
-    likelihood = variant.method == "likelihood" and dataset.formulations[0] == "SingleChoice"
+    """Returns the switches of a run for a dataset."""
+    settings = settings_of(variant)
+    likelihood = variant.method == "likelihood" and dataset.formulations[0] == SINGLE_CHOICE
     made = Switches(
         random_instruct=variant.repeats > 1,
         options_in_history=not likelihood,
         likelihood=likelihood,
         repeats=variant.repeats,
-        layout=layout_of(given, captions=dataset.family == "captions"),
+        layout=layout_of(settings, captions=dataset.family == "captions"),
     )
-    made = replace(made, **PRESETS.get(given.preset, {}))
-    own: dict[str, Any] = {name: _on_off(name, getattr(given, name)) for name in _SWITCHED if getattr(given, name)}
-    if given.option_mark:
-        own["option_mark"] = given.option_mark
-    made = replace(made, **own, shuffle=made.shuffle or variant.shuffle_options)
-    prefix = made.layout.prefix if made.layout else _text(given.response_prefix)
+    made = replace(made, **PRESETS.get(settings.preset, {}))
+    named: dict[str, Any] = {name: _on_off(name, word) for name in _SWITCHED if (word := getattr(settings, name))}
+    if settings.option_mark:
+        named["option_mark"] = settings.option_mark
+    made = replace(made, **named, shuffle=made.shuffle or variant.shuffle_options)
+    prefix = made.layout.prefix if made.layout else _text(settings.response_prefix)
     return replace(made, prefix=None if likelihood else prefix)
 
 

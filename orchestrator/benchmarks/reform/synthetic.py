@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import random
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from PIL import Image, ImageDraw
 from orchestrator.benchmarks.reform.datasets import DATASETS, Dataset
 from orchestrator.benchmarks.reform.families import FAMILIES
 from orchestrator.benchmarks.reform.files import FIRST_ROUND, row_of
+from orchestrator.data.images import encoded
 from orchestrator.data.rows import Row
 
 COLOURS = ("red", "green", "blue", "orange", "purple", "black")
@@ -151,6 +151,4 @@ def _drawn(colour: str, shape: str, word: str) -> bytes:
     else:
         draw.polygon([(28, 12), (12, 44), (44, 44)], fill=colour)
     draw.text((4, 50), word, fill="black")
-    encoded = io.BytesIO()
-    image.save(encoded, "PNG")
-    return encoded.getvalue()
+    return encoded(image)

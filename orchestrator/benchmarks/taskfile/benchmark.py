@@ -12,7 +12,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, check_parity
 from orchestrator.benchmarks.taskfile.options import Answers
-from orchestrator.benchmarks.taskfile.reading import TaskFile, read
+from orchestrator.benchmarks.taskfile.reading import TaskFile
 from orchestrator.benchmarks.taskfile.template import Piece, fill, parse
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import check_unique, open_rows
@@ -49,14 +49,11 @@ def load(word: str | Path) -> Benchmark:
     Raises:
         TaskFileError: The file is wrong; the message names it and the line.
     """
-    return FileTask(read(Path(word))).benchmark()
+    return FileTask(TaskFile.read(Path(word))).benchmark()
 
 
 class FileTask:
-    """One task file.
-
-    Args:
-        file: It, valid by itself; the data is looked at in `rows`.
+    """One task file, valid by itself; its data is checked in `rows`.
 
     Raises:
         TaskFileError: Its keys do not fit together.

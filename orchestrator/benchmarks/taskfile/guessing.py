@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.data.arrow import is_saved
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
@@ -35,12 +36,7 @@ _NAMES = {
 
 @dataclass(slots=True)
 class Guess:
-    """A task file to be, and why.
-
-    Attributes:
-        values: Its keys and values.
-        reasons: A line for each guess, and for what is left to be decided.
-    """
+    """Keys and values of a guessed task file, and a line for each guess and each open decision."""
 
     values: dict[str, Any]
     reasons: list[str] = field(default_factory=list)
@@ -106,7 +102,7 @@ def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
         file = path if path.is_file() else next(iter(sorted(path.rglob("*.parquet"))))
         names = pq.read_schema(file).names
-    elif path.is_dir() and ((path / "state.json").exists() or (path / "dataset_dict.json").exists()):
+    elif is_saved(path):
         import datasets
 
         loaded = datasets.load_from_disk(str(path))

@@ -17,7 +17,7 @@ LETTERS = string.ascii_uppercase
 
 @dataclass(frozen=True, slots=True)
 class RowAnswers:
-    """What one row offers and what is right.
+    """The options and right answers of one row.
 
     Attributes:
         options: The options' texts, in order; empty for an open question.
@@ -33,11 +33,11 @@ class RowAnswers:
 
     @property
     def continuations(self) -> tuple[str, ...]:
-        """What Likelihood scores."""
+        """The continuations that Likelihood scores."""
         return tuple(LETTERS[: len(self.options)]) if self.letters else self.options
 
     def targets(self, likelihood: bool) -> tuple[str, ...]:
-        """What is right, in the form that the rule reads."""
+        """The right answers, in the form that the rule reads."""
         if not self.options:
             return self.texts
         return (self.continuations[self.right],) if likelihood else (LETTERS[self.right],)
@@ -85,7 +85,7 @@ class Answers:
         return cls(columns, file.values["answer"], form, file.values.get("likelihood", {}).get("score") == "letter")
 
     def read(self, row: Row, name: str) -> RowAnswers:
-        """Returns what a row offers.
+        """Returns the options and right answers of a row.
 
         Raises:
             DataError: Its answer is none of its options.

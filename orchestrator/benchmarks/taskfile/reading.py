@@ -22,17 +22,9 @@ class TaskFile(YamlFile):
 
     failure = TaskFileError
     keys = "`key: value`, data and answer among them"
+    schema = SCHEMA
 
     def names(self, key: str) -> list[str]:
         """Returns the columns under a key that takes one or several."""
         value = self.values.get(key, [])
         return [value] if isinstance(value, str) else list(value)
-
-
-def read(path: Path) -> TaskFile:
-    """Reads and checks a task file.
-
-    Raises:
-        TaskFileError: It cannot be read, is no YAML, or says what the schema does not know.
-    """
-    return TaskFile.read(path, SCHEMA)

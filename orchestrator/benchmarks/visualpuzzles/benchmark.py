@@ -10,13 +10,13 @@ the words of the first stage, or nothing, in its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, setting
+from orchestrator.benchmarks.base import Benchmark, LetterSettings, check_parity, shuffled
 from orchestrator.benchmarks.visualpuzzles import prompts
 from orchestrator.benchmarks.visualpuzzles.prompts import CATEGORIES
 from orchestrator.data.images import row_image
@@ -46,13 +46,6 @@ TABLE = Table(hub="neulab/VisualPuzzles", split="train", or_split="test", column
 """All 1,168 puzzles."""
 SUBSET = "kkv233/unig2u_dataset"
 """100 puzzles of each category: what the tasks by category have without `--data`."""
-
-
-@dataclass(frozen=True, slots=True)
-class PuzzleSettings:
-    """What `--set` takes."""
-
-    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
 
 
 def category_of(task: str) -> str:
@@ -103,9 +96,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     if target not in LETTERS[: len(options) or 4] or category not in CATEGORIES:
         raise DataError(f"puzzle {name}: answer {row['answer']!r} or category {category!r} is not known")
     if variant.shuffle_options and options:
-        right = options[LETTERS.index(target)]
-        variant.rng(name, "options").shuffle(options)
-        target = LETTERS[options.index(right)]
+        options, target = shuffled(options, target, variant, name)
 
     block = prompts.question_block(row["question"], options)
     visual = variant.task.endswith(VISUAL_COT)
@@ -118,13 +109,21 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         stop=["\n\n"] if variant.parity else [],
     )
     # An instruction that asks for a letter does not go with texts to score; the last turn of Visual CoT holds one.
-    letters = visual or not options or (variant.settings or PuzzleSettings()).letters
-    texts = variant.method == "likelihood" and not letters
+    lettered = visual or not options or (variant.settings or LetterSettings()).letters
+    labels = {"category": category}
+    if row.fields.get("difficulty"):
+        labels["difficulty"] = str(row["difficulty"])
     continuations: tuple[str, ...] = ()
     if variant.method == "likelihood":
-        continuations = tuple(options) if texts else tuple(LETTERS[: len(options) or 4])
-    if texts:
-        prompt = block
+        continuations = tuple(LETTERS[: len(options) or 4]) if lettered else tuple(options)
+        if not lettered:
+            prompt, target = block, options[LETTERS.index(target)]
+        scoring = Scoring("likelihood", (target,), continuations, labels=labels)
+    elif variant.parity:
+        reference = {"variant": "main" if variant.task in MAIN else "unig2u"}
+        scoring = Scoring("lmms_visualpuzzles", (target,), tuple(options), reference, labels)
+    else:
+        scoring = Scoring("choice", (target,), tuple(options), {} if options else {"count": 4}, labels)
 
     def answer(answers: Sequence[Answer]) -> Call:
         images = [image_part(row_image(row))]
@@ -140,23 +139,8 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         # Decoding is left to the server: settings for words mean nothing to many makers of images.
         return Call((user(image_part(row_image(row)), words),), modality=model.MODALITY_IMAGE, stage="generate")
 
-    scoring = _scoring(row, variant, category, options, target, texts)
     last = Turn(answer, "answer" if visual else "", scoring)
     yield Sample(variant.key(name), (Turn(diagram, "diagram"), last) if visual else (last,))
-
-
-def _scoring(row: Row, variant: Variant, category: str, options: Sequence[str], target: str, texts: bool) -> Scoring:
-    labels = {"category": category}
-    if row.fields.get("difficulty"):
-        labels["difficulty"] = str(row["difficulty"])
-    if variant.method == "likelihood":
-        if texts:
-            return Scoring("likelihood", (options[LETTERS.index(target)],), tuple(options), labels=labels)
-        return Scoring("likelihood", (target,), tuple(LETTERS[: len(options) or 4]), labels=labels)
-    if variant.parity:
-        family = {"variant": "main" if variant.task in MAIN else "unig2u"}
-        return Scoring("lmms_visualpuzzles", (target,), tuple(options), family, labels)
-    return Scoring("choice", (target,), tuple(options), {} if options else {"count": 4}, labels)
 
 
 def metrics(_: Variant) -> list[scorer.MetricSpec]:
@@ -203,7 +187,7 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=PuzzleSettings,
+    settings=LetterSettings,
     needs=needs,
     stage_needs=stage_needs,
 )

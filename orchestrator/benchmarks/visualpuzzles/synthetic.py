@@ -42,10 +42,10 @@ class Puzzle:
     Attributes:
         question: Its text.
         options: Their texts; None where they are drawn.
-        answer: The right one's letter.
+        answer: Letter of the right option.
         paint: Draws it at twice its size.
-        steps: Why the answer is right, in words.
-        seen: What stands where.
+        steps: The reasons for the answer, in words.
+        seen: Places in the drawing, with words for their content.
     """
 
     question: str

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Literal
 
 from lyncean.harness.vlmevalkit import PREDICTION, evaluate
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, setting
+from orchestrator.benchmarks.base import Benchmark, check_parity, setting, shuffled
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.data.vlmevalkit import open_vlmevalkit
@@ -35,7 +36,6 @@ CIRCLE = 1_000_000
 """Distance of the indices of a question and its copies with options moved on (MMBench, CCBench)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SELECT = "Please select the correct answer from the options above. \n"
 _SHORT = "\nAnswer the question using a single word or phrase."
 _PLACE = re.compile(r"<image (\d+)>")
@@ -65,9 +65,8 @@ class TableSettings:
 class TableTask:
     """One of VLMEvalKit's tables.
 
-    Args:
-        name: Its name there, which decides what VLMEvalKit decides by it: MMBench and CCBench count a question as right
-            where all its copies are, MMMU places its images in the text.
+    As in VLMEvalKit, its name decides: MMBench and CCBench count a question as right where all its copies are, MMMU
+    places its images in the text.
     """
 
     def __init__(self, name: str) -> None:
@@ -112,10 +111,9 @@ class TableTask:
         options = self._options(row)
         scoring = self._scoring(row, options)
         if variant.shuffle_options and options:
-            right = options[_LETTERS.index(scoring.targets[0])]
-            variant.rng(row["index"], "options").shuffle(options)
-            scoring = self._scoring(row, options, _LETTERS[options.index(right)])
-        read = self._kept(row, scoring) if _theirs(variant) else scoring
+            options, target = shuffled(options, scoring.targets[0], variant, row["index"])
+            scoring = self._scoring(row, options, target)
+        read = self._kept(row, scoring) if _by_vlmevalkit(variant) else scoring
         prompt = _prompt(row, options, scoring)
 
         def ask() -> Call:
@@ -129,11 +127,10 @@ class TableTask:
 
         With `metrics=vlmevalkit` the numbers of VLMEvalKit's evaluation, which is tried with the right answers.
         """
-        if _theirs(variant):
+        if _by_vlmevalkit(variant):
             if not self._names:
-                self._names = list(
-                    evaluate(self.name, [{**row, PREDICTION: row["answer"]} for row in self._rows]).metrics
-                )
+                right = [{**row, PREDICTION: row["answer"]} for row in self._rows]
+                self._names = list(evaluate(self.name, right).metrics)
             return [metric(name, RULE, params={"dataset": self.name, "metric": name}) for name in self._names]
         by = [[name] for name in LABELS]
         made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
@@ -144,7 +141,7 @@ class TableTask:
     def needs(self, variant: Variant) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
-        if variant.shuffle_options and _theirs(variant):
+        if variant.shuffle_options and _by_vlmevalkit(variant):
             raise ConfigError(f"{self.task}: VLMEvalKit's evaluation knows the table's options: drop --shuffle-options")
         return ("IMAGE_INPUT",)
 
@@ -153,7 +150,7 @@ class TableTask:
         raise ConfigError(f"{self.task} has no synthetic rows: give --data FILE.tsv")
 
     def _options(self, row: Row) -> list[str]:
-        texts = [str(row.fields.get(letter) or "").strip() for letter in _LETTERS]
+        texts = [str(row.fields.get(letter) or "").strip() for letter in ascii_uppercase]
         while texts and not texts[-1]:
             texts.pop()
         if "" in texts or len(texts) == 1:
@@ -169,7 +166,7 @@ class TableTask:
             raise DataError(f"{self.task}, index {index}: it has no answer; a test split without them cannot be scored")
         if options:
             target = target or answer.strip("().").upper()
-            if target not in _LETTERS[: len(options)] or len(target) != 1:
+            if target not in ascii_uppercase[: len(options)] or len(target) != 1:
                 raise DataError(f"{self.task}, index {index}: the answer {answer!r} is none of its options")
             return Scoring("choice", (target,), tuple(options), labels=labels, group=group)
         if answer.lower() in ("yes", "no"):
@@ -196,7 +193,7 @@ class TableTask:
         return parts
 
 
-def _theirs(variant: Variant) -> bool:
+def _by_vlmevalkit(variant: Variant) -> bool:
     return bool(variant.settings) and variant.settings.metrics == "vlmevalkit"
 
 
@@ -210,7 +207,7 @@ def _prompt(row: Row, options: list[str], scoring: Scoring) -> str:
     if not options:
         return str(row["question"])
     hint = f"Hint: {row['hint']}\n" if row.fields.get("hint") else ""
-    listed = "".join(f"{letter}. {option}\n" for letter, option in zip(_LETTERS, options, strict=False))
+    listed = "".join(f"{letter}. {option}\n" for letter, option in zip(ascii_uppercase, options, strict=False))
     return f"{hint}Question: {row['question']}\nOptions:\n{listed}{_SELECT}"
 
 

@@ -82,11 +82,11 @@ def conversation(
     """Returns the messages of a step: `answers` are those to all of `questions` but the last."""
     images = shown(row, settings)
     if not settings.chat_turns:
-        told = "".join(f"{asked} {answer.text} " for asked, answer in zip(questions, answers, strict=False))
-        return (user(*images, text_part(f"{told}{questions[-1]} ")),)
+        earlier = "".join(f"{question} {answer.text} " for question, answer in zip(questions, answers, strict=False))
+        return (user(*images, text_part(f"{earlier}{questions[-1]} ")),)
     messages = [user(*images, text_part(questions[0]))]
-    for answer, asked in zip(answers, questions[1:], strict=True):
-        messages += [assistant(answer.text), user(text_part(asked))]
+    for answer, question in zip(answers, questions[1:], strict=True):
+        messages += [assistant(answer.text), user(text_part(question))]
     return tuple(messages)
 
 

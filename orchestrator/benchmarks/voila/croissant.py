@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from orchestrator.benchmarks.voila.generator import COLLAGES, COLUMNS
+from orchestrator.data.digest import sha256
 
 _FORMATS = {".csv": "text/csv", ".parquet": "application/x-parquet"}
 _SHOWN = ("img1", "img2", "img3", "img4")
@@ -35,8 +35,6 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
     texts: dict[str, str] = base.pop("columns")
     home = table.resolve().parent
     within = images.resolve().relative_to(home) if images.resolve().is_relative_to(home) else None
-    with table.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     distribution: list[dict[str, Any]] = [
         {
             "@type": "cr:FileObject",
@@ -45,7 +43,7 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
             "description": "The questions.",
             "contentUrl": table.name,
             "encodingFormat": _FORMATS[table.suffix],
-            "sha256": digest,
+            "sha256": sha256(table),
         }
     ]
     records: list[dict[str, Any]] = []
@@ -65,8 +63,11 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
     if within:
         records.append({"@type": "cr:RecordSet", "@id": "image", "name": "image", "key": {"@id": "image/name"}})
         records[0]["field"] = [
-            _field("image/name", "File name.", "sc:Text", {"fileSet": {"@id": "images"}} | _property("filename")),
-            _field("image/content", "Pixels.", "sc:ImageObject", {"fileSet": {"@id": "images"}} | _property("content")),
+            _field(f"image/{name}", text, kind, {"fileSet": {"@id": "images"}, "extract": {"fileProperty": source}})
+            for name, text, kind, source in (
+                ("name", "File name.", "sc:Text", "filename"),
+                ("content", "Pixels.", "sc:ImageObject", "content"),
+            )
         ]
     fields = []
     for column in COLUMNS:
@@ -90,16 +91,11 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
     return path
 
 
-def _property(name: str) -> dict[str, Any]:
-    return {"extract": {"fileProperty": name}}
-
-
 def _field(name: str, text: str, kind: str, source: dict[str, Any]) -> dict[str, Any]:
-    short = name.rpartition("/")[2]
     return {
         "@type": "cr:Field",
         "@id": name,
-        "name": short,
+        "name": name.rpartition("/")[2],
         "description": text,
         "dataType": kind,
         "source": source,

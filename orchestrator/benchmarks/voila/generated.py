@@ -57,19 +57,15 @@ def pictogram(spec: Spec) -> bytes:
 
 
 def open_generated(words: str, rules: Sequence[int]) -> RowSource:
-    """Opens questions generated on the fly: a balanced draw by seed, or a slice of all by start.
-
-    Args:
-        words: As in `FORM`.
-        rules: The rules that the task has.
+    """Opens questions of a task's rules generated on the fly: a balanced draw by seed, or a slice of all by start.
 
     Raises:
-        DataError: The words say nothing, or ask for more than there is.
+        DataError: `words` are not in `FORM`, or want more questions than the rules have.
     """
-    given = _options(words)
+    options = _options(words)
     try:
-        numbers = {name: int(given[name]) for name in ("count", "seed", "start") if name in given}
-        chosen = tuple(int(rule) for rule in given["rules"].split("+")) if "rules" in given else tuple(rules)
+        numbers = {name: int(options[name]) for name in ("count", "seed", "start") if name in options}
+        chosen = tuple(map(int, options["rules"].split("+"))) if "rules" in options else tuple(rules)
     except ValueError as error:
         raise DataError(f"{words}: count, seed, start and rules are whole numbers") from error
     if not set(chosen) <= set(rules):
@@ -81,40 +77,35 @@ def open_generated(words: str, rules: Sequence[int]) -> RowSource:
     if count < 1 or (start is not None and not 0 <= start <= space.size - count):
         raise DataError(f"{words}: these rules have {space.size:,} questions, counted from 0; give a slice of them")
 
-    def slice_from(first: int) -> Iterator[Question]:
-        return (space.question(position) for position in range(first, first + count))
-
     if start is None:
         try:
             shares(space.rules, count)
         except SpaceError as error:
             raise DataError(f"{words}: {error}") from error
-    where = given.get("images", DRAWN)
+    where = options.get("images", DRAWN)
     folder = ImageFolder(Path(where).expanduser()) if where != DRAWN else None
 
-    def photograph(spec: Spec) -> bytes:
-        assert folder is not None
-        return (folder.path / folder.first(spec)).read_bytes()
+    seed = numbers.get("seed", 0)
 
-    picture = photograph if folder else pictogram
+    def picture(spec: Spec) -> bytes:
+        return (folder.path / folder.first(spec)).read_bytes() if folder else pictogram(spec)
 
     def iterate() -> Iterator[Row]:
-        questions = (
-            islice(draw_balanced(space.rules, numbers.get("seed", 0)), count) if start is None else slice_from(start)
-        )
-        return generated_rows(questions, picture)
+        if start is None:
+            return generated_rows(islice(draw_balanced(space.rules, seed), count), picture)
+        return generated_rows(map(space.question, range(start, start + count)), picture)
 
     images = folder.digest() if folder else DRAWN
-    canonical = f"{space.rules}|{count}|{numbers.get('seed', 0)}|{start}|{images}"
+    canonical = f"{space.rules}|{count}|{seed}|{start}|{images}"
     return RowSource(words, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
 
 
 def _options(words: str) -> dict[str, str]:
     known = ("count", "seed", "start", "rules", "images")
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     for piece in filter(None, words.partition(":")[2].split(",")):
         name, equals, value = piece.partition("=")
-        if name not in known or not equals or name in given:
+        if name not in known or not equals or name in options:
             raise DataError(f"{words}: {piece!r} is none of {', '.join(known)} with its value, each once")
-        given[name] = value
-    return given
+        options[name] = value
+    return options

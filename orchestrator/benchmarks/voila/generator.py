@@ -41,9 +41,9 @@ def lines(counts: Mapping[int, int], *, seed: int, pick: Callable[[Spec], str], 
     """Yields rows, rule by rule, numbered from 1.
 
     Args:
-        counts: Rule -> how many questions of it.
-        seed: Decides which questions, and in training the fourth image behind an "any".
-        pick: Names the image file to show for a spec.
+        counts: Rule -> number of its questions.
+        seed: Seed of the questions, and in training of the fourth image behind an "any".
+        pick: Returns the name of the image file of a spec.
         training: Whether the fourth image is a file; in testing it is the answer's words.
     """
     number = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from lyncean.pictures import open_image
 from orchestrator.benchmarks.voila.rules import Spec
 from orchestrator.benchmarks.voila.texts import SPECS, describe, file_prefix
 from orchestrator.data.digest import digest_files
+from orchestrator.data.images import encoded
 from orchestrator.data.rows import DataError
 
 GAP = 50
@@ -22,11 +22,7 @@ _PICTURE = re.compile(r"(.*_)[^_]*\.(?:png|jpe?g|webp)", re.IGNORECASE)
 
 
 class ImageFolder:
-    """A folder of files named {number}_{subject}_{action}_{anything}.png.
-
-    Attributes:
-        path: The folder.
-    """
+    """A folder of files named {number}_{subject}_{action}_{anything}.png."""
 
     def __init__(self, path: Path) -> None:
         """Lists the folder once; its order on disk plays no part.
@@ -117,6 +113,4 @@ def collage(images: Sequence[bytes]) -> bytes:
     for image in scaled:
         canvas.paste(image, (left, 0))
         left += image.width + GAP
-    out = io.BytesIO()
-    canvas.save(out, format="PNG")
-    return out.getvalue()
+    return encoded(canvas)

@@ -18,7 +18,8 @@ its rule and one number among all, and both ways between them take constant time
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, permutations, product
 from typing import NamedTuple
@@ -63,36 +64,36 @@ Quad = tuple[int, int, int, int]
 
 
 class Spec(NamedTuple):
-    """What an image shows; ANY occurs in answers only."""
+    """Content of an image; ANY occurs in answers only."""
 
     number: int
     subject: int
     action: int
 
 
-def _stable(values: int) -> list[Quad]:
-    return [(x, x, y, y) for x, y in permutations(range(values), 2)]
+def _stable(values: int) -> tuple[Quad, ...]:
+    return tuple((x, x, y, y) for x, y in permutations(range(values), 2))
 
 
-def _change(values: int) -> list[Quad]:
-    return [(x, y, x, y) for x, y in permutations(range(values), 2)]
+def _change(values: int) -> tuple[Quad, ...]:
+    return tuple((x, y, x, y) for x, y in permutations(range(values), 2))
 
 
-def _distraction(values: int) -> list[Quad]:
-    return [(a, b, c, ANY) for a, b, c in permutations(range(values), 3)]
+def _distraction(values: int) -> tuple[Quad, ...]:
+    return tuple((a, b, c, ANY) for a, b, c in permutations(range(values), 3))
 
 
 _STEPS = [(a, b, c, c + b - a) for a, b, c in product(range(4), repeat=3) if a != b and 0 <= c + b - a < 4]
 
 QUADS: dict[str, dict[str, tuple[Quad, ...]]] = {
     "number": {
-        "S": tuple(_stable(4)),
+        "S": _stable(4),
         "A": tuple(_STEPS),
         "A'": tuple(quad for quad in _STEPS if quad[0] != quad[2]),
         "D": tuple(quad for quad in _distraction(4) if quad[2] + quad[1] - quad[0] < 0),
     },
-    "subject": {"S": tuple(_stable(14)), "C": tuple(_change(14)), "D": tuple(_distraction(14))},
-    "action": {"S": tuple(_stable(13)), "C": tuple(_change(13)), "D": tuple(_distraction(13))},
+    "subject": {"S": _stable(14), "C": _change(14), "D": _distraction(14)},
+    "action": {"S": _stable(13), "C": _change(13), "D": _distraction(13)},
 }
 """Property -> kind -> every quadruple, in a fixed order."""
 
@@ -112,8 +113,8 @@ class Question(NamedTuple):
 
     Attributes:
         rule: The rule's id.
-        images: What images 1, 2 and 3 show.
-        answer: What image 4 is to show; ANY where anything will do.
+        images: Contents of images 1, 2 and 3.
+        answer: Content of image 4; ANY where any value is right.
     """
 
     rule: int
@@ -123,35 +124,25 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: a kind for each property.
+    """One rule.
 
     Attributes:
         id: 1 to 19.
-        number: Kind of the number.
-        subject: Kind of the subject type.
-        action: Kind of the action.
+        kinds: Property -> kind, in the order of `QUADS`.
     """
 
     id: int
-    number: str
-    subject: str
-    action: str
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Property -> kind."""
-        return {"number": self.number, "subject": self.subject, "action": self.action}
+    kinds: Mapping[str, str]
 
     @property
     def distractions(self) -> int:
-        """How many properties are distracted: the answer says "any" so often."""
+        """Number of properties whose answer is "any"."""
         return sum(kind == "D" for kind in self.kinds.values())
 
     @property
     def space(self) -> int:
         """Number of visible questions."""
-        quads = self._quads()
-        return len(quads[0]) * len(quads[1]) * len(quads[2])
+        return math.prod(map(len, self._quads()))
 
     def question(self, index: int) -> Question:
         """Returns visible question `index` of 0..space-1.
@@ -164,7 +155,7 @@ class Rule:
         numbers, subjects, actions = self._quads()
         rest, action = divmod(index, len(actions))
         number, subject = divmod(rest, len(subjects))
-        return _question(self.id, numbers[number], subjects[subject], actions[action])
+        return _question(self.id, (numbers[number], subjects[subject], actions[action]))
 
     def index(self, question: Question) -> int:
         """Returns the index of one of this rule's questions, the inverse of `question`."""
@@ -175,12 +166,12 @@ class Rule:
         _, subjects, actions = self._quads()
         return (number * len(subjects) + subject) * len(actions) + action
 
-    def _quads(self) -> tuple[tuple[Quad, ...], tuple[Quad, ...], tuple[Quad, ...]]:
-        return QUADS["number"][self.number], QUADS["subject"][self.subject], QUADS["action"][self.action]
+    def _quads(self) -> list[tuple[Quad, ...]]:
+        return [QUADS[prop][kind] for prop, kind in self.kinds.items()]
 
 
-def _question(rule: int, number: Quad, subject: Quad, action: Quad) -> Question:
-    first, second, third, answer = map(Spec._make, zip(number, subject, action, strict=True))
+def _question(rule: int, quads: Iterable[Quad]) -> Question:
+    first, second, third, answer = map(Spec._make, zip(*quads, strict=True))
     return Question(rule, (first, second, third), answer)
 
 
@@ -194,7 +185,7 @@ _KINDS = (
     *("S S C", "D S C", "S D C", "D D C", "S C S", "D C S", "S C D", "D C D", "A S S", "A D S"),
     *("A S D", "A D D", "S C C", "D C C", "A C S", "A C D", "A S C", "A D C", "A' C C"),
 )
-RULES = {number: Rule(number, *kinds.split()) for number, kinds in enumerate(_KINDS, 1)}
+RULES = {number: Rule(number, dict(zip(QUADS, kinds.split(), strict=True))) for number, kinds in enumerate(_KINDS, 1)}
 """Rule id -> rule."""
 
 ND_RULES = tuple(rule.id for rule in RULES.values() if not rule.distractions)
@@ -246,11 +237,11 @@ def recognise(first: Spec, second: Spec, third: Spec) -> Question | None:
         kinds.append(kind)
     if kinds == ["A", "C", "C"]:
         kinds[0] = "A'"
-    rule = next((rule for rule in RULES.values() if [rule.number, rule.subject, rule.action] == kinds), None)
-    if rule is None or triples[0] not in _POSITIONS["number", rule.number]:
+    rule = next((rule for rule in RULES.values() if list(rule.kinds.values()) == kinds), None)
+    if rule is None or triples[0] not in _POSITIONS["number", kinds[0]]:
         return None
     quads = (
         QUADS[prop][kind][_POSITIONS[prop, kind][triple]]
         for (prop, kind), triple in zip(rule.kinds.items(), triples, strict=True)
     )
-    return _question(rule.id, *quads)
+    return _question(rule.id, quads)

@@ -41,10 +41,10 @@ _NUMBER = re.compile(r"image_questions_(\d+)\.\w+")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which question a row is.
+    """The question of a row.
 
     Attributes:
-        number: What it is called: N of image_questions_N.png, else its place among all questions, from 1.
+        number: N of image_questions_N.png, else its place among all questions, from 1.
         question: The question that its descriptions pose; None if they pose none.
         problem: What is wrong with the row; "" if nothing.
     """
@@ -59,23 +59,28 @@ def identify(fields: Mapping[str, Any]) -> Identity:
 
     Both published headers are known; the hub's descriptions are found under any name.
     """
-    named = next((_NUMBER.search(str(fields[name])) for name in _NUMBERED if name in fields), None)
+    named = _numbered(fields)
     specs = _described(fields)
     question = recognise(*specs) if specs else None
     number = named[1] if named else str(ALL.position(question) + 1) if question else "unknown"
     if question is None:
         what = "its descriptions follow none of the 19 rules" if specs else "it does not describe images 1 to 3"
         return Identity(number, None, what)
-    said = (
+    checked = (
         ("rule", ("rule",), str(question.rule)),
         ("answer", _ANSWER, describe(question.answer)),
         ("relations", _RELATIONS, relations(question).strip()),
     )
-    for what, names, true in said:
+    for what, names, true in checked:
         for name in names:
             if name in fields and str(fields[name]).strip() != true:
                 return Identity(number, question, f"its {what} is {fields[name]!r}; its descriptions make it {true!r}")
     return Identity(number, question)
+
+
+def _numbered(fields: Mapping[str, Any]) -> re.Match[str] | None:
+    """Returns the name image_questions_N.png of a row."""
+    return next((_NUMBER.search(str(fields[name])) for name in _NUMBERED if name in fields), None)
 
 
 def _described(fields: Mapping[str, Any]) -> tuple[Spec, Spec, Spec] | None:
@@ -165,7 +170,7 @@ def _open_names(table: Path, images: str) -> RowSource:
 
     def load(row: Row, column: str) -> bytes | None:
         if column == "collage":
-            match = next((_NUMBER.search(str(row.fields[name])) for name in _NUMBERED if name in row.fields), None)
+            match = _numbered(row.fields)
             drawn = table.parent / COLLAGES / match[0] if match else None
             return drawn.read_bytes() if drawn and drawn.is_file() else None
         name = Path(row[column.replace("image", "img")]).name

@@ -11,7 +11,6 @@ or "shape", color, edge, then corners. An edge of null is none.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -22,6 +21,7 @@ from PIL import Image, ImageDraw
 
 from orchestrator.benchmarks.drawing import Point
 from orchestrator.benchmarks.voila.rules import ACTIONS, SUBJECTS, Spec
+from orchestrator.data.images import encoded
 
 INK = "#222222"
 GROUND = 186
@@ -139,6 +139,4 @@ def draw(spec: Spec, variant: int = 0, size: int = 256) -> bytes:
         pen.strokes(action["behind"])
         _figure(pen, subject, action["pose"])
         pen.strokes(action["before"])
-    out = io.BytesIO()
-    picture.resize((size, size), Image.Resampling.LANCZOS).save(out, format="PNG")
-    return out.getvalue()
+    return encoded(picture.resize((size, size), Image.Resampling.LANCZOS))

@@ -1,41 +1,37 @@
-"""What VOILA's tables say about a question, to the last blank, and reading it back."""
+"""The texts of VOILA's tables on a question, exact to the last blank, and how to read them."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import product
 
 from orchestrator.benchmarks.voila.rules import ACTIONS, ANY, NUMBERS, SUBJECTS, Question, Spec
 
 
-def number_text(spec: Spec) -> str:
-    """Returns the number's word, "any" in an answer."""
-    return "any" if spec.number == ANY else NUMBERS[spec.number]
-
-
-def subject_text(spec: Spec) -> str:
-    """Returns the subject's name: singular beside "one", plural beside all else, "any" included."""
-    return "any" if spec.subject == ANY else SUBJECTS[spec.subject][spec.number == 0]
-
-
-def action_text(spec: Spec) -> str:
-    """Returns the action's name, "any" in an answer."""
-    return "any" if spec.action == ANY else ACTIONS[spec.action]
+@cache
+def words(spec: Spec) -> tuple[str, str, str]:
+    """Returns the words of number, subject and action; the subject is singular beside "one", else plural."""
+    return (
+        "any" if spec.number == ANY else NUMBERS[spec.number],
+        "any" if spec.subject == ANY else SUBJECTS[spec.subject][spec.number == 0],
+        "any" if spec.action == ANY else ACTIONS[spec.action],
+    )
 
 
 @cache
 def describe(spec: Spec) -> str:
     """Returns "{number} {subject} {action}"."""
-    return f"{number_text(spec)} {subject_text(spec)} {action_text(spec)}"
+    return " ".join(words(spec))
 
 
 @cache
 def wanted_image(spec: Spec) -> str:
-    """Returns the answer without its "any" words: what an image of it has to show.
+    """Returns the answer without its "any" words: the content that an image of it must have.
 
     The reference leaves a blank at the end where the action is "any"; this does not.
     """
-    return " ".join(word for word in (number_text(spec), subject_text(spec), action_text(spec)) if word != "any")
+    return " ".join(word for word in words(spec) if word != "any")
 
 
 def combined_description(question: Question) -> str:
@@ -47,10 +43,11 @@ def combined_description(question: Question) -> str:
 def relations(question: Question) -> str:
     """Returns the truth of step 2: how image 2 differs from image 1. It ends with a blank."""
     first, second, _ = question.images
+    numbers, subjects, actions = zip(words(first), words(second), strict=True)
     return (
-        _relation("Number", first.number == second.number, number_text(first), number_text(second))
-        + _relation("Action", first.action == second.action, action_text(first), action_text(second))
-        + _relation("Subject type", first.subject == second.subject, subject_text(first), subject_text(second))
+        _relation("Number", first.number == second.number, *numbers)
+        + _relation("Action", first.action == second.action, *actions)
+        + _relation("Subject type", first.subject == second.subject, *subjects)
     )
 
 
@@ -61,15 +58,10 @@ def _relation(name: str, constant: bool, first: str, second: str) -> str:
 
 def file_prefix(spec: Spec) -> str:
     """Returns how the name of every image of a spec starts: "two_cats_driving a car_"."""
-    return f"{number_text(spec)}_{subject_text(spec)}_{action_text(spec)}_"
+    return "_".join((*words(spec), ""))
 
 
-SPECS = tuple(
-    Spec(number, subject, action)
-    for number in range(len(NUMBERS))
-    for subject in range(len(SUBJECTS))
-    for action in range(len(ACTIONS))
-)
+SPECS = tuple(map(Spec._make, product(range(len(NUMBERS)), range(len(SUBJECTS)), range(len(ACTIONS)))))
 """The 728 things an image can show."""
 
 _BY_DESCRIPTION = {describe(spec): spec for spec in SPECS}

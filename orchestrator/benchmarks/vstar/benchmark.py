@@ -9,11 +9,10 @@ parentheses is lost in the reference and the options after it get the letters be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, check_parity, setting
+from orchestrator.benchmarks.base import Benchmark, LetterSettings, check_parity, shuffled
 from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, LETTERS, listed, reference_prompt, split_text
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
@@ -35,13 +34,6 @@ TABLE = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VstarSettings:
-    """What `--set` takes."""
-
-    letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
-
-
 def open_vstar(task: str, data: str | None) -> RowSource:
     """Opens V*-Bench; a sub-task has the rows of its category."""
     source = open_rows(data, TABLE)
@@ -58,11 +50,9 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     if target not in LETTERS[: len(options) or 4]:
         raise DataError(f"question {identifier}: label {row['label']!r} names none of its {len(options) or 4} options")
     if variant.shuffle_options and options:
-        right = options[LETTERS.index(target)]
-        variant.rng(identifier, "options").shuffle(options)
-        target = LETTERS[options.index(right)]
+        options, target = shuffled(options, target, variant, identifier)
 
-    lettered = not options or (variant.settings or VstarSettings()).letters
+    lettered = not options or (variant.settings or LetterSettings()).letters
     prompt = reference_prompt(row["text"]) if variant.parity else f"{listed(question, options)}\n{INSTRUCTION}"
     labels = {"category": row["category"]}
     config = model.GenerationConfig(
@@ -119,6 +109,6 @@ BENCHMARK = Benchmark(
     samples=samples,
     metrics=metrics,
     synthetic=synthetic,
-    settings=VstarSettings,
+    settings=LetterSettings,
     needs=needs,
 )

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from orchestrator.benchmarks import drawing as ink
 from orchestrator.benchmarks.vstar.prompt import INSTRUCTION
+from orchestrator.data.images import encoded
 from orchestrator.data.rows import Row
 
 WIDTH, HEIGHT = 2048, 1536
@@ -140,7 +141,7 @@ def side(placed: Placed, one: str, other: str) -> tuple[str, str]:
 def _picture(placed: Placed, start: float) -> bytes:
     image = background(start)
     paint(image, placed)
-    return ink.jpeg(image)
+    return encoded(image, "JPEG", quality=90)
 
 
 def background(start: float) -> Image.Image:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.errors import RequestError
 from scorer.judges.base import Judge, graded
 from scorer.rule import JudgedRule
 from scorer.rules.voila import properties
@@ -18,19 +17,14 @@ AGREES = "agrees_with_rules"
 
 async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     """Asks the judge about one step; raises RequestError where step or target is missing."""
-    fields = request.params.fields
-    step = fields["step"].number_value if "step" in fields else 0
-    if step not in (1, 2, 3):
-        raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
-    if len(request.targets) != 1:
-        raise RequestError("needs one target: the step's truth in the data's words")
+    step = properties.step_of(request)
 
     def graded_twice(reply: Mapping[str, Any]) -> pb.Verdict:
         judged, plain = verdict(reply), properties.read(request)
         judged.scores[AGREES] = float(all(plain.scores[part] == grade for part, grade in judged.scores.items()))
         return judged
 
-    return await graded(judge, prompt(int(step), request.targets[0], request.text), graded_twice)
+    return await graded(judge, prompt(step, request.targets[0], request.text), graded_twice)
 
 
 RULE = JudgedRule(

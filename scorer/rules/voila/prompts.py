@@ -1,11 +1,9 @@
-"""What a judge of VOILA's steps is asked, and what its reply comes to. The wording is ours.
+"""Prompts for a judge of VOILA's steps, and the verdicts of its replies. The wording is ours.
 
 It follows the conditions that the benchmark's published scorer puts to its judge: similar kinds
 of animals pass, singular and plural are alike, another age or gender fails, step 2 is about the
 changed or unchanged state alone, and a true "any" takes that word and nothing else. Step 4 has no
 published procedure: a vision judge looks for the properties of the answer, "any" left out.
-
-Everything here is pure: a prompt to send, and a verdict from the reply that fits its schema.
 """
 
 from __future__ import annotations
@@ -49,13 +47,7 @@ _NAMES = {"number": "number of subjects", "subject_type": "subject type", "actio
 
 
 def prompt(step: int, truth: str, answer: str) -> JudgePrompt:
-    """Returns what is asked about steps 1 to 3.
-
-    Args:
-        step: 1, 2 or 3.
-        truth: The step's truth in the data's words.
-        answer: What the model said.
-    """
+    """Returns the prompt of step 1, 2 or 3; `truth` is in the data's words."""
     grades = _grades(PROPERTIES)
     return JudgePrompt(
         name=f"voila_step{step}/1",
@@ -66,7 +58,7 @@ def prompt(step: int, truth: str, answer: str) -> JudgePrompt:
 
 
 def image_prompt(truth: Values, image: bytes) -> JudgePrompt:
-    """Returns what is asked about step 4's image: the wanted properties, "any" left out."""
+    """Returns the prompt of step 4: the properties that the image should show, "any" left out."""
     wanted = [prop for prop in PROPERTIES if truth[prop] != ANY]
     listed = "\n".join(f"- {_NAMES[prop]}: {truth[prop]}" for prop in wanted)
     return JudgePrompt(

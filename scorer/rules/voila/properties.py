@@ -20,16 +20,20 @@ from scorer.rules.voila.vocabulary import LEXICON, NUMBERS, PROPERTIES, Values, 
 _NAMES = {"Number": "number", "Action": "action", "Subject type": "subject_type"}
 
 
-def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Scores one step; raises RequestError where step or target is not VOILA's."""
-    steps = {1.0: _score_images, 2.0: _score_changes, 3.0: _score_answer}
-    fields = request.params.fields
-    step = steps.get(fields["step"].number_value) if "step" in fields else None
-    if step is None:
+def step_of(request: pb.ScoreRequest) -> int:
+    """Returns the step of a request with one target; raises RequestError where step or target is missing."""
+    step = request.params.fields.get("step")
+    if step is None or step.number_value not in (1, 2, 3):
         raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
     if len(request.targets) != 1:
         raise RequestError("needs one target: the step's truth in the data's words")
-    return step(Folded(request.text), request.targets[0])
+    return int(step.number_value)
+
+
+def read(request: pb.ScoreRequest) -> pb.Verdict:
+    """Scores one step; raises RequestError where step or target is not VOILA's."""
+    score = (_score_images, _score_changes, _score_answer)[step_of(request) - 1]
+    return score(Folded(request.text), request.targets[0])
 
 
 def truth_of(description: str) -> Values:
@@ -86,24 +90,24 @@ def _score_images(folded: Folded, target: str) -> pb.Verdict:
 
 def _score_changes(folded: Folded, target: str) -> pb.Verdict:
     truths = truth_of_relations(target)
-    said = changes(folded.text)
-    if not said:
+    stated = changes(folded.text)
+    if not stated:
         return _nothing(folded.text)
-    right = {prop: float(prop in said and _agrees(prop, said[prop], *truths[prop])) for prop in PROPERTIES}
+    right = {prop: float(prop in stated and _agrees(prop, stated[prop], *truths[prop])) for prop in PROPERTIES}
     states = {True: "changed", False: "unchanged", None: "contradictory"}
-    extracted = ", ".join(f"{prop} {states[said[prop].changed] if prop in said else '?'}" for prop in PROPERTIES)
+    extracted = ", ".join(f"{prop} {states[stated[prop].changed] if prop in stated else '?'}" for prop in PROPERTIES)
     return scored(extracted, min(right.values()), scores=right)
 
 
-def _agrees(prop: str, said: Change, first: str, second: str) -> bool:
+def _agrees(prop: str, change: Change, first: str, second: str) -> bool:
     """Whether the state is right, and values and direction where they are stated."""
-    if said.changed is None or said.changed != (first != second):
+    if change.changed is None or change.changed != (first != second):
         return False
-    if not said.changed:
-        return not said.first or first in said.first
-    if prop == "number" and said.direction not in (0, 1 if NUMBERS.index(second) > NUMBERS.index(first) else -1):
+    if not change.changed:
+        return not change.first or first in change.first
+    if prop == "number" and change.direction not in (0, 1 if NUMBERS.index(second) > NUMBERS.index(first) else -1):
         return False
-    return all(not stated or true in stated for true, stated in ((first, said.first), (second, said.second)))
+    return all(not stated or true in stated for true, stated in ((first, change.first), (second, change.second)))
 
 
 def _score_answer(folded: Folded, target: str) -> pb.Verdict:

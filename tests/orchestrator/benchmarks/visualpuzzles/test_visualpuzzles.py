@@ -9,7 +9,8 @@ import pytest
 from helpers.bench_scoring import prefer, score
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK, CATEGORIES, PuzzleSettings, category_of
+from orchestrator.benchmarks.base import LetterSettings
+from orchestrator.benchmarks.visualpuzzles.benchmark import BENCHMARK, CATEGORIES, category_of
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, NoAnswerError, Variant
 
@@ -29,7 +30,7 @@ def make(options=("1", " 2", "3 ", "4"), category: str = "spatial", answer: str 
 
 
 def sample(row: Row, task: str = "VisualPuzzles_direct", **variant):
-    (made,) = BENCHMARK.samples(row, Variant(task, **{"settings": PuzzleSettings(), **variant}))
+    (made,) = BENCHMARK.samples(row, Variant(task, **{"settings": LetterSettings(), **variant}))
     return made
 
 
@@ -149,7 +150,7 @@ def test_options_that_are_letters_themselves():
     outcome = score(
         BENCHMARK,
         [row],
-        Variant("VisualPuzzles_direct", method="likelihood", settings=PuzzleSettings()),
+        Variant("VisualPuzzles_direct", method="likelihood", settings=LetterSettings()),
         lambda _, turn: prefer(turn.scoring.options, "B"),
     )
     assert made.scoring.targets == ("B",)
@@ -195,7 +196,7 @@ def test_a_folder_with_a_file_for_each_category(tmp_path):
 
 def test_drawn_puzzles():
     rows = list(itertools.islice(BENCHMARK.synthetic("VisualPuzzles", 4), 60))
-    variant = Variant("VisualPuzzles_direct", settings=PuzzleSettings())
+    variant = Variant("VisualPuzzles_direct", settings=LetterSettings())
     outcome = score(BENCHMARK, rows, variant, lambda _, turn: turn.scoring.targets[0])
     assert outcome.percent("accuracy") == 100
     assert {dict(f.labels).get("category") for f in outcome.summary.metrics if f.name == "accuracy"} == {

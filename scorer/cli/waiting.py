@@ -1,4 +1,4 @@
-"""What is waited for, said while it lasts."""
+"""A line on stderr every few seconds while a command waits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ EVERY_SECONDS = 5.0
 
 
 @asynccontextmanager
-async def telling(line: Callable[[], str]) -> AsyncIterator[None]:
+async def periodic_line(line: Callable[[], str]) -> AsyncIterator[None]:
     """Writes a line to stderr every few seconds for as long as the block runs."""
 
-    async def tell() -> None:
+    async def write() -> None:
         while True:
             await asyncio.sleep(EVERY_SECONDS)
             click.echo(line(), err=True)
 
-    task = asyncio.create_task(tell())
+    task = asyncio.create_task(write())
     try:
         yield
     finally:

@@ -1,0 +1,51 @@
+"""Reading of a request's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf import struct_pb2
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.errors import RequestError
+
+
+def _param(request: pb.ScoreRequest, name: str) -> struct_pb2.Value | None:
+    return request.params.fields.get(name) if request.HasField("params") else None
+
+
+def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
+    """Returns a parameter that is a list of texts; () if it is not given."""
+    value = _param(request, name)
+    if value is None:
+        return ()
+    items = tuple(item.string_value for item in value.list_value.values)
+    if value.WhichOneof("kind") != "list_value" or not all(items) or len(set(items)) != len(items):
+        raise RequestError(f"{request.rule}: params.{name} must be a list of different texts, for example ['a', 'b']")
+    return items
+
+
+def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
+    """Returns a parameter that is a whole number."""
+    value = _param(request, name)
+    if value is None:
+        return default
+    number = value.number_value
+    if not 1 <= number < 2**53 or number != int(number):
+        raise RequestError(f"{request.rule}: params.{name} must be a whole number above zero")
+    return int(number)
+
+
+def flag(request: pb.ScoreRequest, name: str, default: bool = False) -> bool:
+    """Returns a parameter that is true or false."""
+    value = _param(request, name)
+    return default if value is None else value.bool_value
+
+
+def choice(request: pb.ScoreRequest, name: str, allowed: Sequence[str]) -> str:
+    """Returns a parameter that is one of some words; the first if it is not given."""
+    value = _param(request, name)
+    word = allowed[0] if value is None else value.string_value
+    if word not in allowed:
+        raise RequestError(f"{request.rule}: params.{name} is {word!r}: give {' or '.join(allowed)}")
+    return word
