@@ -55,13 +55,24 @@ def command(
     folder = run or Path("runs") / file.stem
 
     async def work() -> None:
-        from orchestrator.interop.reform_import import Wanted, imported
+        from orchestrator.interop.reform_import import import_predictions
         from orchestrator.run import evaluate
         from orchestrator.run.arguments import one_endpoint
         from orchestrator.run.console import Terminal
 
-        wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
-        await imported(wanted, folder, one_endpoint(scorer), credentials, patience)
+        await import_predictions(
+            file,
+            folder,
+            formulation,
+            infer,
+            stability=stability,
+            rounds=multi_round,
+            task=task,
+            model_name=model,
+            endpoint=one_endpoint(scorer),
+            credentials=credentials,
+            patience=patience,
+        )
         evaluate.finish(folder, Terminal(quiet=quiet, markup=False))
         evaluate.check_metrics(folder)
 

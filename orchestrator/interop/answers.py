@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,13 +93,13 @@ Reader = Callable[..., ToolAnswers]
 """Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
 
 
-def samples(path: Path, tool: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
+def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
     """Yields what a file of samples has, a JSON object a line.
 
     Args:
         path: The file.
-        tool: The tool that writes such files, for messages.
-        read: Reads one object; its place is given for messages.
+        kind: What the file should be, for messages: "samples file of lmms-eval (--log_samples)".
+        read: Reads one object; gets its place for messages.
 
     Raises:
         DataError: The file or a line cannot be read, or is not the tool's; names the line.
@@ -115,8 +116,7 @@ def samples(path: Path, tool: str, read: Callable[[str, dict[str, Any]], T]) -> 
                 except orjson.JSONDecodeError as error:
                     raise DataError(f"{where}, is not JSON: {error}") from None
                 except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                    why = f"{type(error).__name__}: {error}"
-                    raise DataError(f"{where}: {why}: is it a samples file of {tool} (--log_samples)?") from None
+                    raise DataError(f"{where}: {type(error).__name__}: {error}: is it a {kind}?") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
@@ -144,7 +144,10 @@ def take(taken: ToolAnswers, path: Path, run: Path) -> None:
         task=task,
         info=model.GetModelInfoResponse(model_name=taken.model, server_version=taken.tool),
         method="likelihood" if any(answer.likelihoods for answer in taken.answers) else "generate",
-        lines=(_line(task, answer, images) for answer in taken.answers),
+        lines=(
+            answer_line(f"{task}/{each.key}", task, each, _scoring(each), [_image(one, images) for one in each.images])
+            for each in taken.answers
+        ),
         count=len(taken.answers),
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
         created=taken.created,
@@ -224,20 +227,39 @@ def write_run(
     run_manifest.write(run / MANIFEST, manifest | known | {"planned": {task: count}})
 
 
-def _line(task: str, answer: Answer, images: ImageStore) -> dict[str, Any]:
-    parts = [*(_image(image, images) for image in answer.images), {"text": answer.prompt}]
-    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": parts}]}
+def answer_line(
+    key: str,
+    task: str,
+    answer: Answer,
+    scoring: Mapping[str, Any],
+    images: Sequence[Mapping[str, Any]] = (),
+    *,
+    sample: str = "",
+    turn: str = "",
+) -> dict[str, Any]:
+    """Returns the line of responses.jsonl of an answer.
+
+    Args:
+        key: The item's key.
+        task: The task's name in the run folder.
+        answer: The answer.
+        scoring: Rule, targets, options and parameters.
+        images: The parts of the prompt before its text.
+        sample: Key of its sample, where that is not the item's.
+        turn: Name of its turn.
+    """
+    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
     if answer.likelihoods:
         request["continuations"] = list(answer.options)
     line: dict[str, Any] = {
-        "key": f"{task}/{answer.key}",
+        "key": key,
         **({"outcome": "failed"} if answer.failed else {}),
-        "sample": f"{task}/{answer.key}",
-        "turn": "",
+        "sample": sample or key,
+        "turn": turn,
         "task": task,
         "method": "likelihood" if answer.likelihoods else "generate",
         "request": request,
-        "scoring": {**_scoring(answer), "labels": dict(answer.labels), "group": ""},
+        "scoring": {**scoring, "labels": dict(answer.labels), "group": ""},
         "attempts": 1,
     }
     if answer.failed:
@@ -260,8 +282,9 @@ def _scoring(answer: Answer) -> dict[str, Any]:
     if answer.likelihoods:
         return {"rule": "likelihood", "targets": targets, "options": list(options), "params": {}}
     if not options:
-        options = listed_options(answer.prompt)
-        options = options if all(target.upper() in LETTERS[: len(options)] for target in targets) else ()
+        options = lettered(_OPTION.findall(answer.prompt))
+        if len(options) < 2 or not all(target.upper() in LETTERS[: len(options)] for target in targets):
+            options = ()
     letters = [_letter(target, options) for target in targets]
     if options and targets and all(letters):
         return {"rule": "choice", "targets": letters, "options": list(options), "params": {}}
@@ -270,15 +293,21 @@ def _scoring(answer: Answer) -> dict[str, Any]:
     return {"rule": "contains_word", "targets": targets, "options": [], "params": {}}
 
 
-def listed_options(prompt: str) -> tuple[str, ...]:
-    """Returns the options that a prompt lists line by line as A, B, C...; empty where there are no two."""
+def lettered(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Returns the texts of lines that a prompt letters A, B, C..., from the last A on."""
     options: list[str] = []
-    for letter, text in _OPTION.findall(prompt):
+    for letter, text in lines:
         if letter == "A":
             options = []  # what was lettered before belongs to the question or to an example
         if letter == LETTERS[len(options) : len(options) + 1]:
-            options.append(text)
-    return tuple(options) if len(options) > 1 else ()
+            options.append(text.strip())
+    return tuple(options)
+
+
+def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the options of a row whose columns are named A, B, C..."""
+    cells = (row.get(letter) for letter in LETTERS)
+    return tuple(takewhile(lambda cell: isinstance(cell, str) and cell.strip(), cells))
 
 
 def _letter(target: str, options: Sequence[str]) -> str:

@@ -25,8 +25,8 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
     answers: dict[str, Answer] = {}
     metric = "score"
-    for called, answer in samples(path, "lm-evaluation-harness", _read):
-        metric = called or metric
+    for name_of_metric, answer in samples(path, "samples file of lm-evaluation-harness (--log_samples)", _read):
+        metric = name_of_metric or metric
         answers.setdefault(answer.key, answer)
     created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
     model = model or path.resolve().parent.name
