@@ -1,4 +1,4 @@
-"""`orchestrator explain`: why the figures of two runs differ."""
+"""`orchestrator explain`: why the results of two runs differ."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def command(
     credentials: Credentials,
     **asking: Any,
 ) -> None:
-    """Explain why the figures of FIRST and SECOND differ, item by item.
+    """Explain why the results of FIRST and SECOND differ, item by item.
 
     Each item that adds to the difference is put down to one cause: data, prompt, image, decoding, server, reading,
     aggregation, failure or noise. With --endpoint, single causes are tried out on a live server.

@@ -52,8 +52,10 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files have the question, and not the prompt that was made of it."""
 _NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
-_IDENTITY = ("model_name", "model_revision", "chat_template_sha256", "processor_sha256")
-_SERVING = ("server_version", "compute_dtype", "properties")
+_SERVER = (
+    *("model_name", "model_revision", "chat_template_sha256", "processor_sha256"),
+    *("server_version", "compute_dtype", "properties"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +104,10 @@ class Side:
         """Returns what a run records."""
         identity, imported = run.identity, str(run.identity.get("imported") or "")
         data = (identity.get("data") or {}).get(task) or {}
-        server = {name: run.model.get(name) for name in _IDENTITY}
-        server |= {name: run.model.get(name) for name in _SERVING}
         # An import's hash is of the answers, not of the rows.
-        return cls(
-            run,
-            task,
-            imported,
-            "" if imported else str(data.get("sha256", "")),
-            {name: value for name, value in flat({**server, "stages": identity.get("stages") or {}}).items() if value},
-        )
+        sha256 = "" if imported else str(data.get("sha256", ""))
+        server = flat({name: run.model.get(name) for name in _SERVER} | {"stages": identity.get("stages") or {}})
+        return cls(run, task, imported, sha256, {name: value for name, value in server.items() if value})
 
     def rule(self, item: Item) -> tuple[str, str]:
         """Returns the rule that read an item, and its hash."""

@@ -22,7 +22,7 @@ NOWHERE = -1
 
 
 class Measure(NamedTuple):
-    """What a figure is the mean of.
+    """What a result is the mean of.
 
     Attributes:
         spec: The metric (lyncean.scorer.v1.MetricSpec).

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.compare.scores import Step
@@ -75,6 +75,12 @@ class Finding:
     run: str
     what: str
     verdict: str
+
+
+def worst(findings: Iterable[Finding]) -> str:
+    """Returns the worst of some verdicts, `PASS` for none."""
+    verdicts = {finding.verdict for finding in findings}
+    return next((verdict for verdict in (FAIL, NOT_SHOWN) if verdict in verdicts), PASS)
 
 
 def parse(text: str) -> list[Condition]:
@@ -212,8 +218,7 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
 
 
 def _pair_text(pair: Paired) -> str:
-    ends = "" if pair.low is None or pair.high is None else f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
-    return f"{pair.step}: {100 * pair.difference:+.1f} points{ends}"
+    return f"{pair.step}: {100 * pair.difference:+.1f} points {pair.interval}".rstrip()
 
 
 def _too_few(pair: Paired, margin: float) -> str:
@@ -243,15 +248,13 @@ def _share(condition: Condition, run: Run) -> Finding:
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     wanted, labels = condition.name.casefold(), dict(condition.labels)
     found = [f for f in metric_results(run.tasks_and_groups) if condition.task in ("", f.task) and f.labels == labels]
-    names = {id(metric): metric.name.casefold() for metric in found}
-    metrics = {id(metric): metric.metric.casefold() for metric in found}
-    for chosen in (
-        [metric for metric in found if names[id(metric)] == wanted],
-        [metric for metric in found if metrics[id(metric)] == wanted],
-        [metric for metric in found if metrics[id(metric)].startswith(wanted)],
-    ):
-        if chosen:
-            return chosen
+    chosen = (
+        [each for each in found if each.name.casefold() == wanted]
+        or [each for each in found if each.metric.casefold() == wanted]
+        or [each for each in found if each.metric.casefold().startswith(wanted)]
+    )
+    if chosen:
+        return chosen
     known = ", ".join(dict.fromkeys(metric.name for metric in found)) or "none with these labels"
     raise ConfigError(f"--gate: {run.name} has no metric {condition.text!r} speaks of; it has {known}")
 
@@ -261,9 +264,7 @@ def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
     # A gate speaks in fractions, whatever unit the metric is kept in.
     comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _OPERATORS[condition.operator](comparable, condition.number)
-    name = (
-        metric.name + (f" [{metric.where}]" if metric.labels else "") + (f".{condition.part}" if condition.part else "")
-    )
-    return Finding(
-        condition.text, run.name, f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}", _passed(passed)
-    )
+    name = metric.name + (f" [{metric.where}]" if metric.labels else "")
+    name += f".{condition.part}" if condition.part else ""
+    what = f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}"
+    return Finding(condition.text, run.name, what, _passed(passed))

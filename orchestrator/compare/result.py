@@ -89,8 +89,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """What the gate came to: the worst of its findings' verdicts."""
-        found = {finding.verdict for finding in self.findings}
-        return next((verdict for verdict in (gate.FAIL, gate.NOT_SHOWN) if verdict in found), gate.PASS)
+        return gate.worst(self.findings)
 
     @property
     def dimension_rows(self) -> list[DimensionRow]:
@@ -151,7 +150,7 @@ def compare(
         ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition
             names nothing that a run has, or there are conditions and a run is not complete.
     """
-    runs = _named([open_run(path) for path in paths])
+    runs = scores.named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
     return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
@@ -211,12 +210,3 @@ def _cell(value: float | None, rank: float | None) -> tuple[str, str]:
 
 def _tasks(found: scores.Scores) -> str:
     return ", ".join(sorted(found.items)) or "nothing scored"
-
-
-def _named(runs: Sequence[Run]) -> list[Run]:
-    """Gives runs of the same folder name, say a/run and b/run, names that tell them apart."""
-    names = [run.name for run in runs]
-    return [
-        Run(run.path, run.manifest, run.results, str(run.path) if names.count(run.name) > 1 else run.name)
-        for run in runs
-    ]

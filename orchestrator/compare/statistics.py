@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,6 +57,11 @@ class Paired:
     adjusted: float | None = None
 
     @property
+    def interval(self) -> str:
+        """The interval of the difference in points, "[-2.1, +3.0]"; "" where the spread is unknown."""
+        return points(self.low, self.high, "+")
+
+    @property
     def difference(self) -> float:
         """Second minus first."""
         return self.second - self.first
@@ -70,6 +75,11 @@ class Paired:
     def significant(self) -> bool:
         """Whether the runs differ beyond chance, at 5% over all tasks."""
         return self.adjusted is not None and self.adjusted < _ALPHA
+
+
+def points(low: float | None, high: float | None, sign: str = "") -> str:
+    """Returns an interval of fractions in points, "" where there is none."""
+    return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def compare(first: Scores, second: Scores) -> list[Paired]:
@@ -153,8 +163,14 @@ def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     if changed is not None:
         low, high = stats.change_interval(changes, sizes, changed)
     else:
-        within = (-1.0, 1.0) if _shares(units) else UNBOUNDED
-        low, high = _ends(changes, sizes, within, lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0])
+        found = stats.mean_interval(
+            changes,
+            sizes,
+            binary=False,
+            within=(-1.0, 1.0) if _shares(units) else UNBOUNDED,
+            draw=lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0],
+        )
+        low, high = (found.low, found.high) if found else (None, None)
     p, test = _test(changes, sizes, gained, lost, tests, binary=binary) if tests else (None, "")
     means = float(one.mean()), float(other.mean())
     detectable = stats.detectable_change(changes, sizes, changed)
@@ -171,11 +187,6 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
 
 def _clusters(scores: Sequence[Floats], units: Units) -> tuple[Floats, Floats]:
     return stats.clusters(np.stack(scores), np.unique(units.clusters, return_inverse=True)[1])
-
-
-def _ends(sums: Floats, sizes: Floats, within: tuple[float, float], draw: Callable[[], Floats]) -> Ends:
-    found = stats.mean_interval(sums, sizes, binary=False, within=within, draw=draw)
-    return (found.low, found.high) if found else (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +263,6 @@ def to_best(runs: Sequence[Scores], step: Step) -> list[Paired | None]:
 
 def _own_ends(scores: Floats, sums: Floats, means: Floats, sizes: Floats) -> Ends:
     """Returns the interval of one run's mean, as results.json has it."""
-    if not stats.is_binary(scores):
-        return _ends(sums, sizes, stats.bounds(scores), means.copy)
-    found = stats.mean_interval(sums, sizes, binary=True)
+    binary, within = stats.is_binary(scores), stats.bounds(scores)
+    found = stats.mean_interval(sums, sizes, binary=binary, within=within, draw=means.copy)
     return (found.low, found.high) if found else (None, None)
