@@ -222,12 +222,12 @@ def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -
     marked = {key for mine in labels.values() for key in mine}
     touched = [number for number, unit in enumerate(drawn.units) if any(key in marked for key in unit.keys)]
     sample = drawn.units[: max(touched, default=-1) + 1]
-    said = [drawn.label(unit, scores) for unit in sample]
-    with_label = [unit for unit, label in zip(sample, said, strict=True) if label is not None]
+    means = [drawn.label(unit, scores) for unit in sample]
+    with_label = [unit for unit, mean in zip(sample, means, strict=True) if mean is not None]
     unanswered = sum(not unit.answered for unit in sample)
     if len(with_label) - unanswered < FEWEST:
         return None
-    label = np.array([one for one in said if one is not None])
+    label = np.array([mean for mean in means if mean is not None])
     known = {id(unit) for unit in with_label}
     rest = [unit for unit in drawn.units if id(unit) not in known]
     clusters = np.unique([unit.cluster for unit in [*with_label, *rest]], return_inverse=True)[1]
@@ -238,7 +238,7 @@ def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -
     binary = stats.is_binary(label)
     alone = stats.mean_interval(sums[0], sizes, binary=binary, within=stats.SHARE)
     answered = np.array([unit.answered for unit in with_label])
-    lost = [unit for unit, one in zip(sample, said, strict=True) if one is None]
+    lost = [unit for unit, mean in zip(sample, means, strict=True) if mean is None]
     unclear = sum(any(key in marked for key in unit.keys) for unit in lost)
     return LabelledResult(
         task=drawn.task,

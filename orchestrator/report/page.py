@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -141,6 +143,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         home: Address of the list of runs, "" for none.
     """
     found = list(metric_results(run.tasks_and_groups))
+    totals = overall(found)
     labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
     packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
@@ -150,12 +153,12 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         scripts=SCRIPTS,
         run=run,
         state=state(run),
-        metrics=overall(found),
+        metrics=totals,
         cards=cards(found, labels, packed.wrong),
         unreadable=(lost := unreadable(run)),
         silent={each.task for each in lost},
         undefined=undefined(found),
-        errors=[(metric, error) for metric in overall(found) if (error := metric.standard_error)],
+        errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         how_read=how_read(run.tasks),
@@ -163,11 +166,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),
-        topics=_topics(
-            packed.diagnostics.overview(overall(found))
-            + _charts(run, found)
-            + packed.diagnostics.charts(overall(found))
-        ),
+        topics=_topics(packed.diagnostics.overview(totals) + _charts(run, found) + packed.diagnostics.charts(totals)),
         published=tables(list(run.tasks), found) if published else [],
         readings=readings(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
@@ -202,26 +201,20 @@ def _bar(total: Mapping[str, int], planned: int) -> list[tuple[str, int, float, 
 
 def _model(run: Run) -> list[tuple[str, str]]:
     model = run.model
+    capabilities = [name.removeprefix("CAPABILITY_") for name in model.get("capabilities", ())]
     known = [
         ("Name", run.model_name),
         ("Weights", model.get("model_revision", "")),
         ("Served by", model.get("server_version", "")),
         ("Number format", model.get("compute_dtype", "")),
         ("Context", f"{int(model['max_context_tokens']):,} tokens" if model.get("max_context_tokens") else ""),
-        (
-            "Can",
-            ", ".join(map(_capability, model.get("capabilities", ()))),
-        ),
+        ("Can", ", ".join(capabilities).replace("_", " ").lower()),
         ("Template's hash", str(model.get("chat_template_sha256", ""))[:12]),
         ("Processor's hash", str(model.get("processor_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
         ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
     ]
     return [(name, str(value)) for name, value in known if value]
-
-
-def _capability(name: str) -> str:
-    return name.removeprefix("CAPABILITY_").replace("_", " ").lower()
 
 
 def _configuration(run: Run, packed: Packed) -> list[tuple[str, str]]:
@@ -261,12 +254,11 @@ def _words(value: Any) -> str:
 
 def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
     totals = {(metric.task, metric.name): metric for metric in overall(found)}
-    charts: list[Chart] = []
     by_name: dict[str, list[MetricResult]] = {}
     for metric in totals.values():
         by_name.setdefault(metric.name, []).append(metric)
     several = len(run.tasks) > 1
-    charts += grid(list(totals.values()))
+    charts = grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
     for (task, name, labels), rows in slices(found).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
@@ -284,6 +276,11 @@ def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
     whole = topics.pop("", [])
     found = list(topics.items())
     return found[:1] + ([("The run", whole)] if whole else []) + found[1:]
+
+
+def relative_address(path: Path, folder: Path) -> str:
+    """Returns the address of a folder from a page that lies in another one, with a slash at its end."""
+    return quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()) + "/"
 
 
 def embedded(runs: Sequence[Run], media: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -121,9 +121,9 @@ class Sheet:
         with self._lock:
             if len(self.marks) < len(self.keys):
                 return None
-            said = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
-        items = self.run.read(key for key in self.keys if key in said)
-        found = ({"key": item.key, "label": said[item.key], "score": self.drawn.score(item)} for item in items)
+            labels = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
+        items = self.run.read(key for key in self.keys if key in labels)
+        found = ({"key": item.key, "label": labels[item.key], "score": self.drawn.score(item)} for item in items)
         return orjson.dumps([one for one in found if one["label"] != one["score"]])
 
 
@@ -174,9 +174,9 @@ class Handler(LocalHandler):
         elif self.path != "/api/label":
             self.missing()
         else:
-            self._say(body)
+            self._record(body)
 
-    def _say(self, body: bytes) -> None:
+    def _record(self, body: bytes) -> None:
         try:
             self.sheet.record(msgspec.json.decode(body, type=LabelRequest))
         except (msgspec.MsgspecError, ValueError) as error:
@@ -187,8 +187,7 @@ class Handler(LocalHandler):
             self.send(HTTPStatus.OK, b"{}", "application/json")
 
     def _page(self) -> None:
-        sheet = self.sheet
-        page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=sheet)
+        page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=self.sheet)
         self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
 
     def _json(self, body: bytes | None) -> None:
