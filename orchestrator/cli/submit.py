@@ -16,8 +16,7 @@ from lyncean.errors import UserError
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.cli.options import as_given, refuse
 from orchestrator.run.request import RunRequest
-from orchestrator.submit.kubectl import delete, get, objects_of, resume, runs_of
-from orchestrator.submit.objects import RUN, SUITE
+from orchestrator.submit.kubectl import Applied
 from orchestrator.submit.render import TASKS, Submission, as_yaml, check_name, render
 from orchestrator.submit.server import Server
 from orchestrator.submit.watch import ended, states, watch
@@ -162,27 +161,28 @@ def command(
         return
     if name is None or given["tasks"]:
         name = _submission(name, given).name
+    applied = Applied(name, given["namespace"])
     if folder is not None:
-        get(name, given["namespace"], Path(folder))
+        applied.get(Path(folder))
         click.echo(f"{folder}/report.html")
     if action is not None:
-        sys.exit(_applied(action, name, given["namespace"], pod_patience, RUN))
+        sys.exit(_act(action, applied, pod_patience))
 
 
-def _applied(action: str, name: str, namespace: str, patience: float, label: str) -> int:
-    """Does what is asked of a run or suite that is on the cluster; returns the exit code."""
+def _act(action: str, applied: Applied, patience: float) -> int:
+    """Does what --watch, --status, --resume or --delete asks of a run or suite; returns the exit code."""
     if action == "watch":
-        return watch(name, namespace, patience, label)
+        return watch(applied, patience)
     if action == "status":
-        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
-        click.echo("\n".join(states(runs, namespace)))
-        return max(ended(found, namespace) or 0 for found in runs.values())
+        runs = applied.runs()
+        click.echo("\n".join(states(runs, applied.namespace)))
+        return max(ended(found, applied.namespace) or 0 for found in runs.values())
     if action == "resume":
-        jobs = resume(name, namespace, label)
-        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {name} has failed")
+        jobs = applied.resume()
+        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {applied.name} has failed")
         return 0
-    delete(name, namespace, label)
-    click.echo(f"{name} is deleted; its folder, and servers that are shared, stay")
+    applied.delete()
+    click.echo(f"{applied.name} is deleted; its folder, and servers that are shared, stay")
     return 0
 
 
@@ -207,15 +207,15 @@ def _suite(
         cells = [(cell.model, _cell(suite, cell, name, names[cell.name], given)) for cell in suite.cells]
         click.echo(as_yaml(render_suite(cells)), nl=False)
         return
-    code = 0
+    code, applied = 0, Applied(name, given["namespace"], suite=True)
     if folder is not None:
-        record = fetch(suite, name, given["namespace"], Path(folder))
+        record = fetch(suite, applied, Path(folder))
         board = outputs.board_of(record, Path(folder))
         page, code = leaderboard.save(board, Path(folder)), outputs.exit_code(record, board)
         terminal.show(board, Terminal(markup=False))
         click.echo(page)
     if action is not None:
-        code = _applied(action, name, given["namespace"], patience, SUITE)
+        code = _act(action, applied, patience)
     sys.exit(code)
 
 

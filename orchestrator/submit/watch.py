@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from lyncean.errors import printable
-from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of, runs_of
-from orchestrator.submit.objects import NAME_LABEL, RUN, SUITE, Manifest
+from orchestrator.submit.kubectl import Applied, SubmitError, condition, folder_of, kubectl
+from orchestrator.submit.objects import NAME_LABEL, RUN, Manifest
 from orchestrator.submit.server import LOADING
 
 COMPLETE, FAILED, NOT_UP = 0, 3, 5
@@ -23,14 +23,12 @@ _STUCK = (
 """Reasons of a container that waits and will not start without somebody's help."""
 
 
-def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
+def watch(applied: Applied, patience: float) -> int:
     """Prints how a run goes until it has ended, or all runs of a suite.
 
     Args:
-        name: Its name.
-        namespace: The Kubernetes namespace.
+        applied: The run or suite.
         patience: Seconds for which pods may not come up while none runs.
-        label: `RUN` or `SUITE`.
 
     Returns:
         0 if all is complete, 3 if a run has failed, 5 if the pods do not come up.
@@ -42,14 +40,14 @@ def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
     codes: dict[str, int] = {}
     since = time.monotonic()
     while True:
-        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
-        lines = states(runs, namespace)
+        runs = applied.runs()
+        lines = states(runs, applied.namespace)
         for line in lines:
             if line not in before:
                 print(line, flush=True)
         before = lines
         for run, found in runs.items():
-            if run not in codes and (code := ended(found, namespace)) is not None:
+            if run not in codes and (code := ended(found, applied.namespace)) is not None:
                 codes[run] = code
         if codes.keys() >= runs.keys():
             return max(codes.values())
@@ -60,10 +58,8 @@ def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
         elif time.monotonic() - since >= patience:
             for pod in stuck:
                 print(f"{pod['metadata']['name']}: {'; '.join(problems(pod))}", file=sys.stderr)
-            kind = "suite" if label == SUITE else "run"
-            print(
-                f"no pod of {name} has come up within {patience:g} s; --delete takes the {kind} away", file=sys.stderr
-            )
+            late = f"no pod of {applied.name} has come up within {patience:g} s"
+            print(f"{late}; --delete takes the {applied.kind} away", file=sys.stderr)
             return NOT_UP
         time.sleep(_POLL)
 
@@ -74,8 +70,8 @@ def states(runs: Mapping[str, Sequence[Manifest]], namespace: str) -> list[str]:
     for run, found in sorted(runs.items()):
         # Shared servers are of several runs, as weights that another run loads, and said once.
         own = [one for one in found if one["metadata"]["labels"].get(RUN, "" if lines else run) == run]
-        told = state(own, run, namespace)
-        lines += [f"{run}: {line}" for line in told] if len(runs) > 1 else told
+        found_lines = state(own, run, namespace)
+        lines += [f"{run}: {line}" for line in found_lines] if len(runs) > 1 else found_lines
     return lines
 
 

@@ -11,7 +11,7 @@ from lyncean.errors import UserError
 from orchestrator.errors import IncompleteError
 from orchestrator.run.plan import variants
 from orchestrator.run_folder import remote
-from orchestrator.submit.kubectl import SubmitError, condition, copy, folder_of, runs_of
+from orchestrator.submit.kubectl import Applied, SubmitError, condition, folder_of
 from orchestrator.submit.objects import NAME_LABEL, Manifest, hash_of
 from orchestrator.submit.render import Submission, render
 from orchestrator.submit.server import LOADING
@@ -69,13 +69,12 @@ def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest
     return list(found.values())
 
 
-def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
+def fetch(suite: Suite, applied: Applied, folder: Path) -> Record:
     """Brings the folders of all complete cells from the cluster, and records how the others stand.
 
     Args:
         suite: The suite.
-        name: Its name on the cluster.
-        namespace: The Kubernetes namespace.
+        applied: The same on the cluster.
         folder: Target folder, which must not exist.
 
     Raises:
@@ -84,7 +83,7 @@ def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
     """
     if folder.exists():
         raise SubmitError(f"{folder} is there already: give --get a new folder")
-    runs, names = runs_of(name, namespace), run_names(suite, name)
+    runs, names = applied.runs(), run_names(suite, applied.name)
     cells, places, job = [], dict[str, Path](), None
     for cell in suite.cells:
         found = runs.get(names[cell.name], [])
@@ -102,7 +101,7 @@ def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
     folder.mkdir(parents=True)
     claimed = {place: here for place, here in places.items() if "://" not in place}
     if claimed and job is not None:
-        copy(claimed, job, name, namespace)
+        applied.copy(claimed, job)
     for url in places.keys() - claimed.keys():
         shutil.copytree(remote.fetched(url), places[url])
     record = Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)
