@@ -1,4 +1,4 @@
-"""Constrained answers: each keeps its format, sampled, in company and behind reasoning."""
+"""Constrained answers: each keeps its format, sampled, beside others and behind reasoning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.checks_generate import PROMPT, RIDDLE
 from orchestrator.conformance.server import Server, at_once, generation, one_by_one, response_of, text_of
 
-_ROOM, _BUDGET = 512, 32
+_BUDGET = 32
 _CHOICES = model.ResponseFormat(choices=model.AnswerChoices(texts=["zx7", "zx7-q", "Nø"]))
 """Texts that no model says by itself; one begins with another."""
 _REGEX = model.ResponseFormat(regex=r"(?:No|Yes): \d{3}[.!]")
@@ -57,8 +57,8 @@ async def _kept(server: Server, asked: model.ResponseFormat) -> str:
     alone = await server.settled(one_by_one, requests)
     among = await server.settled(at_once, [*requests, generation(PROMPT)])
     texts = []
-    for ending, company in zip(alone, among, strict=False):
-        one, other = response_of(ending, "a request by itself"), response_of(company, "a request among others")
+    for ending, beside in zip(alone, among, strict=False):
+        one, other = response_of(ending, "a request by itself"), response_of(beside, "a request among others")
         assert isinstance(one, model.GenerateResponse)
         assert isinstance(other, model.GenerateResponse)
         _holds(one, asked, "an answer")
@@ -80,6 +80,5 @@ def _holds(answer: model.GenerateResponse, asked: model.ResponseFormat, what: st
 
 def _room(server: Server) -> dict[str, Any]:
     """Returns the limits of a request: room for reasoning, and a budget where the server takes one."""
-    context = server.info.max_context_tokens
-    limits = {"max_output_tokens": min(_ROOM, context // 2) if context else _ROOM}
-    return limits | ({"thinking_budget": _BUDGET} if server.claims("THINKING_BUDGET") else {})
+    budget = {"thinking_budget": _BUDGET} if server.claims("THINKING_BUDGET") else {}
+    return {"max_output_tokens": server.room} | budget
