@@ -17,14 +17,9 @@ from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 def _command(name: str, module: str, what: str, *options: Callable[[Any], Any], folder: bool = False) -> click.Command:
-    """Returns the command that takes one tool's files.
+    """Returns the command that takes one tool's files, or a folder with some, and has a module's `read` read them.
 
-    Args:
-        name: What it is called.
-        module: The module of `orchestrator.interop` with its `read`.
-        what: Its help.
-        options: Further options, which are arguments of `read`.
-        folder: Whether it takes a folder as well.
+    Further options are further arguments of `read`.
     """
 
     @click.command(name, cls=Command, help=what)

@@ -144,11 +144,7 @@ def refuse(names: Iterable[str], why: str) -> None:
 
 @contextlib.contextmanager
 def written(output: Path | None) -> Iterator[None]:
-    """Ends a command with one line where what it writes cannot be written.
-
-    Args:
-        output: What it writes; None is standard output.
-    """
+    """Ends a command with one line where its output cannot be written; None is standard output."""
     try:
         yield
     except BrokenPipeError:
@@ -160,10 +156,7 @@ def written(output: Path | None) -> Iterator[None]:
 
 
 def refuse_dialling(*options: str) -> None:
-    """Ends the command where it says how to dial and names no server to dial.
-
-    Args:
-        options: The options that would name a server.
+    """Ends the command where it says how to dial and has none of the options that name a server.
 
     Raises:
         click.UsageError: If it does.

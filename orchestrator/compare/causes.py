@@ -129,12 +129,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Attributor:
-    """Puts differences of two runs' items of one task down to causes.
+    """Attributes differences of two runs' items of one task to causes.
 
-    Attributes:
-        first: The first run.
-        second: The second.
-        edits: How often the prompts of two items differ by the same words.
+    `edits` counts the items whose prompts differ by the same words.
     """
 
     first: Side

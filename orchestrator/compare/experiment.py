@@ -82,13 +82,7 @@ class Experiment:
 
 
 async def experiment(explanation: Explanation, request: RunRequest, limit: int, console: Console) -> Experiment:
-    """Asks a live server again, each item with one change at a time.
-
-    Args:
-        explanation: The difference.
-        request: Says how to reach the servers.
-        limit: How many items at most, spread evenly.
-        console: Shows what is waited for.
+    """Asks a live server again, each item with one change at a time, at most `limit` items, spread evenly.
 
     Raises:
         EngineError: As a run does.

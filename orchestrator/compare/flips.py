@@ -15,12 +15,7 @@ from orchestrator.run_folder.reader import Item, Run
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """One item that two runs score differently.
-
-    Attributes:
-        first: The item in the first run.
-        second: The item in the second.
-    """
+    """One item that two runs score differently, as the first and as the second has it."""
 
     first: Item
     second: Item

@@ -221,11 +221,7 @@ def make(
 ) -> Leaderboard:
     """Returns the leaderboard of the runs of a suite, whatever state they are in.
 
-    Args:
-        name: The suite's name.
-        sources: Its runs.
-        conditions: The gate, which is judged over all tasks of a model together.
-        baseline: The model that it compares with.
+    The gate is judged over all tasks of a model together, against the model `baseline`.
     """
     cells = [_cell(source) for source in sources]
     tables, findings, unjudged = [], list[gate.Finding](), list[str]()

@@ -139,12 +139,8 @@ def compare(
 ) -> Comparison:
     """Compares runs: the first with each other, and all of them in a leaderboard.
 
-    With a single run only the gate is judged.
-
-    Args:
-        paths: Run folders.
-        conditions: The gate's.
-        other_data: Whether runs are compared that have other questions under the same keys.
+    With a single run only the gate is judged. With `other_data` also runs are compared that have other questions under
+    the same keys.
 
     Raises:
         ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition

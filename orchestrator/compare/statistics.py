@@ -94,14 +94,11 @@ def shared(first: Scores, second: Scores) -> dict[Step, Sequence[Units]]:
 
 
 def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
-    """Compares the units of two runs, step by step.
+    """Compares the units of the first and of the second run, which have the same order, step by step.
 
     A task's first step is its primary metric, the only one that is tested: its slices and parts hold the same items,
     and a correction over them all hides what the task shows. A test that could not have reached 5%, whatever the
     signs of its changes, takes no part in the correction (Tarone, Biometrics 46 (1990), 515-522).
-
-    Args:
-        units: Step -> its units in the first and in the second run, in the same order.
     """
     primary = _primary(units)
     able = [step for step in primary.values() if _smallest_p(units[step]) < _ALPHA]
@@ -116,10 +113,8 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
 def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     """Compares two runs over the primary metrics of all tasks as over one, each item of the same weight.
 
-    Tasks that ask about the same rows share their clusters. Metrics that are not shares are left out.
-
-    Args:
-        units: Step -> its units in the first and in the second run, in the same order.
+    Takes what `compare_units` takes. Tasks that ask about the same rows share their clusters. Metrics that are not
+    shares are left out.
     """
     primary = _primary(units).values()
     steps = [step for step in units if step in primary and _shares(units[step])]

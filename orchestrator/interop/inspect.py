@@ -57,10 +57,7 @@ _STOPS: Mapping[str, Any] = {
 def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
     """Writes one `.eval` log for each task of a run and returns their paths.
 
-    Args:
-        run: The run.
-        folder: Target folder; created if missing.
-        embed: Whether images go into the log; else it names the files in the run folder.
+    With `embed` images go into the log; else it names the files in the run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []

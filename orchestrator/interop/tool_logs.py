@@ -69,10 +69,6 @@ def tool_of(path: Path) -> str:
 def make_run(path: Path, folder: Path) -> None:
     """Writes a run folder of a log: its answers, the tool's own score of each, and their mean with a 95% CI.
 
-    Args:
-        path: The log.
-        folder: Target folder; created if missing.
-
     Raises:
         DataError: The log cannot be read, or holds nothing.
         ConfigError: A package that reads it is missing.

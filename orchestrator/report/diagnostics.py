@@ -49,19 +49,11 @@ class Diagnostics:
             self._confidence.extend((float(probability), item.score))
 
     def overview(self, totals: Sequence[MetricResult]) -> list[Chart]:
-        """Draws the tasks of a run among each other, where there are several.
-
-        Args:
-            totals: The overall metrics of the run.
-        """
+        """Draws the tasks of a run among each other, where there are several, from its overall metrics."""
         return plots.dimensions(totals, self._dimensions) + plots.instability(totals, self._dimensions)
 
     def charts(self, totals: Sequence[MetricResult]) -> list[Chart]:
-        """Draws how the run went: what was chosen, how sure the model was, how fast it answered.
-
-        Args:
-            totals: The overall metrics of the run.
-        """
+        """Draws how the run went: what was chosen, how sure the model was, how fast it answered."""
         found: list[Chart] = []
         biases = [metric for metric in totals if metric.metric == "choice_bias" and metric.details.get("chosen")]
         found += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]

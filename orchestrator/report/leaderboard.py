@@ -18,12 +18,7 @@ NAME = "leaderboard"
 
 
 def render(board: Leaderboard, folder: Path) -> str:
-    """Returns the page.
-
-    Args:
-        board: What to show.
-        folder: Folder of the page.
-    """
+    """Returns the page, for a file in `folder`."""
     left = not_complete(board)
     return document(
         "leaderboard.html",

@@ -60,13 +60,7 @@ class Packing:
         self._chunk: list[Any] = []
 
     def add(self, item: Any, labels: Mapping[str, str], **values: Any) -> None:
-        """Adds an item.
-
-        Args:
-            item: What the page shows of it.
-            labels: Its labels.
-            values: Its value in each column, None for none.
-        """
+        """Adds an item as the page shows it, with its labels and its value in each column, None for none."""
         for name, plain in self._plain.items():
             plain.append(values[name])
         for name, column in self._coded.items():

@@ -98,9 +98,7 @@ def document(template: str, *, scripts: Sequence[str] = (), connect: bool = Fals
 def policy(scripts: Sequence[str] = (), *, connect: bool = False) -> str:
     """Returns a content security policy that allows a page its own style and scripts only.
 
-    Args:
-        scripts: Names of its scripts.
-        connect: Whether the script may ask the server that the page came from.
+    With `connect` the scripts may send requests to the server of the page.
     """
     return "; ".join(
         (
@@ -284,12 +282,7 @@ def relative_address(path: Path, folder: Path) -> str:
 
 
 def embedded(runs: Sequence[Run], media: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns stored images and clips as data URIs by their names.
-
-    Args:
-        runs: The runs that hold them.
-        media: Their names and media types.
-    """
+    """Returns images and clips that runs store as data URIs by name, given their names and media types."""
     found = {}
     for name, media_type in media:
         if path := next(filter(None, (run.image(name) for run in runs)), None):

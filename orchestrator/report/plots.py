@@ -161,12 +161,7 @@ def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:
 
 
 def instability(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) -> list[Chart]:
-    """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task.
-
-    Args:
-        totals: The overall results of a run.
-        dimensions: The dimension of each task, as far as tasks have one.
-    """
+    """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task, coloured by dimension."""
     accuracies = _accuracies(totals)
     unstable = {
         result.task: result.value

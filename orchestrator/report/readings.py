@@ -54,11 +54,9 @@ class Compared:
 
 
 def compared(run: Path, most: int) -> Compared:
-    """Compares a run's two readings.
+    """Compares the readings of a run folder scored by both rules (`orchestrator score RUN`, the same with --parity).
 
-    Args:
-        run: A run folder scored by both (`orchestrator score RUN`, `orchestrator score RUN --parity`).
-        most: How many differing items to return.
+    Returns the first `most` items that differ.
     """
     careful, parity = open_run(run), open_run(run / PARITY_FOLDER)
     places = array("q"), array("q")
@@ -93,12 +91,7 @@ def described(run: Path, *, examples: int = 5) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Both readings of a run.
-
-    Attributes:
-        pairs: Each overall result by the default rule and by the reference's.
-        compared: The items that the two read differently.
-    """
+    """Each overall result by the default rule and by the reference's, and the items that the two read differently."""
 
     pairs: Sequence[tuple[MetricResult, MetricResult]]
     compared: Compared

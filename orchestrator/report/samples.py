@@ -59,9 +59,7 @@ class Packed:
 def pack(run: Run, labels: Mapping[str, Mapping[str, str]] | None = None) -> Packed:
     """Reads a run and packs it: all of it up to `MOST` items, of a larger one a selection.
 
-    Args:
-        run: The run.
-        labels: For each task the labels that its items must have to be counted in `Packed.wrong`.
+    `labels` are, for each task, the labels of the items that `Packed.wrong` counts.
     """
     packed, labels = Packed(items=len(run)), labels or {}
     if packed.items <= MOST:

@@ -22,11 +22,7 @@ class SubmitError(UserError):
 
 
 def kubectl(*words: str, text: str | None = None) -> str:
-    """Runs kubectl and returns what it prints.
-
-    Args:
-        words: Its arguments.
-        text: What it reads.
+    """Runs kubectl with `text` as its standard input and returns what it prints.
 
     Raises:
         SubmitError: If there is no kubectl, or it refuses.
@@ -42,13 +38,7 @@ def kubectl(*words: str, text: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A run or a suite on a cluster. Each method raises a `SubmitError` if it is not there, or the cluster refuses.
-
-    Attributes:
-        name: Its name.
-        namespace: The Kubernetes namespace.
-        suite: Whether it is a suite.
-    """
+    """A run or a suite on a cluster. Each method raises a `SubmitError` if it is not there, or the cluster refuses."""
 
     name: str
     namespace: str
@@ -138,12 +128,7 @@ class Applied:
         self.copy({remote: folder}, jobs.get("merge", jobs["orchestrator"]))
 
     def copy(self, folders: Mapping[str, Path], job: Manifest) -> None:
-        """Copies folders from the claim of a Job's run folders, through a pod that mounts it meanwhile.
-
-        Args:
-            folders: Folder on the claim -> where it goes, which must not be there yet.
-            job: The Job.
-        """
+        """Copies folders from the claim of a Job's run folders to new ones, through a pod that mounts it meanwhile."""
         pod = _mounting(job, self.name)
         name = pod["metadata"]["name"]
         self.kubectl("create", "--validate=false", "--filename=-", text=json.dumps(pod))

@@ -76,13 +76,7 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
 
 
 def way_out(manifests: Sequence[Manifest], run: str, ports: Collection[int]) -> list[Manifest]:
-    """Returns the policy that lets a run's pods reach ports elsewhere, where others shut them: one or none.
-
-    Args:
-        manifests: The run's objects.
-        run: The run's name.
-        ports: Ports of the object store and of what is served elsewhere.
-    """
+    """Returns the policy that lets a run's pods reach an object store's and servers' ports, if others shut them."""
     if not ports or not any(one["kind"] == "NetworkPolicy" for one in manifests):
         return []
     spec = {

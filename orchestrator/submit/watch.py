@@ -26,12 +26,8 @@ _STUCK = (
 def watch(applied: Applied, patience: float) -> int:
     """Prints how a run goes until it has ended, or all runs of a suite.
 
-    Args:
-        applied: The run or suite.
-        patience: Seconds for which pods may not come up while none runs.
-
     Returns:
-        0 if all is complete, 3 if a run has failed, 5 if the pods do not come up.
+        0 if all is complete, 3 if a run has failed, 5 if for `patience` seconds no pod runs and some do not come up.
 
     Raises:
         SubmitError: If there is no kubectl, or no such run or suite.

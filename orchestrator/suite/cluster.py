@@ -23,12 +23,7 @@ _MOST = 40
 
 
 def run_names(suite: Suite, name: str) -> dict[str, str]:
-    """Returns the name of each cell's run on the cluster, by the cell's name: no two are the same.
-
-    Args:
-        suite: The suite.
-        name: Its name on the cluster.
-    """
+    """Returns the name of each cell's run on a cluster where the suite is `name`, by cell; no two are the same."""
     plain = {cell.name: re.sub("[^a-z0-9]+", "-", f"{name}-{cell.name}".lower()).strip("-") for cell in suite.cells}
     taken = list(plain.values())
     return {
@@ -40,10 +35,9 @@ def run_names(suite: Suite, name: str) -> dict[str, str]:
 
 
 def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest]:
-    """Returns the manifests of a suite: what its runs share stands once, and a model's weights are loaded once.
+    """Returns the manifests of a suite's runs, each given with its model's name.
 
-    Args:
-        submissions: The name of each cell's model, and its run.
+    Objects that the runs share are there once, and a model's weights are loaded once.
 
     Raises:
         SubmitError: If two runs need different objects of one name, or one cannot be rendered.
@@ -70,12 +64,7 @@ def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest
 
 
 def fetch(suite: Suite, applied: Applied, folder: Path) -> Record:
-    """Brings the folders of all complete cells from the cluster, and records how the others stand.
-
-    Args:
-        suite: The suite.
-        applied: The same on the cluster.
-        folder: Target folder, which must not exist.
+    """Copies the folders of all complete cells into `folder`, which must not exist, and records the others' states.
 
     Raises:
         SubmitError: If there is no such suite, `folder` is there already, or the cluster refuses.

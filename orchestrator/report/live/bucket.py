@@ -129,9 +129,6 @@ class RemoteFollowed:
 class Bucket:
     """The runs below a URL, listed again at most every 30 seconds, and only while somebody looks.
 
-    Args:
-        url: The URL.
-
     Attributes:
         title: What the page is called.
         problem: Why the runs could not be listed the last time, "" where they were.

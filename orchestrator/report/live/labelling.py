@@ -198,11 +198,7 @@ class Handler(LocalHandler):
 
 
 def serve(sheet: Sheet, port: int) -> ThreadingHTTPServer:
-    """Returns a server for one person's labels, bound but not serving yet.
-
-    Args:
-        sheet: What is labelled.
-        port: Port; 0 picks a free one.
+    """Returns a server for one person's labels, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.

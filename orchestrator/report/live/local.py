@@ -91,11 +91,7 @@ def _name(host: str) -> str:
 
 
 def listen(handler: Any, port: int) -> ThreadingHTTPServer:
-    """Returns a server on this machine, bound but not serving yet.
-
-    Args:
-        handler: Makes the handler of a connection.
-        port: Port; 0 picks a free one.
+    """Returns a server on this machine, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.

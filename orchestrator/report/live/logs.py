@@ -92,11 +92,7 @@ def stamp(path: Path) -> tuple[float, ...]:
 
 
 class ToolLogs:
-    """The logs in a folder. A thread reads them, one after another, into a temporary folder.
-
-    Args:
-        folder: The folder.
-    """
+    """The logs in a folder. A thread reads them, one after another, into a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self._viewed = folder

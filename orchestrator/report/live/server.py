@@ -172,11 +172,7 @@ def _address(name: str) -> str:
 
 
 def serve(path: Path | Bucket, port: int) -> ThreadingHTTPServer:
-    """Returns a server over a folder of runs, bound but not serving yet.
-
-    Args:
-        path: The folder, or the runs below a URL.
-        port: Port; 0 picks a free one.
+    """Returns a server over the runs of a folder or below a URL, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.
