@@ -41,7 +41,7 @@ class Format:
 FORMATS = {
     "md": Format("metrics as Markdown tables, one column a run", "tables:write_markdown", "text"),
     "latex": Format("metrics as LaTeX tables (booktabs)", "tables:write_latex", "text"),
-    "model-card": Format("a Markdown table for a model card", "model_card:write", "text"),
+    "model-card": Format("a Markdown table for a model card", "tables:write_model_card", "text"),
     "json": Format("manifests and results", "tables:write_json", "text"),
     "csv": Format("one row per item", "csv_parquet:write_csv", "text"),
     "parquet": Format("one row per item; needs --output", "csv_parquet:write_parquet", "file"),

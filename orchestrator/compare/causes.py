@@ -215,7 +215,8 @@ def media(item: Item) -> list[Mapping[str, Any]]:
     """Returns references to the images and clips that were sent, in order; the same reference is the same bytes."""
     return [
         {name: value for name, value in medium.items() if name not in ("media_type", "bytes_length")}
-        for part in _parts(item)
+        for message in _messages(item)
+        for part in message.get("parts", ())
         for kind, medium in part.items()
         if kind != "text"
     ]
@@ -264,10 +265,6 @@ def _request(item: Item) -> Mapping[str, Any]:
 
 def _messages(item: Item) -> list[Mapping[str, Any]]:
     return [message for message in _request(item).get("messages", ()) if message.get("role") != "ROLE_ASSISTANT"]
-
-
-def _parts(item: Item) -> list[Mapping[str, Any]]:
-    return [part for message in _messages(item) for part in message.get("parts", ())]
 
 
 def _texts(item: Item) -> list[tuple[str, str]]:

@@ -9,8 +9,9 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,10 +162,6 @@ def apportioned(parts: Sequence[Fraction], whole: int) -> list[int]:
     rounded = [part.__floor__() for part in parts]
     places = sorted((at for at, part in enumerate(parts) if part), key=lambda at: rounded[at] - parts[at])
     rest = whole - sum(rounded)
-    for at in _around(places if rest > 0 else places[::-1], abs(rest)):
+    for at in islice(cycle(places if rest > 0 else places[::-1]), abs(rest)):
         rounded[at] += 1 if rest > 0 else -1
     return rounded
-
-
-def _around(places: Sequence[int], steps: int) -> Iterator[int]:
-    return (places[step % len(places)] for step in range(steps))

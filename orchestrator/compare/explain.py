@@ -159,7 +159,11 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     Raises:
         ConfigError: A folder is no complete run, there is no common task, or a metric is not there.
     """
-    runs = _opened(first, second)
+    one, other = scores.named([open_run(first), open_run(second)])
+    runs = one, other
+    for run in runs:
+        if not run.tasks:
+            raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
     read = scores.read(runs[0]), scores.read(runs[1])
     common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
     if not common:
@@ -181,14 +185,6 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
             f"{task}: {name} weighs items in its own way, and what that adds is aggregation" for name in sorted(own)
         ]
     return Explanation(runs, found, notes, _facts(read, {task.task for task in found}))
-
-
-def _opened(first: Path, second: Path) -> tuple[Run, Run]:
-    one, other = scores.named([open_run(first), open_run(second)])
-    for run in (one, other):
-        if not run.tasks:
-            raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
-    return one, other
 
 
 def _explained(

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.compare.scores import Step
@@ -114,8 +114,10 @@ def _condition(text: str) -> Condition:
     if not math.isfinite(number):
         raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a metric could have")
     name = found["name"].strip()
-    if name == CHANGE:
-        _check_change(text, labels, found["part"], number)
+    if name == CHANGE and (labels or found["part"] == "answered"):
+        raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
+    if name == CHANGE and abs(number) >= 1 and not found["percent"]:
+        raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
     if name in OUTCOMES and (labels or found["part"]):
         raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
@@ -124,13 +126,6 @@ def _condition(text: str) -> Condition:
     return Condition(
         text, name, found["task"] or "", tuple(labels.items()), found["part"] or "", found["operator"], number
     )
-
-
-def _check_change(text: str, labels: Mapping[str, str], part: str | None, number: float) -> None:
-    if labels or part == "answered":
-        raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
-    if abs(number) >= 1 and "%" not in text:
-        raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
 
 
 def judge(

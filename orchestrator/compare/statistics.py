@@ -143,14 +143,14 @@ def _shares(units: Sequence[Units]) -> bool:
 
 def _smallest_p(units: Sequence[Units]) -> float:
     """Returns the p-value of these changes if all had the same sign, for McNemar's test and for sign flips."""
-    sums, _ = _clusters([each.scores for each in units], units[0])
+    sums, _ = _clusters(units)
     return float(min(1.0, 2.0 ** (1 - np.count_nonzero(sums[1] - sums[0]))))
 
 
 def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     """Compares one step; `tests` is how many Holm's correction is over, 0 for a step that is not tested."""
     one, other = units[0].scores, units[1].scores
-    sums, sizes = _clusters([one, other], units[0])
+    sums, sizes = _clusters(units)
     changes = sums[1] - sums[0]
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = stats.is_binary(one) and stats.is_binary(other)
@@ -180,8 +180,11 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
     return p, f"sign-flip permutation, {draws} draws"
 
 
-def _clusters(scores: Sequence[Floats], units: Units) -> tuple[Floats, Floats]:
-    return stats.clusters(np.stack(scores), np.unique(units.clusters, return_inverse=True)[1])
+def _clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
+    """Returns the sum of each run's scores in each cluster, and the clusters' sizes."""
+    return stats.clusters(
+        np.stack([each.scores for each in units]), np.unique(units[0].clusters, return_inverse=True)[1]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,7 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     if not units or not len(units[0].names):
         return 0, []
     scores = [each.scores for each in units]
-    sums, sizes = _clusters(scores, units[0])
+    sums, sizes = _clusters(units)
     means = stats.bootstrap(sums, sizes, _SEED)
     ends = [_own_ends(*run, sizes) for run in zip(scores, sums, means.T, strict=True)]
     # In each draw, a run's rank is one more than the number of runs that beat it.

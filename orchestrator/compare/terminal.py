@@ -13,7 +13,6 @@ from orchestrator.compare.flips import words
 from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS, Finding
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired, points
-from orchestrator.run_folder.reader import Item
 
 _WIDE = 90
 _COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
@@ -89,13 +88,10 @@ def _flips(pairing: Pairing, first: str, console: Console, most: int) -> None:
         console.print()
         console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
         for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
-            line = Text.assemble((f"  {name:{width}}  ", "dim"), _one_line(item))
+            read = item.verdict.get("extracted") or item.outcome
+            answer = f"{read}  «{' '.join(words(item).split())[:400]}»"
+            line = Text.assemble((f"  {name:{width}}  ", "dim"), answer)
             console.print(line, overflow="ellipsis", no_wrap=True)
-
-
-def _one_line(item: Item) -> str:
-    read = item.verdict.get("extracted") or item.outcome
-    return f"{read}  «{' '.join(words(item).split())[:400]}»"
 
 
 def _ranking(ranking: Ranking) -> Table:

@@ -29,6 +29,7 @@ T = TypeVar("T")
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
 _WORDS = 60
+_MOST_PRINTED = 5
 _MOST_SLICES = 48
 """Values of a label of another tool at most: more are no slices."""
 
@@ -307,7 +308,7 @@ def lettered(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the options of a row whose columns are named A, B, C..."""
     cells = (row.get(letter) for letter in LETTERS)
-    return tuple(takewhile(lambda cell: isinstance(cell, str) and cell.strip(), cells))
+    return tuple(str(cell) for cell in takewhile(lambda cell: isinstance(cell, str) and cell.strip(), cells))
 
 
 def _letter(target: str, options: Sequence[str]) -> str:
@@ -325,7 +326,7 @@ def reported(taken: ToolAnswers) -> dict[str, tuple[float, str]]:
     return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
 
 
-def beside(taken: ToolAnswers, run: Path, *, examples: int = 5) -> list[str]:
+def beside(taken: ToolAnswers, run: Path) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
     theirs = {f"{task_name(taken)}/{answer.key}": answer for answer in taken.answers}
     known = [answer.score for answer in taken.answers if answer.score is not None]
@@ -339,7 +340,7 @@ def beside(taken: ToolAnswers, run: Path, *, examples: int = 5) -> list[str]:
         if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
             cause = _cause(item, own)
             causes[cause] += 1
-            if len(shown) < examples:
+            if len(shown) < _MOST_PRINTED:
                 words = " ".join(own.text.split())
                 words = words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
                 mine = f"{item.verdict.get('extracted') or '-'} ({(item.score or 0.0):g})"

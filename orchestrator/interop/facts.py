@@ -43,14 +43,10 @@ def hub_source(run: Run, task: str) -> tuple[str, str]:
     return (name, revision) if revision and name.count("/") == 1 and " " not in name else ("", "")
 
 
-def is_synthetic(run: Run, task: str) -> bool:
-    """Whether a task's rows are synthetic."""
-    return source(run, task)[0].startswith(_SYNTHETIC)
-
-
 def caveats(run: Run, task: str) -> list[str]:
     """Returns why a task's numbers are not the benchmark's, in a few words each; none where they are."""
-    found = [f"synthetic data ({source(run, task)[0]})"] if is_synthetic(run, task) else []
+    origin = source(run, task)[0]
+    found = [f"synthetic data ({origin})"] if origin.startswith(_SYNTHETIC) else []
     found += ["blind: images replaced"] if run.identity.get("blind") else []
     limit = run.identity.get("limit")
     found += [f"limited to {limit} rows"] if limit is not None else []

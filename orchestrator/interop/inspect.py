@@ -141,7 +141,8 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
     attachments: dict[str, str] | None = {} if embed else None
     turns = (response.get("request") or {}).get("messages", ())
     messages = [_message(run, message, attachments) for message in turns]
-    error = response.get("error")
+    error = response.get("error") or {}
+    words = f"{error.get('code', '')} {error.get('reason', '')}: {error.get('message', '')}"
     usage = answer.get("usage") or {}
     model = f"lyncean/{run.model_name}"
     used = ModelUsage(
@@ -170,13 +171,8 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
                   "rule": item.verdict.get("rule") or item.scoring.get("rule", "")},
         model_usage={model: used} if usage else {},
         total_time=response.get("seconds"),
-        error=_error(error) if error else None,
+        error=EvalError(message=words, traceback="", traceback_ansi="") if error else None,
     )  # fmt: skip
-
-
-def _error(found: Mapping[str, Any]) -> EvalError:
-    words = f"{found.get('code', '')} {found.get('reason', '')}: {found.get('message', '')}"
-    return EvalError(message=words, traceback="", traceback_ansi="")
 
 
 def _scores(item: Item, binary: bool) -> dict[str, Score] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, TextIO, cast
 from xml.sax.saxutils import XMLGenerator
@@ -32,7 +32,8 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
             if item.outcome != STEP:
                 totals.setdefault(item.task, Counter())[_kind(item)] += 1
                 seconds[item.task] = seconds.get(item.task, 0.0) + _seconds(item)
-        for task, items in _tasks(run):
+        # The order of a run's keys keeps a task together.
+        for task, items in groupby((item for item in run if item.outcome != STEP), key=lambda item: item.task):
             found = totals[task]
             numbers = {"tests": found.total(), "failures": found["failure"], "errors": found["error"]}
             attributes = {name: str(number) for name, number in numbers.items()}
@@ -50,11 +51,6 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
     xml.endElement("testsuites")
     xml.endDocument()
     file.write("\n")
-
-
-def _tasks(run: Run) -> Iterator[tuple[str, Iterator[Item]]]:
-    """Yields the items of each task; the order of a run's keys keeps a task together."""
-    return groupby((item for item in run if item.outcome != STEP), key=lambda item: item.task)
 
 
 def _kind(item: Item) -> str:

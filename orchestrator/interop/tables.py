@@ -1,4 +1,4 @@
-"""Results as Markdown and LaTeX tables, one column a run, and as JSON."""
+"""Results as Markdown and LaTeX tables, one column a run, as a table for a model card, and as JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TextIO
 
 import orjson
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
 
@@ -25,6 +26,22 @@ def write_markdown(runs: Sequence[Run], file: TextIO) -> None:
 def write_latex(runs: Sequence[Run], file: TextIO) -> None:
     """Writes LaTeX tables."""
     file.write(latex(runs))
+
+
+def write_model_card(runs: Sequence[Run], file: TextIO) -> None:
+    """Writes a line for each overall metric, with what a reader needs to judge it, and how each run can be repeated."""
+    file.write("| Benchmark | Model | Metric | Value | 95% CI | n | Notes |\n|---|---|---|---:|---:|---:|---|\n")
+    for run in runs:
+        for metric in overall(metric_results(run.tasks_and_groups)):
+            notes = [*facts.caveats(run, metric.task), *facts.settings(run)]
+            notes += ["less is better"] if metric.less_is_better else []
+            value = f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"
+            cells = (metric.task, run.model_name, metric.name, value, metric.interval or "–", f"{metric.denominator:,}")
+            file.write(f"| {' | '.join(map(escape, (*cells, '; '.join(notes))))} |\n")
+    for run in runs:
+        revision = str(run.model.get("model_revision") or "unknown revision")
+        about = f"{escape(run.model_name)} ({escape(revision)}), Lyncean {facts.library(run)}"
+        file.write(f"\n{about}: `{facts.command(run)}`\n")
 
 
 def markdown(runs: Sequence[Run]) -> str:

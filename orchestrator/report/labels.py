@@ -185,16 +185,12 @@ def draw(run: Run, task: str, seed: int) -> LabelUnits:
         name = f"{cluster}#{repeat}" if whole else item.key
         unit = units.setdefault(name, Unit(cluster, 1.0))
         unit.score = min(unit.score, float(score == 1)) if whole else score
-        unit.answered = unit.answered and _answered(item)
+        unit.answered = unit.answered and bool((item.response.get("response") or {}).get("parts"))
         unit.keys.append(item.key)
     if not units:
         raise ConfigError(f"{task}: no item is scored: nothing to label")
     order = sorted(units, key=lambda name: blake2b(f"{seed}/{name}".encode(), digest_size=16).digest())
     return replace(drawn, units=[units[name] for name in order])
-
-
-def _answered(item: Item) -> bool:
-    return bool((item.response.get("response") or {}).get("parts"))
 
 
 def results(run: Run) -> list[LabelledResult]:

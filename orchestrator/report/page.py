@@ -67,8 +67,7 @@ def _environment() -> Environment:
 
 def _breakable(name: str) -> Markup:
     """Returns a name that wraps after its underscores and ampersands only."""
-    parts = re.split(r"(?<=[_&])", name)
-    return Markup("<wbr>").join(parts)
+    return Markup("<wbr>").join(re.split(r"(?<=[_&])", name))
 
 
 def prepare() -> None:

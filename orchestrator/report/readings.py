@@ -14,6 +14,7 @@ from orchestrator.run_folder.metrics import MetricResult, metric_results, overal
 from orchestrator.run_folder.reader import Item, Run, open_run
 
 _MOST_SHOWN = 50
+_MOST_PRINTED = 5
 
 _OF_LETTERS = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
 """Rules that say an option's letter; others say its text."""
@@ -76,9 +77,9 @@ def compared(run: Path, most: int) -> Compared:
     return Compared(shown, differing, len(places[0]))
 
 
-def described(run: Path, *, examples: int = 5) -> list[str]:
+def described(run: Path) -> list[str]:
     """Returns lines for people: how many items the two readings differ on, and the first of them."""
-    found = compared(run, examples)
+    found = compared(run, _MOST_PRINTED)
     lines = [f"{found.differing} of {found.items} samples are scored differently by the careful and the parity reading"]
     for one in found.shown:
         text = " ".join(one.text.split())

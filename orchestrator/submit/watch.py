@@ -122,7 +122,9 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
     jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
     last = jobs.get("merge", jobs["orchestrator"])
     if condition(last, "Complete"):
-        print(f"{last['metadata']['name']} is complete: the report is {_report(folder_of(found))}")
+        folder = folder_of(found)
+        where = "" if "://" in folder else " on the claim lyncean-runs, and --get brings it"
+        print(f"{last['metadata']['name']} is complete: the report is {folder}/report.html{where}")
         return COMPLETE
     # Weights that another Job brought since are as good.
     waited = [jobs[name] for name in ("orchestrator", LOADING) if name in jobs]
@@ -135,10 +137,6 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
             print(f"kubectl describe --namespace={namespace} job/{name}; --resume goes on with it", file=sys.stderr)
             return FAILED
     return None
-
-
-def _report(folder: str) -> str:
-    return f"{folder}/report.html" + ("" if "://" in folder else " on the claim lyncean-runs, and --get brings it")
 
 
 def _pods(found: Sequence[Manifest]) -> list[Manifest]:

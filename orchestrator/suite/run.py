@@ -118,8 +118,8 @@ async def run(suite: Suite, folder: Path, console: Console) -> Record:
     planned = plan(suite, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--run {folder} cannot be made: {error.strerror}") from error
+    except OSError as failure:
+        raise ConfigError(f"--run {folder} cannot be made: {failure.strerror}") from failure
     record = recorded(suite, planned, records.read(folder) if (folder / records.FILE).exists() else None)
     record.save(folder)
     unusable: dict[str, tuple[int, str]] = {}

@@ -144,7 +144,8 @@ class Handler(LocalHandler):
         """Serves the page, its data, or an image."""
         head, _, rest = path.lstrip("/").rpartition("/")
         if path == "/":
-            self._page()
+            page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=self.sheet)
+            self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
         elif path == "/api/state":
             self.send(HTTPStatus.OK, self.sheet.state(), "application/json")
         elif path == "/api/disagreements":
@@ -185,10 +186,6 @@ class Handler(LocalHandler):
             self.send(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode(), "text/plain; charset=utf-8")
         else:
             self.send(HTTPStatus.OK, b"{}", "application/json")
-
-    def _page(self) -> None:
-        page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=self.sheet)
-        self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
 
     def _json(self, body: bytes | None) -> None:
         if body is None:
