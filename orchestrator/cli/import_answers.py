@@ -49,15 +49,15 @@ def _command(name: str, module: str, what: str, *options: Callable[[Any], Any], 
             from orchestrator.run.servers import connect_scorer
 
             read: answers.Reader = importlib.import_module(f"orchestrator.interop.{module}").read
-            taken = read(path, task, model, **more)
-            answers.take(taken, path, folder)
+            imported = read(path, task, model, **more)
+            answers.take(imported, path, folder)
             async with connect_scorer(endpoint, credentials, 600.0) as (client, rules):
                 await rescore.rescore(folder, client, rules, parity=False)
-                if scores := answers.reported(taken):
-                    await rescore.write_reported(folder, client, taken.tool, scores)
+                if scores := answers.reported(imported):
+                    await rescore.write_reported(folder, client, imported.tool, scores)
                 evaluate.finish(folder, Terminal(markup=False))
                 evaluate.check_metrics(folder)
-            click.echo("\n".join(answers.beside(taken, folder)))
+            click.echo("\n".join(answers.beside(imported, folder)))
             click.echo(f"run: {folder}")
 
         run_to_end(work())

@@ -63,15 +63,15 @@ class _Waited(click.ClickException):
 
 
 async def _wait(wanted: dict[str, Look]) -> None:
-    told = -_TELL_EVERY
+    printed_at = -_TELL_EVERY
     while True:
         for name in [name for name, look in wanted.items() if await look()]:
             click.echo(f"ready: {name}")
             del wanted[name]
         if not wanted:
             return
-        if time.monotonic() - told >= _TELL_EVERY:
-            told = time.monotonic()
+        if time.monotonic() - printed_at >= _TELL_EVERY:
+            printed_at = time.monotonic()
             click.echo(f"waiting for {', '.join(wanted)}")
         await asyncio.sleep(_EVERY)
 

@@ -224,9 +224,9 @@ def media(item: Item) -> list[Mapping[str, Any]]:
 
 def decoding(one: Item, other: Item) -> dict[str, tuple[Any, Any]]:
     """Returns the settings that differ, with the value of each; None is a setting that is not given."""
-    asked = _settings(one), _settings(other)
+    requested = _settings(one), _settings(other)
     applied = [(item.response.get("response") or {}).get("effective_config") or {} for item in (one, other)]
-    found = _unequal(*asked)
+    found = _unequal(*requested)
     if all(applied):
         effective = _unequal(*(flat(config) for config in applied))
         found |= {f"effective.{name}": values for name, values in effective.items() if name not in found}

@@ -48,9 +48,9 @@ async def format_begins_behind_the_reasoning(server: Server) -> str:
     return f"{text_of(answer)!r} behind {len(answer.reasoning)} characters of reasoning"
 
 
-async def _kept(server: Server, asked: model.ResponseFormat) -> str:
+async def _kept(server: Server, wanted: model.ResponseFormat) -> str:
     """Asks greedily and, where the server takes seeds, sampled; alone, and beside each other and a free answer."""
-    room = _room(server) | {"response_format": asked}
+    room = _room(server) | {"response_format": wanted}
     requests = [generation(PROMPT, **room)]
     if server.claims("SEED"):
         requests += [generation(PROMPT, temperature=1.0, seed=seed, **room) for seed in (1, 2)]
@@ -61,21 +61,21 @@ async def _kept(server: Server, asked: model.ResponseFormat) -> str:
         one, other = response_of(ending, "a request by itself"), response_of(beside, "a request among others")
         assert isinstance(one, model.GenerateResponse)
         assert isinstance(other, model.GenerateResponse)
-        _holds(one, asked, "an answer")
-        _holds(other, asked, "an answer beside others")
+        _holds(one, wanted, "an answer")
+        _holds(other, wanted, "an answer beside others")
         texts.append(text_of(one))
         same = not server.exact or texts[-1] == text_of(other)
         wants(same, f"alone it answered {texts[-1]!r}, beside others {text_of(other)!r}")
     return ", ".join(map(repr, texts))[:60]
 
 
-def _holds(answer: model.GenerateResponse, asked: model.ResponseFormat, what: str) -> None:
-    kind = asked.WhichOneof("kind")
+def _holds(answer: model.GenerateResponse, wanted: model.ResponseFormat, what: str) -> None:
+    kind = wanted.WhichOneof("kind")
     cut = answer.finish_reason == model.FINISH_REASON_MAX_TOKENS
     applies(not cut, f"{what} was cut after {answer.usage.output_tokens} tokens")
-    wants(keeps(asked, text_of(answer)), f"{what} was to keep {kind}, it is {text_of(answer)[:80]!r}")
+    wants(keeps(wanted, text_of(answer)), f"{what} was to keep {kind}, it is {text_of(answer)[:80]!r}")
     effective = answer.effective_config.response_format
-    wants(effective == asked, "effective_config does not have the response_format that was set")
+    wants(effective == wanted, "effective_config does not have the response_format that was set")
 
 
 def _room(server: Server) -> dict[str, Any]:

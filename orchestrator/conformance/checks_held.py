@@ -131,15 +131,15 @@ def _differ(server: Server, one: Response, other: Response) -> str:
 
 def _with(request: Request, file: bytes, *, data: bool = True, hashed: bool = True) -> Request:
     """Returns a request with one more file before its last part: its bytes, its hash, or both."""
-    made = type(request).FromString(request.SerializeToString())
-    *before, question = made.messages[0].parts
-    del made.messages[0].parts[:]
-    made.messages[0].parts.extend(before)
-    medium = _medium(made.messages[0].parts.add(), file)
+    copy = type(request).FromString(request.SerializeToString())
+    *before, question = copy.messages[0].parts
+    del copy.messages[0].parts[:]
+    copy.messages[0].parts.extend(before)
+    medium = _medium(copy.messages[0].parts.add(), file)
     medium.data = file if data else b""
     medium.sha256 = hashlib.sha256(file).digest() if hashed else b""
-    made.messages[0].parts.append(question)
-    return made
+    copy.messages[0].parts.append(question)
+    return copy
 
 
 def _medium(part: model.Part, file: bytes) -> model.Image | model.Audio:

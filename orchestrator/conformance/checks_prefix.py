@@ -41,9 +41,9 @@ async def answers_are_continued(server: Server) -> str:
         wants(longer, f"{BEGUN + first!r} has no more input_tokens than {BEGUN!r}: is it in the prompt?")
         # Where the words are cut into other tokens than they were made of, there is nothing to compare.
         if rest.usage.input_tokens == half.usage.input_tokens + half.usage.output_tokens:
-            said = text_of(rest)
-            same = text.removeprefix(first).startswith(said.rstrip(CUT_CHARACTER))
-            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {said!r}")
+            continued = text_of(rest)
+            same = text.removeprefix(first).startswith(continued.rstrip(CUT_CHARACTER))
+            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {continued!r}")
     return f"{text!r}"[:60]
 
 

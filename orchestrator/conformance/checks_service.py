@@ -71,8 +71,8 @@ async def answers_say_who_gave_them(server: Server) -> None:
     due = model.ServedBy(model_revision=info.model_revision, boot_id=info.boot_id)
     for ending in endings:
         if not isinstance(ending, CallError):  # other checks are there for those
-            said, kind = ending.served_by, type(ending).__name__
-            wants(said == due, f"served_by is {said.model_revision!r}, {said.boot_id!r} in a {kind}")
+            served_by, kind = ending.served_by, type(ending).__name__
+            wants(served_by == due, f"served_by is {served_by.model_revision!r}, {served_by.boot_id!r} in a {kind}")
 
 
 @check

@@ -166,9 +166,9 @@ class Server:
 
         async def attempt() -> None:
             left = [place for place in range(len(requests)) if place not in endings]
-            made = await make(self, [requests[place] for place in left])
-            full = [ending for ending in made if isinstance(ending, CallError) and ending.code in FULL]
-            endings.update((place, ending) for place, ending in zip(left, made, strict=True) if ending not in full)
+            attempted = await make(self, [requests[place] for place in left])
+            full = [ending for ending in attempted if isinstance(ending, CallError) and ending.code in FULL]
+            endings.update((place, ending) for place, ending in zip(left, attempted, strict=True) if ending not in full)
             for error in full:
                 raise error
 

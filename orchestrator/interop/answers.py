@@ -122,36 +122,36 @@ def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> 
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def take(taken: ToolAnswers, path: Path, run: Path) -> None:
+def take(imported: ToolAnswers, path: Path, run: Path) -> None:
     """Writes a run folder, not scored yet.
 
     Raises:
         DataError: There are no answers, or two have the same key.
         RunLogError: The folder holds a run, or cannot be made.
     """
-    path = taken.path or path
-    if not taken.answers:
+    path = imported.path or path
+    if not imported.answers:
         raise DataError(f"{path} holds no answers")
-    twice = [key for key, count in Counter(answer.key for answer in taken.answers).items() if count > 1]
+    twice = [key for key, count in Counter(answer.key for answer in imported.answers).items() if count > 1]
     if twice:
         raise DataError(f"{path}: the key {twice[0]!r} stands twice")
-    task = task_name(taken)
+    task = task_name(imported)
     images = ImageStore(run / IMAGES)
-    labels = [[name] for name in dict.fromkeys(name for answer in taken.answers for name in answer.labels)]
+    labels = [[name] for name in dict.fromkeys(name for answer in imported.answers for name in answer.labels)]
     write_run(
         run,
         path,
-        tool=taken.tool,
+        tool=imported.tool,
         task=task,
-        info=model.GetModelInfoResponse(model_name=taken.model, server_version=taken.tool),
-        method="likelihood" if any(answer.likelihoods for answer in taken.answers) else "generate",
+        info=model.GetModelInfoResponse(model_name=imported.model, server_version=imported.tool),
+        method="likelihood" if any(answer.likelihoods for answer in imported.answers) else "generate",
         lines=(
             answer_line(f"{task}/{each.key}", task, each, _scoring(each), [_image(one, images) for one in each.images])
-            for each in taken.answers
+            for each in imported.answers
         ),
-        count=len(taken.answers),
+        count=len(imported.answers),
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
-        created=taken.created,
+        created=imported.created,
     )
 
 
@@ -170,9 +170,9 @@ def with_slices(answers: Iterable[Answer]) -> list[Answer]:
     ]
 
 
-def task_name(taken: ToolAnswers) -> str:
+def task_name(imported: ToolAnswers) -> str:
     """Returns the task's name in a run folder: a key's first slash ends it."""
-    return taken.task.replace("/", "_")
+    return imported.task.replace("/", "_")
 
 
 def write_run(
@@ -320,23 +320,23 @@ def _letter(target: str, options: Sequence[str]) -> str:
     return LETTERS[places[0]] if len(places) == 1 else ""
 
 
-def reported(taken: ToolAnswers) -> dict[str, tuple[float, str]]:
+def reported(imported: ToolAnswers) -> dict[str, tuple[float, str]]:
     """Returns what the tool itself scored, and what it read, by the item's key."""
-    task = task_name(taken)
-    return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
+    task = task_name(imported)
+    return {f"{task}/{one.key}": (one.score, one.extracted) for one in imported.answers if one.score is not None}
 
 
-def beside(taken: ToolAnswers, run: Path) -> list[str]:
+def beside(imported: ToolAnswers, run: Path) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
-    theirs = {f"{task_name(taken)}/{answer.key}": answer for answer in taken.answers}
-    known = [answer.score for answer in taken.answers if answer.score is not None]
+    by_key = {f"{task_name(imported)}/{answer.key}": answer for answer in imported.answers}
+    known = [answer.score for answer in imported.answers if answer.score is not None]
     if not known:
-        return [f"{taken.tool}: the file holds no scores of its own"]
-    lines = [f"{taken.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
+        return [f"{imported.tool}: the file holds no scores of its own"]
+    lines = [f"{imported.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
     causes: Counter[str] = Counter()
     shown: list[str] = []
     for item in open_run(run):
-        own = theirs[item.key]
+        own = by_key[item.key]
         if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
             cause = _cause(item, own)
             causes[cause] += 1

@@ -265,11 +265,11 @@ def _words(part: Mapping[str, Any]) -> str:
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    read, made = int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))
+    read, generated = int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))
     more = {"reasoning_tokens": usage.get("reasoning_tokens"), "input_tokens_cache_read": usage.get("cached_tokens")}
     return {
         "input_tokens": read,
-        "output_tokens": made,
-        "total_tokens": read + made,
+        "output_tokens": generated,
+        "total_tokens": read + generated,
         **{name: int(value) for name, value in more.items() if value is not None},
     }

@@ -152,10 +152,10 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
         reasoning_tokens=usage.get("reasoning_tokens"),
         input_tokens_cache_read=usage.get("cached_tokens"),
     )
-    said: str | list[Content] = item.answer_text
+    content: str | list[Content] = item.answer_text
     if thoughts := answer.get("reasoning"):
-        said = [ContentReasoning(reasoning=thoughts), ContentText(text=item.answer_text)]
-    output = ModelOutput.from_content(model, said, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
+        content = [ContentReasoning(reasoning=thoughts), ContentText(text=item.answer_text)]
+    output = ModelOutput.from_content(model, content, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
     output.usage = used
     return EvalSample(
         id=identifier,
@@ -163,7 +163,7 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
         input=messages or "",
         choices=list(item.scoring.get("options", ())) or None,
         target=list(item.scoring.get("targets", ())),
-        messages=[*messages, *([] if error else [ChatMessageAssistant(content=said, model=model)])],
+        messages=[*messages, *([] if error else [ChatMessageAssistant(content=content, model=model)])],
         output=output,
         scores=_scores(item, binary),
         attachments=attachments or {},

@@ -49,13 +49,13 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         targets = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
         return metric, Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
     # The same options without a context are there for mutual information.
-    asked = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
-    options = tuple(str(words[1]) for words, _ in asked)
-    if len({words[0] for words, _ in asked}) > 1 or len(set(options)) < len(options):
+    scored = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
+    options = tuple(str(words[1]) for words, _ in scored)
+    if len({words[0] for words, _ in scored}) > 1 or len(set(options)) < len(options):
         raise DataError(f"{where}: its options are in the contexts (multiple inputs), which is not supported")
-    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in asked))
+    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in scored))
     target = _target(str(fields["target"]), options)
-    prompt = str(asked[0][0][0])
+    prompt = str(scored[0][0][0])
     return metric, Answer(prompt=prompt, text="", targets=(target,), options=options, likelihoods=scores, **common)
 
 

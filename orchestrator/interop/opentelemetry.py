@@ -96,7 +96,7 @@ class _Waiting(SpanProcessor):
 
 def _attributes(run: Run, item: Item) -> dict[str, Any]:
     answer = item.response.get("response") or {}
-    asked = (item.response.get("request") or {}).get("config") or {}
+    config = (item.response.get("request") or {}).get("config") or {}
     usage = answer.get("usage") or {}
     found: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
@@ -107,7 +107,7 @@ def _attributes(run: Run, item: Item) -> dict[str, Any]:
         "lyncean.key": item.key,
         "lyncean.task": item.task,
         "server.address": str(item.response.get("replica") or ""),
-        **{name: asked[own] for own, name in _REQUEST.items() if own in asked},
+        **{name: config[own] for own, name in _REQUEST.items() if own in config},
     }
     if usage:
         found["gen_ai.usage.input_tokens"] = int(usage.get("input_tokens", 0))

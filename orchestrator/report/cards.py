@@ -71,7 +71,7 @@ def cards(
     if len(heads) > MOST:
         return []
     tables = slices(found)
-    made = []
+    result = []
     for task, head in heads.items():
         by, bars = "", list[Bar]()
         for (owner, name, sliced), rows in tables.items():
@@ -79,8 +79,8 @@ def cards(
                 by, bars = sliced[0], _bars(rows, labels.get(task, {}))
                 break
         link = {"task": task, "verdict": "wrong", **{f"label.{k}": v for k, v in labels.get(task, {}).items()}}
-        made.append(Card(head, by, bars, *wrong.get(task, (0, 0)), "#" + urlencode(link)))
-    return made
+        result.append(Card(head, by, bars, *wrong.get(task, (0, 0)), "#" + urlencode(link)))
+    return result
 
 
 def _bars(rows: Sequence[MetricResult], labels: Mapping[str, str]) -> list[Bar]:

@@ -114,8 +114,8 @@ class Packing:
 def question(item: Item) -> tuple[str | None, str | None]:
     """Returns the beginning of the last question's text and the first of its images, which the list shows."""
     messages = (item.response.get("request") or {}).get("messages") or [{}]
-    asked = [message for message in messages if message.get("role") == "ROLE_USER"] or messages
-    parts = asked[-1].get("parts", ())
+    questions = [message for message in messages if message.get("role") == "ROLE_USER"] or messages
+    parts = questions[-1].get("parts", ())
     text = " ".join(part["text"] for part in parts if part.get("text"))
     image = next((str(part["image"].get("sha256", "")) for part in parts if part.get("image")), "")
     return snippet(text) or None, image or None

@@ -170,7 +170,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},
         packed=packed,
         home=home,
-        images=embedded([run], packed.images.items()) if embed else {},
+        images=embedded([run], packed.packing.media.items()) if embed else {},
     )
 
 

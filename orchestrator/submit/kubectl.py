@@ -31,8 +31,8 @@ def kubectl(*words: str, text: str | None = None) -> str:
         raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
     process = subprocess.run(["kubectl", *words], input=text, capture_output=True, text=True, check=False)
     if process.returncode:
-        said = (process.stderr.strip().splitlines() or ["failed"])[-1]
-        raise SubmitError(f"kubectl {words[0]}: {printable(said)}")
+        last_line = (process.stderr.strip().splitlines() or ["failed"])[-1]
+        raise SubmitError(f"kubectl {words[0]}: {printable(last_line)}")
     return process.stdout
 
 
@@ -159,8 +159,8 @@ def folder_of(found: Sequence[Manifest]) -> str:
 
 def _mounting(job: Manifest, run: str) -> Manifest:
     """Returns a pod that does nothing but mount a Job's run folders."""
-    theirs = pod_of(job)
-    (main,) = theirs["containers"]
+    pod_spec = pod_of(job)
+    (main,) = pod_spec["containers"]
     container = {
         "name": "get",
         "image": main["image"],
@@ -171,12 +171,12 @@ def _mounting(job: Manifest, run: str) -> Manifest:
     }
     keys = ("serviceAccountName", "automountServiceAccountToken", "securityContext", "imagePullSecrets")
     spec = {
-        **{key: theirs[key] for key in keys if key in theirs},
+        **{key: pod_spec[key] for key in keys if key in pod_spec},
         "restartPolicy": "Never",
         "activeDeadlineSeconds": 3600,
         "terminationGracePeriodSeconds": 0,
         "containers": [container],
-        "volumes": [volume for volume in theirs["volumes"] if volume["name"] == "runs"],
+        "volumes": [volume for volume in pod_spec["volumes"] if volume["name"] == "runs"],
     }
     metadata = {"name": f"get-{run}", "labels": {RUN: run, NAME_LABEL: "get"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -74,7 +74,7 @@ def states(runs: Mapping[str, Sequence[Manifest]], namespace: str) -> list[str]:
 def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:
     """Returns a line about each Job and each pod that has not ended."""
     lines = []
-    said = _last_lines(run, namespace) if any(_running(pod) for pod in _pods(found)) else {}
+    last_lines = _last_lines(run, namespace) if any(_running(pod) for pod in _pods(found)) else {}
     for job in (one for one in found if one["kind"] == "Job"):
         status, parts = job.get("status", {}), job["spec"].get("completions") or 1
         failed = status.get("failedIndexes")
@@ -89,8 +89,8 @@ def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:
         who = name if index is None else f"shard {index}"
         if stuck := problems(pod):
             lines.append(f"{who}: {'; '.join(stuck)}")
-        elif name in said:
-            lines.append(f"{who}: {said[name]}")
+        elif name in last_lines:
+            lines.append(f"{who}: {last_lines[name]}")
     return lines
 
 
