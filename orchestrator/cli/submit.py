@@ -31,9 +31,10 @@ _NOT_HERE = {
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",
-    "judge": "it belongs to the scorer's own command, in the overlay or a component of yours",
-    "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
-    "judge_reads": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    **dict.fromkeys(
+        ("judge", "judge_cache", "judge_reads"),
+        "it belongs to the scorer's own command, in the overlay or a component of yours",
+    ),
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",
@@ -219,11 +220,11 @@ def _suite(
     sys.exit(code)
 
 
+_SAME = ("overlay", "model", "image", "arguments", "gpus", "memory", "weights", "servers", "replicas", "shards")
 _OF_CLUSTER = {
-    **{"overlay": "overlay", "component": "components", "endpoint": "endpoints", "model": "model", "image": "image"},
-    **{"arguments": "arguments", "gpus": "gpus", "memory": "memory", "env": "variables", "weights": "weights"},
-    **{"node_selector": "selectors", "toleration": "tolerations", "servers": "servers", "replicas": "replicas"},
-    "shards": "shards",
+    **{name: name for name in _SAME},
+    **{"component": "components", "endpoint": "endpoints", "env": "variables"},
+    **{"node_selector": "selectors", "toleration": "tolerations"},
 }
 """Keys of a model's `cluster` in a suite -> the parameter that each sets."""
 

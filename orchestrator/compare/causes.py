@@ -86,8 +86,6 @@ class Side:
     """What one run records of itself that concerns one task.
 
     Attributes:
-        run: The run.
-        task: The task.
         imported: The tool that its answers come from, "" for a run of ours.
         data: Hash of the data, "" where it is not known.
         server: Model and server as far as an answer depends on them.

@@ -41,7 +41,6 @@ class Trial:
     """One item that was asked again.
 
     Attributes:
-        key: The item's key.
         attribution: What it was put down to.
         wanted: The second run's score.
         scores: What was put into the first run's request -> the score of the answer; None where there was none.

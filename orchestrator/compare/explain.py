@@ -66,9 +66,7 @@ class Printed(NamedTuple):
     """A difference in points of two decimals.
 
     Attributes:
-        first: The first result.
-        second: The second.
-        difference: The second minus the first, as printed.
+        difference: The second result minus the first, as printed.
         points: What each share adds; they sum to the difference.
         percent: The same in percent of the difference, which sum to 100; None where the difference is 0.
     """
@@ -85,7 +83,6 @@ class Explained:
     """The difference of two runs in one task.
 
     Attributes:
-        task: The task.
         headlines: Both results.
         sides: What both runs record of themselves.
         shares: What it is put down to, the largest first; their points sum to the difference exactly.
@@ -129,7 +126,6 @@ class Explanation:
     """Why the results of two runs differ.
 
     Attributes:
-        runs: The runs.
         tasks: The tasks that both have.
         notes: What is not explained, one sentence each.
         facts: Setting, version or hash -> what both runs record of it; None where that is nothing.

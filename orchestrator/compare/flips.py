@@ -31,8 +31,6 @@ class Flips:
     """The items that two runs score differently; their lines stay on disk until they are read.
 
     Attributes:
-        first: The first run.
-        second: The second.
         items: How many items both have.
         worse: For each task the places, in both runs, of the items that the second has worse: shape [2, items].
         better: The same for those that it has better.

@@ -62,7 +62,6 @@ class Entry:
     """One model in one task.
 
     Attributes:
-        model: The model.
         task: The task, or a group over its tasks.
         state: What became of its cell.
         source: The cell's run.
@@ -123,8 +122,6 @@ class Row:
     """One model: its entries in the order of the table's tasks.
 
     Attributes:
-        model: The model.
-        entries: The entries.
         mean: Mean of the tasks' metrics as a fraction, each task of the same weight. None unless there are several
             tasks, all of them complete, and every metric is a share of which more is better.
     """
@@ -166,9 +163,7 @@ class Leaderboard:
     """A suite's results.
 
     Attributes:
-        name: The suite's name.
         tables: One for each variant.
-        sources: The runs.
         findings: What the gate came to.
         unjudged: Why the gate did not judge a model, one sentence each.
     """

@@ -70,9 +70,8 @@ class ToolAnswers:
     """A tool's answers to one task.
 
     Attributes:
-        tool: The tool's name.
-        task: The task's name there.
-        model: The model's name there.
+        task: The task's name in the tool.
+        model: The model's name in the tool.
         answers: In the tool's order.
         path: The file that was read, where a folder was named.
         metric: What the tool calls the scores.

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _TEXTS = (
@@ -45,7 +46,7 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
         "run": run.name, "model": run.model_name, "task": item.task, "key": item.key, "sample": item.sample,
         "turn": response.get("turn", ""), "outcome": item.outcome, "score": item.score,
         "extracted": verdict.get("extracted", ""), "target": " | ".join(item.scoring.get("targets", ())),
-        "reason": verdict.get("reason") or (response.get("error") or {}).get("reason", ""), "answer": answer_text,
+        "reason": facts.reason(item), "answer": answer_text,
         "prompt": "\n".join(prompt), "group": item.group, "rule": verdict.get("rule") or item.scoring.get("rule", ""),
         "scores": orjson.dumps(verdict["scores"]).decode() if verdict.get("scores") else "",
         "judge": (verdict.get("judge") or {}).get("words", ""), "replica": response.get("replica", ""),

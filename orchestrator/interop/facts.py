@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import OUTCOMES, counts
-from orchestrator.run_folder.reader import Run, sequence_words, share_words
+from orchestrator.run_folder.reader import Item, Run, sequence_words, share_words
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -79,6 +80,19 @@ def command(run: Run) -> str:
     """Returns the command that made a run, "" where it was made from Python."""
     words = run.manifest.get("command") or ""
     return words if isinstance(words, str) else " ".join(map(str, words))
+
+
+def epoch(moment: object) -> float:
+    """Returns a moment in ISO 8601 as seconds since 1970, 0 for anything else."""
+    try:
+        return datetime.fromisoformat(str(moment)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def reason(item: Item) -> str:
+    """Returns why an item has its outcome, "" where nothing says so."""
+    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
 def library(run: Run) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TextIO, cast
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _NO_XML = re.compile("[^\\t\\n\\r\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -81,9 +82,8 @@ def _words(item: Item) -> tuple[str, str]:
         return "not scored yet", ""
     if item.outcome == "scored":
         return f"score {item.score:g}: answered {item.verdict.get('extracted', '')!r}, expected {targets}", item.text
-    error = item.response.get("error") or {}
-    reason = item.verdict.get("reason") or error.get("reason") or ""
-    return f"{item.outcome}: {reason} {error.get('message', '')}".strip(), item.text
+    message = (item.response.get("error") or {}).get("message", "")
+    return f"{item.outcome}: {facts.reason(item)} {message}".strip(), item.text
 
 
 def _seconds(item: Item) -> float:

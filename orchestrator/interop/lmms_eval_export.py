@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
@@ -12,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from orchestrator.run_folder.metrics import HIGHER_IS_BETTER, MetricResult, metric_results, overall
+from orchestrator.interop import facts
+from orchestrator.run_folder.metrics import HIGHER_IS_BETTER, MetricResult, counts, metric_results, overall
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
@@ -22,7 +22,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     """Writes a run below a folder and returns the paths of the files."""
     where = folder / (_UNSAFE.sub("__", run.model_name) or "model")
     where.mkdir(parents=True, exist_ok=True)
-    date = _date(str(run.manifest.get("created", "")))
+    date = datetime.fromtimestamp(facts.epoch(run.manifest.get("created")), UTC).strftime("%Y%m%d_%H%M%S")
     written = [where / f"{date}_results.json"]
     written[0].write_bytes(orjson.dumps(_results(run, date), option=orjson.OPT_INDENT_2))
     files: dict[str, Any] = {}
@@ -38,16 +38,9 @@ def write(run: Run, folder: Path) -> list[Path]:
     return written
 
 
-def _date(created: str) -> str:
-    try:
-        moment = datetime.fromisoformat(created).astimezone(UTC)
-    except ValueError:
-        moment = datetime.fromtimestamp(0, UTC)
-    return moment.strftime("%Y%m%d_%H%M%S")
-
-
 def _results(run: Run, date: str) -> dict[str, Any]:
     found = list(metric_results(run.tasks_and_groups))
+    planned = {task: counts({task: results})["planned"] for task, results in run.tasks.items()}
     return {
         "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks_and_groups},
         **({"groups": {name: {"alias": name, **_metrics(name, found)} for name in run.groups}} if run.groups else {}),
@@ -55,18 +48,13 @@ def _results(run: Run, date: str) -> dict[str, Any]:
         "versions": {task: str((run.manifest.get("versions") or {}).get("lyncean", "")) for task in run.tasks},
         "n-shot": dict.fromkeys(run.tasks, 0),
         "higher_is_better": {task: _directions(task, found) for task in run.tasks},
-        "n-samples": {task: _size(run.tasks[task]) for task in run.tasks},
+        "n-samples": {task: dict.fromkeys(("original", "effective"), planned[task]) for task in run.tasks},
         "config": {"model": "lyncean", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
         "date": date,
         "model_source": "lyncean",
         "model_name": run.model_name,
         "model_name_sanitized": _UNSAFE.sub("__", run.model_name),
     }
-
-
-def _size(result: Mapping[str, Any]) -> dict[str, int]:
-    counts = result.get("counts", {})
-    return {"original": int(counts.get("planned", 0)), "effective": int(counts.get("planned", 0))}
 
 
 def _directions(task: str, found: list[MetricResult]) -> dict[str, bool]:

@@ -39,18 +39,8 @@ async def import_predictions(
 ) -> dict[str, Any]:
     """Makes a run of a prediction file, scores it and returns its results.
 
-    Args:
-        file: The prediction file.
-        run: The run folder.
-        formulation: One of `FORMULATIONS`.
-        method: "generation" or "likelihood".
-        stability: Whether to compute instability.
-        rounds: Whether to compute the course over rounds.
-        task: Name of the task; None takes it from the file's name.
-        model_name: Name of the model; likewise.
-        endpoint: The scorer's; None starts one.
-        credentials: How to reach it.
-        patience: Seconds to retry.
+    The formulation is one of `FORMULATIONS`, the method one of `METHODS`; task and model are named by the file unless
+    given. Without the endpoint of a scorer one is started.
 
     Raises:
         DataError: The file cannot be used.

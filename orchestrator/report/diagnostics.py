@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from string import ascii_lowercase
 
 from lyncean.arrays import np
+from orchestrator.interop.facts import epoch
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
 from orchestrator.run_folder.metrics import MetricResult
@@ -31,7 +31,7 @@ class Diagnostics:
         """Takes one item into account."""
         if "response" in item.response and "seconds" in item.response:
             calls = self._calls.setdefault(str(item.response.get("replica", "")), array("d"))
-            calls.extend((_epoch(str(item.response.get("started", ""))), float(item.response["seconds"])))
+            calls.extend((epoch(item.response.get("started")), float(item.response["seconds"])))
         if "dimension" in item.labels:
             self._dimensions.setdefault(item.task, item.labels["dimension"])
         if item.outcome != "scored" or not item.verdict.get("extracted"):
@@ -95,10 +95,3 @@ def _known(calls: plots.Pairs) -> plots.Pairs:
     """Returns the calls of which it is known when they began: of most runs all, and no copy."""
     known = calls[:, 0] > 0
     return calls if known.all() else calls[known]
-
-
-def _epoch(started: str) -> float:
-    try:
-        return datetime.fromisoformat(started).timestamp()
-    except ValueError:
-        return 0.0

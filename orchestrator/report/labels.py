@@ -50,8 +50,6 @@ class LabelUnits:
     """The units of a task's primary metric, in the order in which people label them.
 
     Attributes:
-        task: The task.
-        metric: The metric's name.
         units: All of them: the first so many are a uniform sample.
         whole: Whether a unit is right only where all its items are.
         part: The part of the score that the metric is made of, "" for the score itself.
@@ -86,8 +84,6 @@ class LabelledResult:
     """A metric by its verdicts, by people's labels, and by both.
 
     Attributes:
-        task: The task.
-        metric: The metric's name.
         people: Who gave labels.
         labels: How many items (of an all-or-nothing metric: groups) have a label.
         items: Of how many.

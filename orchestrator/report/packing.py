@@ -126,11 +126,6 @@ def snippet(text: str) -> str:
     return " ".join(text[: 4 * SNIPPET].split())[:SNIPPET]
 
 
-def reason(item: Item) -> str:
-    """Returns why an item has its outcome, "" where nothing says so."""
-    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
-
-
 def _squeeze(value: Any) -> str:
     # mtime 0: the same run makes the same page.
     return base64.b64encode(gzip.compress(orjson.dumps(value), 6, mtime=0)).decode()

@@ -77,14 +77,7 @@ def prepare() -> None:
 
 
 def document(template: str, *, scripts: Sequence[str] = (), connect: bool = False, **context: Any) -> str:
-    """Renders a page with the house style and its `policy`.
-
-    Args:
-        template: Name of the template.
-        scripts: Names of its scripts, which share one scope.
-        connect: Whether the script may ask the server that the page came from.
-        context: What the template needs.
-    """
+    """Renders a template with the house style and its `policy`; its scripts share one scope."""
     page = _environment().get_template(template)
     return page.render(
         style=Markup(_text(_STYLE)),  # noqa: S704 - files of ours

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.interop.facts import reason
 from orchestrator.report.diagnostics import Diagnostics
-from orchestrator.report.packing import SNIPPET, Packing, question, reason, snippet
+from orchestrator.report.packing import SNIPPET, Packing, question, snippet
 from orchestrator.report.selection import Selection
 from orchestrator.run_folder.metrics import OUTCOMES
 from orchestrator.run_folder.reader import STEP, Item, Run

@@ -78,11 +78,9 @@ class Suite:
     """A suite that was read; nothing of it was planned yet.
 
     Attributes:
-        file: The file.
         name: Its name: of its folder, and of the leaderboard.
         cells: The cells, those of one model after each other.
         baseline: The model that the gate compares with, "" for none.
-        conditions: The gate's.
     """
 
     file: SuiteFile

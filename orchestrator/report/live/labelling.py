@@ -42,8 +42,6 @@ class Sheet:
     """The items that one person labels, and what they have said so far.
 
     Args:
-        run: The run.
-        task: Its task.
         count: Units of the sample.
         person: Who labels.
         seed: Of the sample; None for that of the labels that are there, else 0.
