@@ -14,7 +14,7 @@ from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import MetricResult, counts, metric_results, overall
+from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results
 from orchestrator.run_folder.reader import Run, asked_words, open_run
 
 _SHARES = ("fraction", "percent")
@@ -257,7 +257,7 @@ def _state(source: Source) -> CellState:
 
 def _table(variant: str, cells: Sequence[_Cell]) -> Table:
     complete = [(cell.source, cell.scores) for cell in cells if cell.scores]
-    groups = {name: found["tasks"] for _, run in complete for name, found in run.run.groups.items()}
+    groups = {name: group["tasks"] for _, run in complete for name, group in run.run.groups.items()}
     columns = groups | {task: [task] for cell in cells for task in cell.source.tasks}
     models = list(dict.fromkeys(cell.source.model for cell in cells))
     entries: dict[tuple[str, str], Entry] = {}
@@ -265,7 +265,7 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
     for task, members in columns.items():
         column = [cell for cell in cells if set(members) <= set(cell.source.tasks)]
         runs = [cell.scores for cell in column if cell.scores]
-        metrics = {id(run): _first(run.run, task) for run in runs}
+        metrics = {id(run): headlines(metric_results(run.run.tasks_and_groups)).get(task) for run in runs}
         step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
         # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
         ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
@@ -280,7 +280,7 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
                 words = asked_words(run.run.tasks[task]) if task in run.run.tasks else ""
                 entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, words)
             entries[source.model, task] = entry
-    # More items without a result than a cell's options allow: its numbers stand, and are told to be looked at.
+    # A complete cell has an error where more items lack a result than its options allow: its numbers stand.
     cautions += [f"{source.path.name}: {source.error}" for source, _ in complete if source.error]
     columns = {task: members for task, members in columns.items() if all((model, task) in entries for model in models)}
     rows = [_row(model, [entries[model, task] for task in columns], groups) for model in models]
@@ -288,11 +288,6 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
         rows.sort(key=lambda row: -(row.mean or 0.0))
     names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in columns}
     return Table(variant, names, rows, list(dict.fromkeys(cautions)))
-
-
-def _first(run: Run, task: str) -> MetricResult | None:
-    """Returns a task's first metric, as its report opens with it."""
-    return next((found for found in overall(metric_results(run.tasks_and_groups)) if found.task == task), None)
 
 
 def _row(model: str, entries: Sequence[Entry], groups: Container[str]) -> Row:

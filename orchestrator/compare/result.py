@@ -121,8 +121,8 @@ class Comparison:
                 for pairing in self.pairings
             ],
             "leaderboard": [
-                {"step": str(found.step), "items": found.items, "places": [asdict(place) for place in found.places]}
-                for found in self.rankings
+                {"step": str(each.step), "items": each.items, "places": [asdict(place) for place in each.places]}
+                for each in self.rankings
             ],
             "reform": {name: asdict(standing) for name, standing in self.standings.items()},
             "gate": {
@@ -204,5 +204,5 @@ def _cell(value: float | None, rank: float | None) -> tuple[str, str]:
     return ("–", "") if value is None or rank is None else (f"{value:.1f}", f"{rank:g}")
 
 
-def _tasks(found: scores.Scores) -> str:
-    return ", ".join(sorted(found.items)) or "nothing scored"
+def _tasks(run: scores.Scores) -> str:
+    return ", ".join(sorted(run.items)) or "nothing scored"

@@ -14,8 +14,10 @@ from orchestrator.run_folder.reader import Run
 
 def write_json(runs: Sequence[Run], file: TextIO) -> None:
     """Writes manifests and results."""
-    found = [{"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs]
-    file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+    content = [
+        {"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs
+    ]
+    file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def write_markdown(runs: Sequence[Run], file: TextIO) -> None:
@@ -109,10 +111,10 @@ Row = tuple[str, list[MetricResult | None], str]
 
 
 def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
-    found = [list(metric_results(run.tasks_and_groups)) for run in runs]
-    several = len({metric.task for run in found for metric in run}) > 1
-    tables = [("metric", _rows([overall(run) for run in found], several))]
-    sliced = [slices(run) for run in found]
+    metrics = [list(metric_results(run.tasks_and_groups)) for run in runs]
+    several = len({metric.task for run in metrics for metric in run}) > 1
+    tables = [("metric", _rows([overall(run) for run in metrics], several))]
+    sliced = [slices(run) for run in metrics]
     for task, name, labels in dict.fromkeys(key for run in sliced for key in run):
         if len(labels) == 1:
             title = f"{task}: {name} by {labels[0]}" if several else f"{name} by {labels[0]}"
@@ -120,9 +122,9 @@ def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
     return [(title, rows) for title, rows in tables if rows]
 
 
-def _rows(found: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
+def _rows(runs: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
     by_key = [
-        {(metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric for metric in run} for run in found
+        {(metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric for metric in run} for run in runs
     ]
     rows: list[Row] = []
     for key in dict.fromkeys(key for run in by_key for key in run):

@@ -58,19 +58,19 @@ def item_labels(run: Run, result: MetricResult) -> dict[str, str]:
 
 
 def cards(
-    found: Sequence[MetricResult], labels: Mapping[str, Mapping[str, str]], wrong: Mapping[str, tuple[int, int]]
+    metrics: Sequence[MetricResult], labels: Mapping[str, Mapping[str, str]], wrong: Mapping[str, tuple[int, int]]
 ) -> list[Card]:
     """Returns a card for each task of a run, none if it has more than `MOST`.
 
     Args:
-        found: The metrics of the run.
+        metrics: The metrics of the run.
         labels: For each task the labels of its headline's items, as `item_labels` returns them.
         wrong: For each task how many of these items are wrong, and how many there are.
     """
-    heads = headlines(found)
+    heads = headlines(metrics)
     if len(heads) > MOST:
         return []
-    tables = slices(found)
+    tables = slices(metrics)
     result = []
     for task, head in heads.items():
         by, bars = "", list[Bar]()

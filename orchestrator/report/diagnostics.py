@@ -54,22 +54,22 @@ class Diagnostics:
 
     def charts(self, totals: Sequence[MetricResult]) -> list[Chart]:
         """Draws how the run went: what was chosen, how sure the model was, how fast it answered."""
-        found: list[Chart] = []
+        charts: list[Chart] = []
         biases = [metric for metric in totals if metric.metric == "choice_bias" and metric.details.get("chosen")]
-        found += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]
+        charts += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]
         covered = {metric.task for metric in biases}
         pairs = [(where, chosen) for where, chosen in self._chosen.items() if where[0] not in covered]
         bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
-        found += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
+        charts += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
         if self._confidence:
-            found.append(plots.calibration(_pairs(self._confidence)))
+            charts.append(plots.calibration(_pairs(self._confidence)))
         every = {replica: _pairs(calls) for replica, calls in self._calls.items()}
         if every:
-            found.append(plots.latency(every))
+            charts.append(plots.latency(every))
         known = {replica: _known(calls) for replica, calls in every.items()}
         if sum(map(len, known.values())) > 1:
-            found.append(plots.throughput(known))
-        return found
+            charts.append(plots.throughput(known))
+        return charts
 
 
 def _text(target: str, options: Sequence[str]) -> str:

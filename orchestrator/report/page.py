@@ -132,9 +132,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind: The same run without images, shown beside the run's own results.
         home: Address of the list of runs, "" for none.
     """
-    found = list(metric_results(run.tasks_and_groups))
-    totals = overall(found)
-    labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
+    metrics = list(metric_results(run.tasks_and_groups))
+    totals = overall(metrics)
+    labels = {task: item_labels(run, head) for task, head in headlines(metrics).items()}
     packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
     expected = sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected")
@@ -144,10 +144,10 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         run=run,
         state=state(run),
         metrics=totals,
-        cards=cards(found, labels, packed.wrong),
-        unreadable=(lost := unreadable(run)),
-        silent={each.task for each in lost},
-        undefined=undefined(found),
+        cards=cards(metrics, labels, packed.wrong),
+        unreadable=(unread := unreadable(run)),
+        silent={each.task for each in unread},
+        undefined=undefined(metrics),
         errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
@@ -156,8 +156,8 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),
-        topics=_topics(packed.diagnostics.overview(totals) + _charts(run, found) + packed.diagnostics.charts(totals)),
-        published=tables(list(run.tasks), found) if published else [],
+        topics=_topics(packed.diagnostics.overview(totals) + _charts(run, metrics) + packed.diagnostics.charts(totals)),
+        published=tables(list(run.tasks), metrics) if published else [],
         readings=readings(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},
@@ -168,8 +168,8 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
 
 
 def _so_far(packed: Packed) -> dict[str, int]:
-    found = packed.outcomes
-    return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
+    outcomes = packed.outcomes
+    return {"planned": sum(outcomes[name] for name in OUTCOMES), **{name: outcomes[name] for name in OUTCOMES}}
 
 
 def _progress(total: Mapping[str, int], expected: int | None) -> str:
@@ -242,15 +242,15 @@ def _words(value: Any) -> str:
     return text[:12] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
 
 
-def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
-    totals = {(metric.task, metric.name): metric for metric in overall(found)}
+def _charts(run: Run, metrics: list[MetricResult]) -> list[Chart]:
+    totals = {(metric.task, metric.name): metric for metric in overall(metrics)}
     by_name: dict[str, list[MetricResult]] = {}
     for metric in totals.values():
         by_name.setdefault(metric.name, []).append(metric)
     several = len(run.tasks) > 1
     charts = grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
-    for (task, name, labels), rows in slices(found).items():
+    for (task, name, labels), rows in slices(metrics).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
             charts.append(by_label(rows, totals.get((task, name)), item_labels(run, rows[0]), several=several))
         elif len(labels) == 2 and len(rows) > 1:
@@ -264,8 +264,8 @@ def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
     for chart in charts:
         topics.setdefault(chart.topic, []).append(chart)
     whole = topics.pop("", [])
-    found = list(topics.items())
-    return found[:1] + ([("The run", whole)] if whole else []) + found[1:]
+    others = list(topics.items())
+    return others[:1] + ([("The run", whole)] if whole else []) + others[1:]
 
 
 def relative_address(path: Path, folder: Path) -> str:
@@ -275,9 +275,9 @@ def relative_address(path: Path, folder: Path) -> str:
 
 def embedded(runs: Sequence[Run], media: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns images and clips that runs store as data URIs by name, given their names and media types."""
-    found = {}
+    uris = {}
     for name, media_type in media:
         if path := next(filter(None, (run.image(name) for run in runs)), None):
             kind = media_type if media_type.startswith(("image/", "audio/", "video/")) else "application/octet-stream"
-            found[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-    return found
+            uris[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return uris

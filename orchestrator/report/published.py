@@ -40,13 +40,13 @@ class Beside:
     source: str = ""
 
 
-def tables(tasks: Sequence[str], found: Sequence[MetricResult]) -> list[Beside]:
+def tables(tasks: Sequence[str], metrics: Sequence[MetricResult]) -> list[Beside]:
     """Returns the tables of some tasks: the overall metrics, then each metric by each label."""
     result: list[Beside] = []
     for task in tasks:
         data = _read(task)
         if data:
-            mine = {(metric.name, _labels(metric.labels)): metric for metric in found if metric.task == task}
+            mine = {(metric.name, _labels(metric.labels)): metric for metric in metrics if metric.task == task}
             result += _tables(task, data, mine)
     return result
 
