@@ -351,7 +351,7 @@ def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:
 
 def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
     messages = (item.response.get("request") or {}).get("messages", ())
-    images, told = [], []
+    images, messages_text = [], []
     for message in messages:
         texts = []
         for part in message.get("parts", ()):
@@ -360,8 +360,8 @@ def _prompt(run: Run, item: reader.Item) -> dict[str, Any]:
             medium = next((f"[{kind}]" for kind in ("image", "audio", "video") if kind in part), "")
             texts.append(medium or str(part.get("text", "")))
         role = str(message.get("role", "")).removeprefix("ROLE_").lower()
-        told.append("\n".join([f"{role}:", *texts] if len(messages) > 1 else texts))
-    return {"prompt": "\n\n".join(told), "images": tuple(images)}
+        messages_text.append("\n".join([f"{role}:", *texts] if len(messages) > 1 else texts))
+    return {"prompt": "\n\n".join(messages_text), "images": tuple(images)}
 
 
 def _as_text(rows: Sequence[Sequence[str]], *notes: str) -> str:

@@ -16,7 +16,7 @@ COMMANDS = {
     "report": ("orchestrator.cli.report", "Write the page of a run."),
     "export": ("orchestrator.cli.export", "Export runs in formats of other tools."),
     "compare": ("orchestrator.cli.compare", "Compare runs item by item; check a gate."),
-    "explain": ("orchestrator.cli.explain", "Explain why the figures of two runs differ."),
+    "explain": ("orchestrator.cli.explain", "Explain why the results of two runs differ."),
     "view": ("orchestrator.cli.view", "Browse a folder of runs, with live progress."),
     "label": ("orchestrator.cli.label", "Label a sample of answers by hand."),
     "merge": ("orchestrator.cli.merge", "Merge the shards of a run."),

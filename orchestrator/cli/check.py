@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
 from lyncean.rpc import Credentials
-from orchestrator.cli.options import number
+from orchestrator.cli.options import number, written
 
 
 @click.command(
@@ -86,13 +87,9 @@ def command(
             f"{dialled(credentials)}?"
         ) from error
     if junit:
-        try:
+        with written(junit):
             report.write_junit(junit, address, results)
-        except OSError as error:
-            raise click.UsageError(f"{junit} cannot be written: {error.strerror}") from error
     if as_json:
-        import json
-
         click.echo(json.dumps(report.as_json(address, results), indent=2, ensure_ascii=False))
     console.print(f"{address}: {report.summary(results)}", highlight=False, soft_wrap=True)
     if any(result.status is Status.FAILED for result in results):

@@ -9,14 +9,12 @@ import orjson
 
 from lyncean.cli import Command, examples
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.options import refuse
+from orchestrator.cli.options import refuse, written
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
 GATE_NOT_SHOWN = 5
 """Exit code where no condition failed, but the items are too few to show one of them."""
-
-_RUN = ReadRun()
 
 
 @click.command(
@@ -27,7 +25,7 @@ _RUN = ReadRun()
         "orchestrator compare runs/first runs/second --gate 'acc>=0.6,change.low>=-2%,failed<=1%'",
     ),
 )
-@click.argument("runs", nargs=-1, required=True, type=_RUN)
+@click.argument("runs", nargs=-1, required=True, type=ReadRun())
 @click.option(
     "--gate",
     "gate_text",
@@ -87,9 +85,7 @@ def command(
         from orchestrator.report import comparison
 
         page = comparison.render(found, comparison.beside(found, html.parent), html_flips, embed=embed)
-        try:
+        with written(html):
             html.write_text(page, encoding="utf-8")
-        except OSError as error:
-            raise click.UsageError(f"--html: {html} cannot be written: {error.strerror}") from error
     if not found.passed:
         raise SystemExit(GATE_FAILED if found.verdict == gate.FAIL else GATE_NOT_SHOWN)

@@ -11,8 +11,7 @@ import orjson
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
-from orchestrator.cli.options import refuse, refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import refuse, refuse_dialling, request_options, run_to_end
 from orchestrator.run.request import RunRequest
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def command(
     if dry_run:
         evaluate.dry_run(request, console)
         return
-    run = ended(evaluate.run(request, console))
+    run = run_to_end(evaluate.run(request, console))
     if as_json:
         click.echo((run / "results.json").read_text(), nl=False)
 
@@ -164,7 +163,7 @@ def _suite(
     if dry_run:
         sizes.describe(suites.plan(suite, Path(folder)), console)
         return
-    record = ended(suites.run(suite, Path(folder), console))
+    record = run_to_end(suites.run(suite, Path(folder), console))
     board = outputs.board_of(record, Path(folder))
     page = leaderboard.save(board, Path(folder))
     if not console.quiet:

@@ -1,4 +1,4 @@
-"""`orchestrator explain`: why the figures of two runs differ."""
+"""`orchestrator explain`: why the results of two runs differ."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.options import number, refuse, refuse_dialling, request_options, written
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import number, refuse, refuse_dialling, request_options, run_to_end, written
 
-_RUN = ReadRun()
 _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", "judge_cache")
 
 
@@ -29,8 +27,8 @@ _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", 
         "orchestrator explain runs/first runs/second --endpoint 127.0.0.1:50051",
     ),
 )
-@click.argument("first", type=_RUN)
-@click.argument("second", type=_RUN)
+@click.argument("first", type=ReadRun())
+@click.argument("second", type=ReadRun())
 @click.option("--task", "-t", "tasks", multiple=True, help="Only this task; repeatable.")
 @click.option(
     "--metric",
@@ -66,7 +64,7 @@ def command(
     credentials: Credentials,
     **asking: Any,
 ) -> None:
-    """Explain why the figures of FIRST and SECOND differ, item by item.
+    """Explain why the results of FIRST and SECOND differ, item by item.
 
     Each item that adds to the difference is put down to one cause: data, prompt, image, decoding, server, reading,
     aggregation, failure or noise. With --endpoint, single causes are tried out on a live server.
@@ -90,7 +88,7 @@ def command(
         request = RunRequest(
             [task.task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
         )
-        tried = ended(experiment(explanation, request, limit, Terminal(stderr=True, markup=False)))
+        tried = run_to_end(experiment(explanation, request, limit, Terminal(stderr=True, markup=False)))
     if markdown:
         page = explained.markdown(explanation, tried)
         with written(markdown):

@@ -41,7 +41,7 @@ class Format:
 FORMATS = {
     "md": Format("metrics as Markdown tables, one column a run", "tables:write_markdown", "text"),
     "latex": Format("metrics as LaTeX tables (booktabs)", "tables:write_latex", "text"),
-    "model-card": Format("a Markdown table for a model card", "model_card:write", "text"),
+    "model-card": Format("a Markdown table for a model card", "tables:write_model_card", "text"),
     "json": Format("manifests and results", "tables:write_json", "text"),
     "csv": Format("one row per item", "csv_parquet:write_csv", "text"),
     "parquet": Format("one row per item; needs --output", "csv_parquet:write_parquet", "file"),
@@ -61,8 +61,6 @@ FORMATS = {
 }
 """Name of a format -> what it is. Services are configured by their own environment."""
 
-_RUN = ReadRun()
-
 
 @click.command(
     cls=Command,
@@ -75,7 +73,7 @@ _RUN = ReadRun()
         "orchestrator export runs/first --format eval-results --about dataset=lmms-lab/vstar-bench",
     ),
 )
-@click.argument("runs", nargs=-1, required=True, type=_RUN)
+@click.argument("runs", nargs=-1, required=True, type=ReadRun())
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), required=True, help="See above.")
 @click.option("--output", type=click.Path(path_type=Path), help="File or folder to write; default: standard output.")
 @click.option("--embed", is_flag=True, help="Put the images into Inspect's logs.")

@@ -12,11 +12,7 @@ from lyncean.errors import UserError
 
 
 class RunFolder(click.Path):
-    """A run folder on this machine.
-
-    Args:
-        exists: Whether it has to be there.
-    """
+    """A run folder on this machine."""
 
     def __init__(self, *, exists: bool = False) -> None:
         super().__init__(exists=exists, file_okay=False, path_type=Path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command
+from orchestrator.cli.options import written
 
 
 @click.command("voila-images", cls=Command)
@@ -18,11 +19,9 @@ def command(variants: int, size: int, output: Path) -> None:
     from orchestrator.benchmarks.voila.synthetic import draw
     from orchestrator.benchmarks.voila.texts import SPECS, file_prefix
 
-    try:
+    with written(output):
         output.mkdir(parents=True, exist_ok=True)
         for spec in SPECS:
             for variant in range(variants):
                 (output / f"{file_prefix(spec)}{variant}.png").write_bytes(draw(spec, variant, size))
-    except OSError as error:
-        raise click.UsageError(f"{error.filename or output} cannot be written: {error.strerror}") from error
     click.echo(f"{output}: {len(SPECS) * variants:,} images")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,21 +11,15 @@ import click
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
-from lyncean.rpc import PLAIN, Credentials
+from lyncean.rpc import Credentials
 from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.options import refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 def _command(name: str, module: str, what: str, *options: Callable[[Any], Any], folder: bool = False) -> click.Command:
-    """Returns the command that takes one tool's files.
+    """Returns the command that takes one tool's files, or a folder with some, and has a module's `read` read them.
 
-    Args:
-        name: What it is called.
-        module: The module of `orchestrator.interop` with its `read`.
-        what: Its help.
-        options: Further options, which are arguments of `read`.
-        folder: Whether it takes a folder as well.
+    Further options are further arguments of `read`.
     """
 
     @click.command(name, cls=Command, help=what)
@@ -46,35 +39,28 @@ def _command(name: str, module: str, what: str, *options: Callable[[Any], Any], 
         scorer: str | None,
         **more: Any,
     ) -> None:
-        if not scorer:
-            refuse_dialling("--scorer")
+        endpoint = scorer_at(scorer)
         folder = run or Path("runs") / path.resolve().stem
 
         async def work() -> None:
             from orchestrator.interop import answers
             from orchestrator.run import evaluate, rescore
-            from orchestrator.run.arguments import one_endpoint
             from orchestrator.run.console import Terminal
-            from orchestrator.run.local_server import LocalServer
             from orchestrator.run.servers import connect_scorer
 
             read: answers.Reader = importlib.import_module(f"orchestrator.interop.{module}").read
-            taken = read(path, task, model, **more)
-            answers.take(taken, path, folder)
-            async with contextlib.AsyncExitStack() as stack:
-                endpoint, security = one_endpoint(scorer), credentials
-                if endpoint is None:
-                    endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
-                client, rules = await stack.enter_async_context(connect_scorer(endpoint, security, 600.0))
+            imported = read(path, task, model, **more)
+            answers.take(imported, path, folder)
+            async with connect_scorer(endpoint, credentials, 600.0) as (client, rules):
                 await rescore.rescore(folder, client, rules, parity=False)
-                if scores := answers.reported(taken):
-                    await rescore.write_reported(folder, client, taken.tool, scores)
+                if scores := answers.reported(imported):
+                    await rescore.write_reported(folder, client, imported.tool, scores)
                 evaluate.finish(folder, Terminal(markup=False))
                 evaluate.check_metrics(folder)
-            click.echo("\n".join(answers.beside(taken, folder)))
+            click.echo("\n".join(answers.beside(imported, folder)))
             click.echo(f"run: {folder}")
 
-        ended(work())
+        run_to_end(work())
 
     return command
 

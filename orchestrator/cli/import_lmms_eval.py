@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import click
 
 from lyncean.cli import Command
 from lyncean.cli.options import client_options
-from lyncean.rpc import PLAIN, Credentials
+from lyncean.rpc import Credentials
 from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.options import refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 @click.command("lmms-eval", cls=Command)
@@ -45,40 +43,35 @@ def command(
     The careful reading's metrics are the run folder's, the parity reading's in its folder `parity`.
     Requests that failed in lmms-eval count as failed in both, never as answers.
     """
-    if not scorer:
-        refuse_dialling("--scorer")
+    endpoint = scorer_at(scorer)
     folder = run or Path("runs") / path.stem
 
     async def work() -> None:
         from orchestrator.interop.lmms_eval_import import take
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
-        from orchestrator.run.arguments import one_endpoint
         from orchestrator.run.console import Terminal
-        from orchestrator.run.local_server import LocalServer
+        from orchestrator.run.local_server import LocalServers
         from orchestrator.run.servers import connect_scorer
 
         planned, scores = take(path, folder, task=task, data=data, model_name=model)
-        async with contextlib.AsyncExitStack() as stack:
-            endpoint, security = one_endpoint(scorer), credentials
-            if endpoint is None:
-                endpoint, security = await stack.enter_async_context(LocalServer("scorer")), PLAIN
+        async with LocalServers() as local:
             for name in ("careful", "parity") if reading == "both" else (reading,):
-                async with connect_scorer(endpoint, security, 600.0) as (client, rules):
+                async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, rules):
                     scored = await rescore.rescore(folder, client, rules, parity=name == "parity")
                 click.echo(f"{name:<8} {_accuracies(scored)}")
                 evaluate.finish(scored, Terminal(quiet=True, markup=False))
                 evaluate.check_metrics(scored)
             if scores:
                 own = {key: (score, "") for key, score in scores.items()}
-                async with connect_scorer(endpoint, security, 600.0) as (client, _):
+                async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, _):
                     await rescore.write_reported(folder, client, "lmms-eval", own)
         click.echo(f"theirs   {_mean(list(scores.values()), planned)}")
         if reading == "both":
             click.echo("\n".join(described(folder)))
         click.echo(f"run: {folder}")
 
-    ended(work())
+    run_to_end(work())
 
 
 def _accuracies(scored: Path) -> str:

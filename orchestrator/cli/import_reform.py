@@ -11,8 +11,7 @@ from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.benchmarks.reform.datasets import FORMULATIONS, METHODS, SINGLE_CHOICE
 from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.options import refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 @click.command("reform", cls=Command)
@@ -49,19 +48,28 @@ def command(
     ):
         if present and formulation != SINGLE_CHOICE:
             raise click.UsageError(f"{flag} needs --formulation {SINGLE_CHOICE}")
-    if not scorer:
-        refuse_dialling("--scorer")
+    endpoint = scorer_at(scorer)
     folder = run or Path("runs") / file.stem
 
     async def work() -> None:
-        from orchestrator.interop.reform_import import Wanted, imported
+        from orchestrator.interop.reform_import import import_predictions
         from orchestrator.run import evaluate
-        from orchestrator.run.arguments import one_endpoint
         from orchestrator.run.console import Terminal
 
-        wanted = Wanted(file, formulation, infer, stability, multi_round, task, model)
-        await imported(wanted, folder, one_endpoint(scorer), credentials, patience)
+        await import_predictions(
+            file,
+            folder,
+            formulation,
+            infer,
+            stability=stability,
+            rounds=multi_round,
+            task=task,
+            model_name=model,
+            endpoint=endpoint,
+            credentials=credentials,
+            patience=patience,
+        )
         evaluate.finish(folder, Terminal(quiet=quiet, markup=False))
         evaluate.check_metrics(folder)
 
-    ended(work())
+    run_to_end(work())

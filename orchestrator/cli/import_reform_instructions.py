@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command
+from orchestrator.cli.options import written
 
 
 @click.command("reform-instructions", cls=Command)
@@ -20,11 +21,9 @@ def command(checkout: Path, output: Path) -> None:
 
     datasets, missing = collect(checkout)
     text = json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n"
-    try:
+    with written(output):
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text, "utf-8")
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     click.echo(f"{output}: instructions of {len(datasets)} datasets", err=True)
     if missing:
         click.echo(f"not found: {', '.join(missing)}; our own texts are used for these", err=True)

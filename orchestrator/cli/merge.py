@@ -10,8 +10,7 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun, WrittenRun
-from orchestrator.cli.options import refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 @click.command(
@@ -35,31 +34,27 @@ def command(
     Exit codes are those of `eval`: 2 where a shard is missing, there twice, not complete or
     another command's, 3 where items failed in one.
     """
-    if not scorer:
-        refuse_dialling("--scorer")
+    endpoint = scorer_at(scorer)
 
     async def work() -> None:
         from orchestrator.errors import IncompleteError
         from orchestrator.run import evaluate, merge
         from orchestrator.run import results as run_results
-        from orchestrator.run.arguments import one_endpoint
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
 
-        endpoint = one_endpoint(scorer)
         with remote.writing(run) as (path, _):
             assert path
             async with connect_scorer(endpoint, credentials, patience) as (client, _):
                 manifest = merge.merge(shards, path)
                 results = await run_results.write(path, manifest, client)
             evaluate.finish(path, Terminal(markup=False))
-        failed = run_results.failed(results)
-        if failed:
+        if failed := run_results.failed(results):
             raise IncompleteError(
                 f"{failed:,} items failed after retries: run the shards' commands again to ask them again, then merge "
                 "into a new folder"
             )
         evaluate.check_metrics(path)
 
-    ended(work())
+    run_to_end(work())

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command, examples
+from orchestrator.cli.options import written
 
 
 @click.command(
@@ -42,7 +43,7 @@ def command(data: str, output: Path | None, force: bool) -> None:
         raise click.UsageError(f"--output {output}: a task file ends in {' or '.join(TASK_FILES)}")
     if output.exists() and not force:
         raise click.UsageError(f"{output} is there already; --force writes over it, --output names another")
-    try:
+    with written(output):
         found = guess(data)
         if Path(data).exists():
             found.values["data"] = os.path.relpath(data, output.parent)
@@ -50,8 +51,6 @@ def command(data: str, output: Path | None, force: bool) -> None:
         output.write_text(text, encoding="utf-8")
         benchmark = load(output)
         rows = benchmark.rows(benchmark.name, None)
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     for reason in found.reasons:
         click.echo(f"  {reason}")
     count = f"{rows.count:,} rows" if rows.count is not None else "rows"

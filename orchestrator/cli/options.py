@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 import orjson
@@ -18,6 +18,11 @@ from click.core import ParameterSource
 from lyncean.cli.options import Decorated, FiniteRange
 from orchestrator.cli.folders import WrittenRun
 from orchestrator.run.request import RunRequest
+
+if TYPE_CHECKING:
+    from orchestrator.engine import Endpoint
+
+T = TypeVar("T")
 
 _DIALLING = ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
 """Parameters of `client_options`, which concern servers that run elsewhere."""
@@ -139,11 +144,7 @@ def refuse(names: Iterable[str], why: str) -> None:
 
 @contextlib.contextmanager
 def written(output: Path | None) -> Iterator[None]:
-    """Ends a command with one line where what it writes cannot be written.
-
-    Args:
-        output: What it writes; None is standard output.
-    """
+    """Ends a command with one line where its output cannot be written; None is standard output."""
     try:
         yield
     except BrokenPipeError:
@@ -155,12 +156,39 @@ def written(output: Path | None) -> Iterator[None]:
 
 
 def refuse_dialling(*options: str) -> None:
-    """Ends the command where it says how to dial and names no server to dial.
-
-    Args:
-        options: The options that would name a server.
+    """Ends the command where it says how to dial and has none of the options that name a server.
 
     Raises:
         click.UsageError: If it does.
     """
     refuse(_DIALLING, f"is for servers that run already: give {' or '.join(options)}, or leave it out")
+
+
+def scorer_at(word: str | None) -> Endpoint | None:
+    """Returns the endpoint of a command's --scorer, None where the command starts one.
+
+    Raises:
+        click.UsageError: If the command says how to dial and has no --scorer.
+        ConfigError: If it is not one H:P.
+    """
+    from orchestrator.run.arguments import one_endpoint
+
+    if not word:
+        refuse_dialling("--scorer")
+    return one_endpoint(word)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a command's work and returns its result.
+
+    Raises:
+        IncompleteError: On Ctrl-C.
+    """
+    import asyncio
+
+    from orchestrator.errors import IncompleteError
+
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt as error:
+        raise IncompleteError("stopped; run the same command again") from error

@@ -72,7 +72,7 @@ def command(
         refuse(["endpoint"], "is asked for rendered prompts: give --rendered as well, or leave it out")
         refuse_dialling("--endpoint with --rendered")
 
-    put = ImageStore(images).put if images else _sha256
+    put = ImageStore(images).put if images else lambda data: hashlib.sha256(data).hexdigest()
     try:
         plan = make(RunRequest(**parameters))
         # Looked at for what it refuses: contradictions between options.
@@ -92,10 +92,6 @@ def command(
     except OSError as error:
         where = error.filename or "the standard output"
         raise click.UsageError(f"{where} cannot be written: {error.strerror}") from error
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 async def _show_rendered(

@@ -15,8 +15,6 @@ from orchestrator.cli.options import refuse, written
 if TYPE_CHECKING:
     from orchestrator.run_folder.reader import Run
 
-_RUN = ReadRun()
-
 
 @click.command(
     cls=Command,
@@ -26,7 +24,7 @@ _RUN = ReadRun()
         "orchestrator report runs/first --format terminal",
     ),
 )
-@click.argument("runs", nargs=-1, required=True, type=_RUN)
+@click.argument("runs", nargs=-1, required=True, type=ReadRun())
 @click.option("--format", "form", default="html", show_default=True, help="html or terminal, the results table.")
 @click.option("--output", type=click.Path(path_type=Path), help="File to write; default: report.html in each run.")
 @click.option("--embed", is_flag=True, help="Embed the images, for a self-contained file.")

@@ -11,8 +11,7 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import WrittenRun
-from orchestrator.cli.options import refuse_dialling, request_options
-from orchestrator.cli.outcome import ended
+from orchestrator.cli.options import request_options, run_to_end, scorer_at
 
 
 @click.command(
@@ -44,20 +43,19 @@ def command(
 
     Exit codes are those of `eval`.
     """
-    if not scorer:
-        refuse_dialling("--scorer")
+    endpoint = scorer_at(scorer)
 
     async def work() -> None:
         from orchestrator.report import write_report
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, rescore
-        from orchestrator.run.arguments import judge_arguments, one_endpoint
+        from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.files import has_verdicts
 
-        endpoint, judges = one_endpoint(scorer), judge_arguments(judge, judge_cache, judge_reads, scorer)
+        judges = judge_arguments(judge, judge_cache, judge_reads, scorer)
         with remote.writing(run) as (path, _):
             assert path
             async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):
@@ -69,4 +67,4 @@ def command(
                 click.echo(f"report of both: {write_report(path)}")
             evaluate.check_metrics(scored)
 
-    ended(work())
+    run_to_end(work())

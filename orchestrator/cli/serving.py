@@ -24,12 +24,7 @@ def page_options(port: int) -> Callable[[Decorated], Decorated]:
 
 
 def serve_page(make: Callable[[int], ThreadingHTTPServer], port: int, *, open_it: bool) -> None:
-    """Serves a page until Ctrl+C.
-
-    Args:
-        make: Makes the server at a port.
-        port: The port.
-        open_it: Whether the page is opened in a browser.
+    """Serves a page until Ctrl+C, by the server that `make` returns for a port.
 
     Raises:
         click.UsageError: The port is taken.

@@ -16,8 +16,7 @@ from lyncean.errors import UserError
 from orchestrator.cli.eval import command as evaluate
 from orchestrator.cli.options import as_given, refuse
 from orchestrator.run.request import RunRequest
-from orchestrator.submit.kubectl import delete, get, objects_of, resume, runs_of
-from orchestrator.submit.objects import RUN, SUITE
+from orchestrator.submit.kubectl import Applied
 from orchestrator.submit.render import TASKS, Submission, as_yaml, check_name, render
 from orchestrator.submit.server import Server
 from orchestrator.submit.watch import ended, states, watch
@@ -32,9 +31,10 @@ _NOT_HERE = {
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",
-    "judge": "it belongs to the scorer's own command, in the overlay or a component of yours",
-    "judge_cache": "it belongs to the scorer's own command, in the overlay or a component of yours",
-    "judge_reads": "it belongs to the scorer's own command, in the overlay or a component of yours",
+    **dict.fromkeys(
+        ("judge", "judge_cache", "judge_reads"),
+        "it belongs to the scorer's own command, in the overlay or a component of yours",
+    ),
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",
@@ -162,27 +162,28 @@ def command(
         return
     if name is None or given["tasks"]:
         name = _submission(name, given).name
+    applied = Applied(name, given["namespace"])
     if folder is not None:
-        get(name, given["namespace"], Path(folder))
+        applied.get(Path(folder))
         click.echo(f"{folder}/report.html")
     if action is not None:
-        sys.exit(_applied(action, name, given["namespace"], pod_patience, RUN))
+        sys.exit(_act(action, applied, pod_patience))
 
 
-def _applied(action: str, name: str, namespace: str, patience: float, label: str) -> int:
-    """Does what is asked of a run or suite that is on the cluster; returns the exit code."""
+def _act(action: str, applied: Applied, patience: float) -> int:
+    """Does what --watch, --status, --resume or --delete asks of a run or suite; returns the exit code."""
     if action == "watch":
-        return watch(name, namespace, patience, label)
+        return watch(applied, patience)
     if action == "status":
-        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
-        click.echo("\n".join(states(runs, namespace)))
-        return max(ended(found, namespace) or 0 for found in runs.values())
+        runs = applied.runs()
+        click.echo("\n".join(states(runs, applied.namespace)))
+        return max(ended(found, applied.namespace) or 0 for found in runs.values())
     if action == "resume":
-        jobs = resume(name, namespace, label)
-        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {name} has failed")
+        jobs = applied.resume()
+        click.echo(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {applied.name} has failed")
         return 0
-    delete(name, namespace, label)
-    click.echo(f"{name} is deleted; its folder, and servers that are shared, stay")
+    applied.delete()
+    click.echo(f"{applied.name} is deleted; its folder, and servers that are shared, stay")
     return 0
 
 
@@ -207,23 +208,23 @@ def _suite(
         cells = [(cell.model, _cell(suite, cell, name, names[cell.name], given)) for cell in suite.cells]
         click.echo(as_yaml(render_suite(cells)), nl=False)
         return
-    code = 0
+    code, applied = 0, Applied(name, given["namespace"], suite=True)
     if folder is not None:
-        record = fetch(suite, name, given["namespace"], Path(folder))
+        record = fetch(suite, applied, Path(folder))
         board = outputs.board_of(record, Path(folder))
         page, code = leaderboard.save(board, Path(folder)), outputs.exit_code(record, board)
         terminal.show(board, Terminal(markup=False))
         click.echo(page)
     if action is not None:
-        code = _applied(action, name, given["namespace"], patience, SUITE)
+        code = _act(action, applied, patience)
     sys.exit(code)
 
 
+_SAME = ("overlay", "model", "image", "arguments", "gpus", "memory", "weights", "servers", "replicas", "shards")
 _OF_CLUSTER = {
-    **{"overlay": "overlay", "component": "components", "endpoint": "endpoints", "model": "model", "image": "image"},
-    **{"arguments": "arguments", "gpus": "gpus", "memory": "memory", "env": "variables", "weights": "weights"},
-    **{"node_selector": "selectors", "toleration": "tolerations", "servers": "servers", "replicas": "replicas"},
-    "shards": "shards",
+    **{name: name for name in _SAME},
+    **{"component": "components", "endpoint": "endpoints", "env": "variables"},
+    **{"node_selector": "selectors", "toleration": "tolerations"},
 }
 """Keys of a model's `cluster` in a suite -> the parameter that each sets."""
 

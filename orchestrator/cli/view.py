@@ -30,10 +30,7 @@ def command(folder: Path | str, port: int, open_it: bool) -> None:
     listed, and each is fetched into a temporary folder once it is opened. The page is served on 127.0.0.1 only; nothing
     is written into FOLDER.
     """
-    from orchestrator.interop.tool_logs import find_logs, make_run
     from orchestrator.report.live.bucket import Bucket
-    from orchestrator.report.live.logs import LogReader
     from orchestrator.report.live.server import serve
 
-    logs = LogReader(partial(find_logs, depth=2), make_run)
-    serve_page(partial(serve, Bucket(folder) if isinstance(folder, str) else folder, logs=logs), port, open_it=open_it)
+    serve_page(partial(serve, Bucket(folder) if isinstance(folder, str) else folder), port, open_it=open_it)

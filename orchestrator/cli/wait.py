@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -47,10 +48,10 @@ def main(
         ("a scorer", scorers, "lyncean.scorer.v1.ScorerService"),
     ):
         for endpoint in parse_endpoints(words):
-            wanted[f"{name} at {endpoint}"] = _server(endpoint, service, credentials)
+            wanted[f"{name} at {endpoint}"] = partial(_serves, endpoint, service, credentials)
     for index in range(shards or 0):
         assert run is not None
-        wanted[f"{run}/shard-{index}"] = _shard(f"{run}/shard-{index}")
+        wanted[f"{run}/shard-{index}"] = partial(_is_complete, f"{run}/shard-{index}")
     try:
         asyncio.run(asyncio.wait_for(_wait(wanted), patience))
     except TimeoutError as error:
@@ -62,44 +63,38 @@ class _Waited(click.ClickException):
 
 
 async def _wait(wanted: dict[str, Look]) -> None:
-    told = -_TELL_EVERY
+    printed_at = -_TELL_EVERY
     while True:
         for name in [name for name, look in wanted.items() if await look()]:
             click.echo(f"ready: {name}")
             del wanted[name]
         if not wanted:
             return
-        if time.monotonic() - told >= _TELL_EVERY:
-            told = time.monotonic()
+        if time.monotonic() - printed_at >= _TELL_EVERY:
+            printed_at = time.monotonic()
             click.echo(f"waiting for {', '.join(wanted)}")
         await asyncio.sleep(_EVERY)
 
 
-def _server(endpoint: Endpoint, service: str, credentials: Credentials) -> Look:
-    async def look() -> bool:
-        try:
-            addresses = await resolve(endpoint)
-        except OSError:  # no pod is ready yet, so the name has no address
-            return False
-        for address in addresses:
-            async with dial(address, credentials if endpoint.literal else credentials.named(endpoint.host)) as channel:
-                if await is_serving(channel, service):
-                    return True
+async def _serves(endpoint: Endpoint, service: str, credentials: Credentials) -> bool:
+    try:
+        addresses = await resolve(endpoint)
+    except OSError:  # no pod is ready yet, so the name has no address
         return False
+    for address in addresses:
+        async with dial(address, credentials if endpoint.literal else credentials.named(endpoint.host)) as channel:
+            if await is_serving(channel, service):
+                return True
+    return False
 
-    return look
 
-
-def _shard(folder: str) -> Look:
-    async def look() -> bool:
-        try:
-            tasks = json.loads(await asyncio.to_thread(_results, folder))["tasks"]
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # not ended, or being written
-            return False
-        # A shard with failed items is asked again by its Job's next pod.
-        return not any(task["counts"]["failed"] for task in tasks.values())
-
-    return look
+async def _is_complete(shard: str) -> bool:
+    try:
+        tasks = json.loads(await asyncio.to_thread(_results, shard))["tasks"]
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # not ended, or being written
+        return False
+    # A shard with failed items is asked again by its Job's next pod.
+    return not any(task["counts"]["failed"] for task in tasks.values())
 
 
 def _results(folder: str) -> bytes:

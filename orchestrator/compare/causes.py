@@ -52,8 +52,10 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files have the question, and not the prompt that was made of it."""
 _NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
-_IDENTITY = ("model_name", "model_revision", "chat_template_sha256", "processor_sha256")
-_SERVING = ("server_version", "compute_dtype", "properties")
+_SERVER = (
+    *("model_name", "model_revision", "chat_template_sha256", "processor_sha256"),
+    *("server_version", "compute_dtype", "properties"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,6 @@ class Side:
     """What one run records of itself that concerns one task.
 
     Attributes:
-        run: The run.
-        task: The task.
         imported: The tool that its answers come from, "" for a run of ours.
         data: Hash of the data, "" where it is not known.
         server: Model and server as far as an answer depends on them.
@@ -102,16 +102,10 @@ class Side:
         """Returns what a run records."""
         identity, imported = run.identity, str(run.identity.get("imported") or "")
         data = (identity.get("data") or {}).get(task) or {}
-        server = {name: run.model.get(name) for name in _IDENTITY}
-        server |= {name: run.model.get(name) for name in _SERVING}
         # An import's hash is of the answers, not of the rows.
-        return cls(
-            run,
-            task,
-            imported,
-            "" if imported else str(data.get("sha256", "")),
-            {name: value for name, value in flat({**server, "stages": identity.get("stages") or {}}).items() if value},
-        )
+        sha256 = "" if imported else str(data.get("sha256", ""))
+        server = flat({name: run.model.get(name) for name in _SERVER} | {"stages": identity.get("stages") or {}})
+        return cls(run, task, imported, sha256, {name: value for name, value in server.items() if value})
 
     def rule(self, item: Item) -> tuple[str, str]:
         """Returns the rule that read an item, and its hash."""
@@ -133,12 +127,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Attributor:
-    """Puts differences of two runs' items of one task down to causes.
+    """Attributes differences of two runs' items of one task to causes.
 
-    Attributes:
-        first: The first run.
-        second: The second.
-        edits: How often the prompts of two items differ by the same words.
+    `edits` counts the items whose prompts differ by the same words.
     """
 
     first: Side
@@ -222,7 +213,8 @@ def media(item: Item) -> list[Mapping[str, Any]]:
     """Returns references to the images and clips that were sent, in order; the same reference is the same bytes."""
     return [
         {name: value for name, value in medium.items() if name not in ("media_type", "bytes_length")}
-        for part in _parts(item)
+        for message in _messages(item)
+        for part in message.get("parts", ())
         for kind, medium in part.items()
         if kind != "text"
     ]
@@ -230,9 +222,9 @@ def media(item: Item) -> list[Mapping[str, Any]]:
 
 def decoding(one: Item, other: Item) -> dict[str, tuple[Any, Any]]:
     """Returns the settings that differ, with the value of each; None is a setting that is not given."""
-    asked = _settings(one), _settings(other)
+    requested = _settings(one), _settings(other)
     applied = [(item.response.get("response") or {}).get("effective_config") or {} for item in (one, other)]
-    found = _unequal(*asked)
+    found = _unequal(*requested)
     if all(applied):
         effective = _unequal(*(flat(config) for config in applied))
         found |= {f"effective.{name}": values for name, values in effective.items() if name not in found}
@@ -271,10 +263,6 @@ def _request(item: Item) -> Mapping[str, Any]:
 
 def _messages(item: Item) -> list[Mapping[str, Any]]:
     return [message for message in _request(item).get("messages", ()) if message.get("role") != "ROLE_ASSISTANT"]
-
-
-def _parts(item: Item) -> list[Mapping[str, Any]]:
-    return [part for message in _messages(item) for part in message.get("parts", ())]
 
 
 def _texts(item: Item) -> list[tuple[str, str]]:

@@ -9,8 +9,9 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ NOWHERE = -1
 
 
 class Measure(NamedTuple):
-    """What a figure is the mean of.
+    """What a result is the mean of.
 
     Attributes:
         spec: The metric (lyncean.scorer.v1.MetricSpec).
@@ -52,11 +53,9 @@ class Difference(NamedTuple):
 def divided(
     items: tuple[Items, Items], measures: tuple[Measure, Measure]
 ) -> tuple[tuple[Fraction, Fraction], list[Difference]]:
-    """Returns two means, and the items that make their difference, whose parts sum to it exactly.
+    """Returns the means of a task in two runs, and the items that make their difference; the parts sum to it exactly.
 
-    Args:
-        items: The items of one task of both runs.
-        measures: What is taken the mean of; each counts at least one item.
+    Each measure counts at least one item.
     """
     rows = pair([items[0].keys, items[1].keys])
     partner = tuple(np.full(len(mine), NOWHERE) for mine in items)
@@ -158,17 +157,11 @@ def _sum(values: Floats) -> Fraction:
 def apportioned(parts: Sequence[Fraction], whole: int) -> list[int]:
     """Rounds parts to integers that sum to the whole, those with the largest remainders up. A part of 0 stays 0.
 
-    Args:
-        parts: What sums to the whole but for rounding.
-        whole: The sum that is wanted; 0 where all parts are 0.
+    The parts sum to the whole but for rounding; it is 0 where all parts are.
     """
     rounded = [part.__floor__() for part in parts]
     places = sorted((at for at, part in enumerate(parts) if part), key=lambda at: rounded[at] - parts[at])
     rest = whole - sum(rounded)
-    for at in _around(places if rest > 0 else places[::-1], abs(rest)):
+    for at in islice(cycle(places if rest > 0 else places[::-1]), abs(rest)):
         rounded[at] += 1 if rest > 0 else -1
     return rounded
-
-
-def _around(places: Sequence[int], steps: int) -> Iterator[int]:
-    return (places[step % len(places)] for step in range(steps))

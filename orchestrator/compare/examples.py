@@ -23,13 +23,7 @@ _TOKEN = re.compile(r"\w+|\W")
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where two runs differ in an item.
-
-    Attributes:
-        what: What it is: "prompt", "decoding", "answer".
-        first: That of the first run, what differs between ⟦ and ⟧.
-        second: That of the second.
-    """
+    """Where two runs differ in an item: its prompt, decoding or answer in both, what differs between ⟦ and ⟧."""
 
     what: str
     first: str

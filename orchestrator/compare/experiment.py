@@ -41,7 +41,6 @@ class Trial:
     """One item that was asked again.
 
     Attributes:
-        key: The item's key.
         attribution: What it was put down to.
         wanted: The second run's score.
         scores: What was put into the first run's request -> the score of the answer; None where there was none.
@@ -82,13 +81,7 @@ class Experiment:
 
 
 async def experiment(explanation: Explanation, request: RunRequest, limit: int, console: Console) -> Experiment:
-    """Asks a live server again, each item with one change at a time.
-
-    Args:
-        explanation: The difference.
-        request: Says how to reach the servers.
-        limit: How many items at most, spread evenly.
-        console: Shows what is waited for.
+    """Asks a live server again, each item with one change at a time, at most `limit` items, spread evenly.
 
     Raises:
         EngineError: As a run does.
@@ -155,7 +148,10 @@ def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog)
     if trial.attribution.cause is Cause.READING or not ours or task.sides[0].lacks(one) & {*_SWAPPED}:
         return
     lacking = task.sides[1].lacks(other) & {*_SWAPPED}
-    mine, theirs = (_call(side.run, item) for side, item in zip(task.sides, (one, other), strict=True))
+    mine, theirs = (
+        call_of(item.response["request"], ImageStore(side.run.path / IMAGES).get)
+        for side, item in zip(task.sides, (one, other), strict=True)
+    )
     yield _sample(f"{one.key}~{UNCHANGED}", mine, scoring[0])
     differing = [cause for cause in (trial.attribution.cause, *trial.attribution.also) if cause in _SWAPPED]
     for cause in differing:
@@ -178,10 +174,6 @@ def _scoring(run: Run, item: Item) -> dict[str, Any]:
     """Returns how a run reads an item."""
     parity = run.manifest.get("scored_by") == PARITY_FOLDER
     return parity_scoring(item.task, item.scoring) if parity else dict(item.scoring)
-
-
-def _call(run: Run, item: Item) -> Call:
-    return call_of(item.response["request"], ImageStore(run.path / IMAGES).get)
 
 
 def swapped(mine: Call, theirs: Call, cause: Cause) -> Call | None:

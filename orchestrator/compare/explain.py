@@ -1,10 +1,10 @@
-"""Why the figures of two runs differ: each item's part of the difference put down to a cause."""
+"""Why the results of two runs differ: each item's part of the difference put down to a cause."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
@@ -22,19 +22,19 @@ _ANSWERED = ".answered"
 _POINTS = {"fraction": 100, "percent": 1}
 """Unit -> how many points 1 is."""
 _SAME = Fraction(1, 10**9)
-"""Figures are reported as floats: so near to the mean of the items they are that mean."""
+"""Results are reported as floats: so near to the mean of the items they are that mean."""
 _MORE_EDITS = 200
 """Items beside those with a difference in which edits of the prompt are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A reported figure.
+    """A reported result.
 
     Attributes:
         result: The metric's result.
         measure: What it is the mean of; of all scores where the metric is no mean over items or groups.
-        points: The figure in points, of which 100 are the whole.
+        points: The result in points, of which 100 are the whole.
     """
 
     result: MetricResult
@@ -66,9 +66,7 @@ class Printed(NamedTuple):
     """A difference in points of two decimals.
 
     Attributes:
-        first: The first figure.
-        second: The second.
-        difference: The second minus the first, as printed.
+        difference: The second result minus the first, as printed.
         points: What each share adds; they sum to the difference.
         percent: The same in percent of the difference, which sum to 100; None where the difference is 0.
     """
@@ -85,8 +83,7 @@ class Explained:
     """The difference of two runs in one task.
 
     Attributes:
-        task: The task.
-        headlines: Both figures.
+        headlines: Both results.
         sides: What both runs record of themselves.
         shares: What it is put down to, the largest first; their points sum to the difference exactly.
         items: How many items both runs have.
@@ -102,7 +99,7 @@ class Explained:
 
     @property
     def difference(self) -> Fraction:
-        """The second figure minus the first, in points."""
+        """The second result minus the first, in points."""
         return self.headlines[1].points - self.headlines[0].points
 
     def printed(self) -> Printed:
@@ -126,10 +123,9 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the figures of two runs differ.
+    """Why the results of two runs differ.
 
     Attributes:
-        runs: The runs.
         tasks: The tasks that both have.
         notes: What is not explained, one sentence each.
         facts: Setting, version or hash -> what both runs record of it; None where that is nothing.
@@ -147,7 +143,7 @@ class Explanation:
 
 
 def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = ()) -> Explanation:
-    """Divides the difference of two runs' figures among its causes.
+    """Divides the difference of two runs' results among its causes.
 
     Args:
         first: A run folder.
@@ -159,7 +155,11 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     Raises:
         ConfigError: A folder is no complete run, there is no common task, or a metric is not there.
     """
-    runs = _opened(first, second)
+    one, other = scores.named([open_run(first), open_run(second)])
+    runs = one, other
+    for run in runs:
+        if not run.tasks:
+            raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
     read = scores.read(runs[0]), scores.read(runs[1])
     common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
     if not common:
@@ -181,16 +181,6 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
             f"{task}: {name} weighs items in its own way, and what that adds is aggregation" for name in sorted(own)
         ]
     return Explanation(runs, found, notes, _facts(read, {task.task for task in found}))
-
-
-def _opened(first: Path, second: Path) -> tuple[Run, Run]:
-    runs = open_run(first), open_run(second)
-    for run in runs:
-        if not run.tasks:
-            raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
-    if runs[0].name != runs[1].name:
-        return runs
-    return tuple(Run(run.path, run.manifest, run.results, str(run.path)) for run in runs)  # type: ignore[return-value]
 
 
 def _explained(
@@ -215,7 +205,7 @@ def _explained(
         share = by_attribution.setdefault(attribution, Share(attribution))
         share.points += 100 * each.part
         share.pairs.append(places)
-    # What the figures are beyond the means is no item's: a metric that weighs in another way.
+    # The rest of the difference belongs to no item: a metric that weighs in another way.
     if beyond := explained.difference - 100 * (means[1] - means[0]):
         by_attribution.setdefault(aggregation, Share(aggregation)).points += beyond
     causes = list(Cause)
@@ -226,8 +216,8 @@ def _explained(
 
 
 def _exactly(head: Headline, mean: Fraction) -> Headline:
-    """Returns a figure that is the mean of the items as exactly that mean."""
-    return Headline(head.result, head.measure, mean) if abs(head.points - mean) < _SAME else head
+    """Returns a result that is the mean of the items as exactly that mean."""
+    return replace(head, points=mean) if abs(head.points - mean) < _SAME else head
 
 
 def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequence[Difference]) -> Mapping[Edit, int]:
@@ -240,7 +230,7 @@ def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequen
 
 
 def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tuple[Headline, Headline] | str:
-    """Returns a task's two figures, or why there are none to compare."""
+    """Returns a task's two results, or why there are none to compare."""
     known = [
         [result for result in overall(metric_results({task: run.tasks[task]})) if result.unit in _POINTS]
         for run in runs
@@ -268,7 +258,7 @@ def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tupl
 
 _NO_SETTINGS = frozenset({"boot_id", "capabilities", "max_concurrency", "max_waiting", "max_request_bytes"})
 _BY_TASK = ("data", "settings", "metrics")
-_TOLD = ("command", "scorer", "judges", "metrics", "benchmarks", "versions")
+_RECORDED = ("command", "scorer", "judges", "metrics", "benchmarks", "versions")
 
 
 def _facts(read: tuple[scores.Scores, scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:
@@ -276,11 +266,11 @@ def _facts(read: tuple[scores.Scores, scores.Scores], tasks: Container[str]) -> 
     both = []
     shared = set.intersection(*(set(each.run.manifest.get("benchmarks") or ()) for each in read))
     for each in read:
-        told: dict[str, Any] = {name: each.run.manifest.get(name) for name in _TOLD}
-        told |= {**each.run.identity, "rules": each.rules}
+        facts: dict[str, Any] = {name: each.run.manifest.get(name) for name in _RECORDED}
+        facts |= {**each.run.identity, "rules": each.rules}
         for name in _BY_TASK:
-            told[name] = {task: value for task, value in (told.get(name) or {}).items() if task in tasks}
-        told["benchmarks"] = {name: value for name, value in (told["benchmarks"] or {}).items() if name in shared}
-        told["model"] = {name: value for name, value in each.run.model.items() if name not in _NO_SETTINGS}
-        both.append(scores.flat(told))
+            facts[name] = {task: value for task, value in (facts.get(name) or {}).items() if task in tasks}
+        facts["benchmarks"] = {name: value for name, value in (facts["benchmarks"] or {}).items() if name in shared}
+        facts["model"] = {name: value for name, value in each.run.model.items() if name not in _NO_SETTINGS}
+        both.append(scores.flat(facts))
     return {name: (both[0].get(name), both[1].get(name)) for name in dict.fromkeys((*both[0], *both[1]))}

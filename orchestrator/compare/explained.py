@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +14,7 @@ from rich.text import Text
 from lyncean.errors import printable
 from orchestrator.compare.examples import Example, example
 from orchestrator.compare.explain import Explained, Explanation
+from orchestrator.compare.terminal import plain_table
 
 if TYPE_CHECKING:
     from orchestrator.compare.experiment import Experiment
@@ -68,7 +68,7 @@ def _items(task: Explained, names: Sequence[str]) -> str:
 
 
 def _causes(task: Explained) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("cause", overflow="fold")
     for name in ("items", "points", "share"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -80,12 +80,8 @@ def _causes(task: Explained) -> Table:
 def _rows(task: Explained) -> Iterator[list[str]]:
     _, _, difference, points, percent = task.printed()
     for share, each, of_all in zip(task.shares, points, percent, strict=True):
-        yield [
-            str(share.attribution),
-            f"{len(share.pairs):,}",
-            f"{each:+.2f}",
-            "–" if of_all is None else f"{of_all:,}%",
-        ]
+        percent_text = "–" if of_all is None else f"{of_all:,}%"
+        yield [str(share.attribution), f"{len(share.pairs):,}", f"{each:+.2f}", percent_text]
     items = sum(len(share.pairs) for share in task.shares)
     yield ["all", f"{items:,}", f"{difference:+.2f}", "–" if None in percent else "100%"]
 
@@ -103,7 +99,7 @@ def _experiment(experiment: Experiment, console: Console) -> None:
     console.print(_tried(experiment))
     if not experiment.trials:
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("put down to", overflow="fold")
     table.add_column("reproduced by", overflow="fold")
     table.add_column("items", justify="right", no_wrap=True)
@@ -224,10 +220,9 @@ def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[Sequence[str]], *, code: bool = False) -> str:
-    lines = [head, ["---"] * len(head)]
+    head = [_code(word) if code and word else word for word in head]
     cells = [[_code(cell) if cell and (code or at == 0) else cell for at, cell in enumerate(row)] for row in rows]
-    lines[0] = [_code(word) if code and word else word for word in head]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells])
 
 
 def _code(text: str) -> str:

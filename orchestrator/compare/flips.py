@@ -15,12 +15,7 @@ from orchestrator.run_folder.reader import Item, Run
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """One item that two runs score differently.
-
-    Attributes:
-        first: The item in the first run.
-        second: The item in the second.
-    """
+    """One item that two runs score differently, as the first and as the second has it."""
 
     first: Item
     second: Item
@@ -36,8 +31,6 @@ class Flips:
     """The items that two runs score differently; their lines stay on disk until they are read.
 
     Attributes:
-        first: The first run.
-        second: The second.
         items: How many items both have.
         worse: For each task the places, in both runs, of the items that the second has worse: shape [2, items].
         better: The same for those that it has better.

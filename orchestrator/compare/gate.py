@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.compare.scores import Step
@@ -77,6 +77,12 @@ class Finding:
     verdict: str
 
 
+def worst(findings: Iterable[Finding]) -> str:
+    """Returns the worst of some verdicts, `PASS` for none."""
+    verdicts = {finding.verdict for finding in findings}
+    return next((verdict for verdict in (FAIL, NOT_SHOWN) if verdict in verdicts), PASS)
+
+
 def parse(text: str) -> list[Condition]:
     """Reads a gate.
 
@@ -108,8 +114,10 @@ def _condition(text: str) -> Condition:
     if not math.isfinite(number):
         raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a metric could have")
     name = found["name"].strip()
-    if name == CHANGE:
-        _check_change(text, labels, found["part"], number)
+    if name == CHANGE and (labels or found["part"] == "answered"):
+        raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
+    if name == CHANGE and abs(number) >= 1 and not found["percent"]:
+        raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
     if name in OUTCOMES and (labels or found["part"]):
         raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
@@ -118,13 +126,6 @@ def _condition(text: str) -> Condition:
     return Condition(
         text, name, found["task"] or "", tuple(labels.items()), found["part"] or "", found["operator"], number
     )
-
-
-def _check_change(text: str, labels: Mapping[str, str], part: str | None, number: float) -> None:
-    if labels or part == "answered":
-        raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
-    if abs(number) >= 1 and "%" not in text:
-        raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
 
 
 def judge(
@@ -212,8 +213,7 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
 
 
 def _pair_text(pair: Paired) -> str:
-    ends = "" if pair.low is None or pair.high is None else f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
-    return f"{pair.step}: {100 * pair.difference:+.1f} points{ends}"
+    return f"{pair.step}: {100 * pair.difference:+.1f} points {pair.interval}".rstrip()
 
 
 def _too_few(pair: Paired, margin: float) -> str:
@@ -243,15 +243,13 @@ def _share(condition: Condition, run: Run) -> Finding:
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     wanted, labels = condition.name.casefold(), dict(condition.labels)
     found = [f for f in metric_results(run.tasks_and_groups) if condition.task in ("", f.task) and f.labels == labels]
-    names = {id(metric): metric.name.casefold() for metric in found}
-    metrics = {id(metric): metric.metric.casefold() for metric in found}
-    for chosen in (
-        [metric for metric in found if names[id(metric)] == wanted],
-        [metric for metric in found if metrics[id(metric)] == wanted],
-        [metric for metric in found if metrics[id(metric)].startswith(wanted)],
-    ):
-        if chosen:
-            return chosen
+    chosen = (
+        [each for each in found if each.name.casefold() == wanted]
+        or [each for each in found if each.metric.casefold() == wanted]
+        or [each for each in found if each.metric.casefold().startswith(wanted)]
+    )
+    if chosen:
+        return chosen
     known = ", ".join(dict.fromkeys(metric.name for metric in found)) or "none with these labels"
     raise ConfigError(f"--gate: {run.name} has no metric {condition.text!r} speaks of; it has {known}")
 
@@ -261,9 +259,7 @@ def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
     # A gate speaks in fractions, whatever unit the metric is kept in.
     comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _OPERATORS[condition.operator](comparable, condition.number)
-    name = (
-        metric.name + (f" [{metric.where}]" if metric.labels else "") + (f".{condition.part}" if condition.part else "")
-    )
-    return Finding(
-        condition.text, run.name, f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}", _passed(passed)
-    )
+    name = metric.name + (f" [{metric.where}]" if metric.labels else "")
+    name += f".{condition.part}" if condition.part else ""
+    what = f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}"
+    return Finding(condition.text, run.name, what, _passed(passed))

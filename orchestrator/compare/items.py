@@ -163,8 +163,7 @@ def part_of(spec: Mapping[str, Any]) -> str:
 def pair(names: Sequence[Names]) -> list[Ints]:
     """Returns the rows of each list that stand for what is in all of them, in the order of the first.
 
-    Args:
-        names: Lists without repetition, none of them empty.
+    The lists have no repetition, and none is empty.
     """
     rows: list[Ints] = [np.arange(len(names[0]))]
     for other in names[1:]:

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyncean.errors import UserError
 from orchestrator.compare import gate, scores, statistics
@@ -14,7 +14,7 @@ from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import MetricResult, counts, metric_results, overall
+from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results
 from orchestrator.run_folder.reader import Run, asked_words, open_run
 
 _SHARES = ("fraction", "percent")
@@ -62,7 +62,6 @@ class Entry:
     """One model in one task.
 
     Attributes:
-        model: The model.
         task: The task, or a group over its tasks.
         state: What became of its cell.
         source: The cell's run.
@@ -107,6 +106,11 @@ class Entry:
             found |= {"p": pair.adjusted, "test": pair.test, "items": pair.items}
         return found
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns its state and its numbers."""
+        source = self.source
+        return {"state": str(self.state), "run": source.path.name, "error": source.error, **self.numbers}
+
     @property
     def shown(self) -> str:
         """Its value, or its state in place of one."""
@@ -118,8 +122,6 @@ class Row:
     """One model: its entries in the order of the table's tasks.
 
     Attributes:
-        model: The model.
-        entries: The entries.
         mean: Mean of the tasks' metrics as a fraction, each task of the same weight. None unless there are several
             tasks, all of them complete, and every metric is a share of which more is better.
     """
@@ -161,9 +163,7 @@ class Leaderboard:
     """A suite's results.
 
     Attributes:
-        name: The suite's name.
         tables: One for each variant.
-        sources: The runs.
         findings: What the gate came to.
         unjudged: Why the gate did not judge a model, one sentence each.
     """
@@ -177,8 +177,7 @@ class Leaderboard:
     @property
     def verdict(self) -> str:
         """What the gate came to: the worst of its findings."""
-        found = {finding.verdict for finding in self.findings}
-        return next((verdict for verdict in (gate.FAIL, gate.NOT_SHOWN) if verdict in found), gate.PASS)
+        return gate.worst(self.findings)
 
     def entries(self) -> list[tuple[str, Entry]]:
         """Returns every entry with its variant."""
@@ -197,7 +196,7 @@ class Leaderboard:
                         {
                             "model": row.model,
                             "mean_of_tasks": row.mean,
-                            "tasks": {entry.task: _json(entry) for entry in row.entries},
+                            "tasks": {entry.task: entry.as_json() for entry in row.entries},
                         }
                         for row in table.rows
                     ],
@@ -212,45 +211,39 @@ class Leaderboard:
         }
 
 
-def _json(entry: Entry) -> dict[str, Any]:
-    about = {"state": str(entry.state), "run": entry.source.path.name, "error": entry.source.error}
-    return {**about, **entry.numbers}
-
-
 def make(
     name: str, sources: Sequence[Source], conditions: Sequence[gate.Condition] = (), baseline: str = ""
 ) -> Leaderboard:
     """Returns the leaderboard of the runs of a suite, whatever state they are in.
 
-    Args:
-        name: The suite's name.
-        sources: Its runs.
-        conditions: The gate, which is judged over all tasks of a model together.
-        baseline: The model that it compares with.
+    The gate is judged over all tasks of a model together, against the model `baseline`.
     """
-    states: dict[int, CellState] = {}
-    read: dict[int, Scores] = {}
-    opened = []
-    for source in sources:
-        try:
-            state = _state(source)
-            found = scores.read(open_run(source.path)) if state is CellState.COMPLETE else None
-        except UserError as error:  # a damaged run: the others are worth their table
-            source, state, found = replace(source, failed=True, error=str(error)), CellState.FAILED, None
-        opened.append(source)
-        states[id(source)] = state
-        if found is not None:
-            read[id(source)] = found
-    sources = opened
+    cells = [_cell(source) for source in sources]
     tables, findings, unjudged = [], list[gate.Finding](), list[str]()
     for variant in dict.fromkeys(source.variant for source in sources):
-        mine = [source for source in sources if source.variant == variant]
-        tables.append(_table(variant, mine, states, read))
+        of_variant = [cell for cell in cells if cell.source.variant == variant]
+        tables.append(_table(variant, of_variant))
         if conditions:
-            judged, left = _judge(variant, mine, read, conditions, baseline)
+            judged, left = _judge(variant, of_variant, conditions, baseline)
             findings += judged
             unjudged += left
-    return Leaderboard(name, tables, sources, findings, unjudged)
+    return Leaderboard(name, tables, [cell.source for cell in cells], findings, unjudged)
+
+
+class _Cell(NamedTuple):
+    """A run of a suite, its state, and its scores where it is complete."""
+
+    source: Source
+    state: CellState
+    scores: Scores | None = None
+
+
+def _cell(source: Source) -> _Cell:
+    try:
+        state = _state(source)
+        return _Cell(source, state, scores.read(open_run(source.path)) if state is CellState.COMPLETE else None)
+    except UserError as error:  # a damaged run: the others are worth their table
+        return _Cell(replace(source, failed=True, error=str(error)), CellState.FAILED)
 
 
 def _state(source: Source) -> CellState:
@@ -262,18 +255,17 @@ def _state(source: Source) -> CellState:
     return CellState.INCOMPLETE if source.path.exists() or source.error else CellState.NOT_RUN
 
 
-def _table(
-    variant: str, sources: Sequence[Source], states: Mapping[int, CellState], read: Mapping[int, Scores]
-) -> Table:
-    groups = {name: found["tasks"] for run in read.values() for name, found in run.run.groups.items()}
-    columns = groups | {task: [task] for source in sources for task in source.tasks}
-    models = list(dict.fromkeys(source.model for source in sources))
+def _table(variant: str, cells: Sequence[_Cell]) -> Table:
+    complete = [(cell.source, cell.scores) for cell in cells if cell.scores]
+    groups = {name: group["tasks"] for _, run in complete for name, group in run.run.groups.items()}
+    columns = groups | {task: [task] for cell in cells for task in cell.source.tasks}
+    models = list(dict.fromkeys(cell.source.model for cell in cells))
     entries: dict[tuple[str, str], Entry] = {}
     cautions: list[str] = []
     for task, members in columns.items():
-        column = [source for source in sources if set(members) <= set(source.tasks)]
-        runs = [read[id(source)] for source in column if id(source) in read]
-        metrics = {id(run): _first(run.run, task) for run in runs}
+        column = [cell for cell in cells if set(members) <= set(cell.source.tasks)]
+        runs = [cell.scores for cell in column if cell.scores]
+        metrics = {id(run): headlines(metric_results(run.run.tasks_and_groups)).get(task) for run in runs}
         step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
         # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
         ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
@@ -281,27 +273,21 @@ def _table(
         pairs = statistics.to_best(ranked, step) if ranked else []
         by_run = {id(run): pair for run, pair in zip(ranked, pairs, strict=True)} if pairs else {}
         cautions += _cautions(ranked, pairs)
-        for source in column:
-            run = read.get(id(source))
-            entry = Entry(source.model, task, states[id(source)], source)
+        for source, state, run in column:
+            entry = Entry(source.model, task, state, source)
             if run is not None:
                 place, pair = places.get(run.run.name), by_run.get(id(run))
                 words = asked_words(run.run.tasks[task]) if task in run.run.tasks else ""
-                entry = Entry(source.model, task, entry.state, source, metrics[id(run)], place, pair, words)
+                entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, words)
             entries[source.model, task] = entry
-    # More items without a result than a cell's options allow: its numbers stand, and are told to be looked at.
-    cautions += [f"{source.path.name}: {source.error}" for source in sources if id(source) in read and source.error]
+    # A complete cell has an error where more items lack a result than its options allow: its numbers stand.
+    cautions += [f"{source.path.name}: {source.error}" for source, _ in complete if source.error]
     columns = {task: members for task, members in columns.items() if all((model, task) in entries for model in models)}
     rows = [_row(model, [entries[model, task] for task in columns], groups) for model in models]
     if all(row.mean is not None for row in rows):
         rows.sort(key=lambda row: -(row.mean or 0.0))
     names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in columns}
     return Table(variant, names, rows, list(dict.fromkeys(cautions)))
-
-
-def _first(run: Run, task: str) -> MetricResult | None:
-    """Returns a task's first metric, as its report opens with it."""
-    return next((found for found in overall(metric_results(run.tasks_and_groups)) if found.task == task), None)
 
 
 def _row(model: str, entries: Sequence[Entry], groups: Container[str]) -> Row:
@@ -320,25 +306,19 @@ def _share(metric: MetricResult | None) -> float | None:
 def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[str]:
     """Returns in what the best run of a task and the others differ beside their model."""
     best = next((run for run, pair in zip(runs, pairs, strict=True) if pair is None), None) if pairs else None
+    if best is None:
+        return []
     others = [run for run in runs if run is not best]
-    return (
-        [f"{best.run.name} and {run.run.name}: {why.text}" for run in others for why in scores.cautions(best, run)]
-        if (best)
-        else []
-    )
+    return [f"{best.run.name} and {run.run.name}: {why.text}" for run in others for why in scores.cautions(best, run)]
 
 
 def _judge(
-    variant: str,
-    sources: Sequence[Source],
-    read: Mapping[int, Scores],
-    conditions: Sequence[gate.Condition],
-    baseline: str,
+    variant: str, cells: Sequence[_Cell], conditions: Sequence[gate.Condition], baseline: str
 ) -> tuple[list[gate.Finding], list[str]]:
     """Holds each model but the baseline against the gate, over all of its tasks together."""
     merged: dict[str, Scores | None] = {}
-    for model in dict.fromkeys(source.model for source in sources):
-        own = [read.get(id(source)) for source in sources if source.model == model]
+    for model in dict.fromkeys(cell.source.model for cell in cells):
+        own = [cell.scores for cell in cells if cell.source.model == model]
         name = f"{model} {variant}".strip()
         merged[model] = _merged(name, [run for run in own if run]) if all(own) else None
     first = merged.pop(baseline) if baseline else None

@@ -89,8 +89,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """What the gate came to: the worst of its findings' verdicts."""
-        found = {finding.verdict for finding in self.findings}
-        return next((verdict for verdict in (gate.FAIL, gate.NOT_SHOWN) if verdict in found), gate.PASS)
+        return gate.worst(self.findings)
 
     @property
     def dimension_rows(self) -> list[DimensionRow]:
@@ -122,8 +121,8 @@ class Comparison:
                 for pairing in self.pairings
             ],
             "leaderboard": [
-                {"step": str(found.step), "items": found.items, "places": [asdict(place) for place in found.places]}
-                for found in self.rankings
+                {"step": str(each.step), "items": each.items, "places": [asdict(place) for place in each.places]}
+                for each in self.rankings
             ],
             "reform": {name: asdict(standing) for name, standing in self.standings.items()},
             "gate": {
@@ -140,18 +139,14 @@ def compare(
 ) -> Comparison:
     """Compares runs: the first with each other, and all of them in a leaderboard.
 
-    With a single run only the gate is judged.
-
-    Args:
-        paths: Run folders.
-        conditions: The gate's.
-        other_data: Whether runs are compared that have other questions under the same keys.
+    With a single run only the gate is judged. With `other_data` also runs are compared that have other questions under
+    the same keys.
 
     Raises:
         ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition
             names nothing that a run has, or there are conditions and a run is not complete.
     """
-    runs = _named([open_run(path) for path in paths])
+    runs = scores.named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
     return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
@@ -209,14 +204,5 @@ def _cell(value: float | None, rank: float | None) -> tuple[str, str]:
     return ("–", "") if value is None or rank is None else (f"{value:.1f}", f"{rank:g}")
 
 
-def _tasks(found: scores.Scores) -> str:
-    return ", ".join(sorted(found.items)) or "nothing scored"
-
-
-def _named(runs: Sequence[Run]) -> list[Run]:
-    """Gives runs of the same folder name, say a/run and b/run, names that tell them apart."""
-    names = [run.name for run in runs]
-    return [
-        Run(run.path, run.manifest, run.results, str(run.path) if names.count(run.name) > 1 else run.name)
-        for run in runs
-    ]
+def _tasks(run: scores.Scores) -> str:
+    return ", ".join(sorted(run.items)) or "nothing scored"

@@ -44,6 +44,12 @@ class Scores:
         return replace(self, steps={Step(task, "score of an item"): {} for task in self.items})
 
 
+def named(runs: Sequence[Run]) -> list[Run]:
+    """Gives runs of the same folder name, say a/run and b/run, names that tell them apart."""
+    names = [run.name for run in runs]
+    return [replace(run, name=str(run.path)) if names.count(run.name) > 1 else run for run in runs]
+
+
 def read(run: Run) -> Scores:
     """Reads the scores of a run; items that are not scored yet are left out."""
     found: dict[str, Gathering] = {}
@@ -158,30 +164,20 @@ _EXPECTED_TO_DIFFER = frozenset({
 
 def cautions(first: Scores, second: Scores) -> list[Caution]:
     """Returns why two runs are not comparable; empty where nothing speaks against it."""
+    complete, runs = "how complete they are", (first.run, second.run)
     found = [
-        Caution(
-            "how complete they are", each.run.name,
-            f"{each.run.name} is not complete: what is not scored yet is left out",
-        )
-        for each in (first, second)
-        if not each.run.tasks
-    ]  # fmt: skip
-    found += [
-        Caution(
-            "how complete they are", each.run.name,
-            f"{each.run.name}: {line}; the intervals of this comparison are for a number of items fixed beforehand",
-        )
-        for each in (first, second)
-        for line in each.run.stopped_early
-    ]  # fmt: skip
-    found += [
-        Caution(
-            "how many samples they asked", each.run.name,
-            f"{each.run.name}: {line}; this comparison is of the items in both",
-        )
-        for each in (first, second)
-        for line in each.run.shares
-    ]  # fmt: skip
+        Caution(complete, run.name, f"{run.name} is not complete: what is not scored yet is left out")
+        for run in runs
+        if not run.tasks
+    ]
+    for run in runs:
+        for line in run.stopped_early:
+            end = "the intervals of this comparison are for a number of items fixed beforehand"
+            found.append(Caution(complete, run.name, f"{run.name}: {line}; {end}"))
+    for run in runs:
+        for line in run.shares:
+            text = f"{run.name}: {line}; this comparison is of the items in both"
+            found.append(Caution("how many samples they asked", run.name, text))
     one, other = flat(first.run.identity), flat(second.run.identity)
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})

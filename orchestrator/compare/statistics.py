@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,6 +57,11 @@ class Paired:
     adjusted: float | None = None
 
     @property
+    def interval(self) -> str:
+        """The interval of the difference in points, "[-2.1, +3.0]"; "" where the spread is unknown."""
+        return points(self.low, self.high, "+")
+
+    @property
     def difference(self) -> float:
         """Second minus first."""
         return self.second - self.first
@@ -72,6 +77,11 @@ class Paired:
         return self.adjusted is not None and self.adjusted < _ALPHA
 
 
+def points(low: float | None, high: float | None, sign: str = "") -> str:
+    """Returns an interval of fractions in points, "" where there is none."""
+    return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
+
+
 def compare(first: Scores, second: Scores) -> list[Paired]:
     """Compares two runs step by step, in the first run's order; of each task the primary metric is tested."""
     return compare_units(shared(first, second))
@@ -84,14 +94,11 @@ def shared(first: Scores, second: Scores) -> dict[Step, Sequence[Units]]:
 
 
 def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
-    """Compares the units of two runs, step by step.
+    """Compares the units of the first and of the second run, which have the same order, step by step.
 
     A task's first step is its primary metric, the only one that is tested: its slices and parts hold the same items,
     and a correction over them all hides what the task shows. A test that could not have reached 5%, whatever the
     signs of its changes, takes no part in the correction (Tarone, Biometrics 46 (1990), 515-522).
-
-    Args:
-        units: Step -> its units in the first and in the second run, in the same order.
     """
     primary = _primary(units)
     able = [step for step in primary.values() if _smallest_p(units[step]) < _ALPHA]
@@ -106,10 +113,8 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
 def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     """Compares two runs over the primary metrics of all tasks as over one, each item of the same weight.
 
-    Tasks that ask about the same rows share their clusters. Metrics that are not shares are left out.
-
-    Args:
-        units: Step -> its units in the first and in the second run, in the same order.
+    Takes what `compare_units` takes. Tasks that ask about the same rows share their clusters. Metrics that are not
+    shares are left out.
     """
     primary = _primary(units).values()
     steps = [step for step in units if step in primary and _shares(units[step])]
@@ -138,14 +143,14 @@ def _shares(units: Sequence[Units]) -> bool:
 
 def _smallest_p(units: Sequence[Units]) -> float:
     """Returns the p-value of these changes if all had the same sign, for McNemar's test and for sign flips."""
-    sums, _ = _clusters([each.scores for each in units], units[0])
+    sums, _ = _clusters(units)
     return float(min(1.0, 2.0 ** (1 - np.count_nonzero(sums[1] - sums[0]))))
 
 
 def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     """Compares one step; `tests` is how many Holm's correction is over, 0 for a step that is not tested."""
     one, other = units[0].scores, units[1].scores
-    sums, sizes = _clusters([one, other], units[0])
+    sums, sizes = _clusters(units)
     changes = sums[1] - sums[0]
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = stats.is_binary(one) and stats.is_binary(other)
@@ -153,8 +158,14 @@ def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     if changed is not None:
         low, high = stats.change_interval(changes, sizes, changed)
     else:
-        within = (-1.0, 1.0) if _shares(units) else UNBOUNDED
-        low, high = _ends(changes, sizes, within, lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0])
+        found = stats.mean_interval(
+            changes,
+            sizes,
+            binary=False,
+            within=(-1.0, 1.0) if _shares(units) else UNBOUNDED,
+            draw=lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0],
+        )
+        low, high = (found.low, found.high) if found else (None, None)
     p, test = _test(changes, sizes, gained, lost, tests, binary=binary) if tests else (None, "")
     means = float(one.mean()), float(other.mean())
     detectable = stats.detectable_change(changes, sizes, changed)
@@ -169,13 +180,11 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
     return p, f"sign-flip permutation, {draws} draws"
 
 
-def _clusters(scores: Sequence[Floats], units: Units) -> tuple[Floats, Floats]:
-    return stats.clusters(np.stack(scores), np.unique(units.clusters, return_inverse=True)[1])
-
-
-def _ends(sums: Floats, sizes: Floats, within: tuple[float, float], draw: Callable[[], Floats]) -> Ends:
-    found = stats.mean_interval(sums, sizes, binary=False, within=within, draw=draw)
-    return (found.low, found.high) if found else (None, None)
+def _clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
+    """Returns the sum of each run's scores in each cluster, and the clusters' sizes."""
+    return stats.clusters(
+        np.stack([each.scores for each in units]), np.unique(units[0].clusters, return_inverse=True)[1]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +220,7 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     if not units or not len(units[0].names):
         return 0, []
     scores = [each.scores for each in units]
-    sums, sizes = _clusters(scores, units[0])
+    sums, sizes = _clusters(units)
     means = stats.bootstrap(sums, sizes, _SEED)
     ends = [_own_ends(*run, sizes) for run in zip(scores, sums, means.T, strict=True)]
     # In each draw, a run's rank is one more than the number of runs that beat it.
@@ -252,7 +261,6 @@ def to_best(runs: Sequence[Scores], step: Step) -> list[Paired | None]:
 
 def _own_ends(scores: Floats, sums: Floats, means: Floats, sizes: Floats) -> Ends:
     """Returns the interval of one run's mean, as results.json has it."""
-    if not stats.is_binary(scores):
-        return _ends(sums, sizes, stats.bounds(scores), means.copy)
-    found = stats.mean_interval(sums, sizes, binary=True)
+    binary, within = stats.is_binary(scores), stats.bounds(scores)
+    found = stats.mean_interval(sums, sizes, binary=binary, within=within, draw=means.copy)
     return (found.low, found.high) if found else (None, None)

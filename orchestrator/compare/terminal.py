@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.compare.flips import words
-from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS
+from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS, Finding
 from orchestrator.compare.result import Comparison, Pairing, Ranking
-from orchestrator.compare.statistics import Paired
-from orchestrator.run_folder.reader import Item
+from orchestrator.compare.statistics import Paired, points
 
 _WIDE = 90
-COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
+_COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
 
 
 def show(comparison: Comparison, console: Console, most_flips: int) -> None:
@@ -34,17 +35,23 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
             console.print(_ranking(ranking))
     if comparison.standings:
         _standings(comparison, console)
-    for finding in comparison.findings:
-        mark = Text(finding.verdict, COLOURS[finding.verdict])
+    show_findings(comparison.findings, console)
+
+
+def show_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Prints a line for each finding of a gate."""
+    for finding in findings:
+        mark = Text(finding.verdict, _COLOURS[finding.verdict])
         console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
 
 
-def _table(title: str | None = None) -> Table:
+def plain_table(title: str | None = None) -> Table:
+    """Returns an empty table of the house style."""
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
 
 
 def _pairs(pairing: Pairing, wide: bool) -> Table:
-    table = _table()
+    table = plain_table()
     table.add_column("task", overflow="fold")
     for name in ("first", "second", "difference", "detectable", "n", "better", "worse", "p (Holm)")[0 if wide else 2 :]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -57,17 +64,13 @@ def _pairs(pairing: Pairing, wide: bool) -> Table:
 
 def _cells(pair: Paired, wide: bool) -> list[str | Text]:
     colour = ("green" if pair.difference > 0 else "red") if pair.significant else ""
-    difference = Text(f"{100 * pair.difference:+.1f} {_interval(pair.low, pair.high, '+')}".rstrip(), colour)
+    difference = Text(f"{100 * pair.difference:+.1f} {pair.interval}".rstrip(), colour)
     cells: list[str | Text] = [str(pair.step)]
     if wide:
         cells += [f"{100 * pair.first:.1f}", f"{100 * pair.second:.1f}"]
     detectable = "–" if pair.detectable is None else f"±{100 * pair.detectable:.1f}"
     cells += [difference, detectable, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
     return [*cells, pair.test] if wide else cells
-
-
-def _interval(low: float | None, high: float | None, sign: str = "") -> str:
-    return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def p_value(p: float | None) -> str:
@@ -85,35 +88,28 @@ def _flips(pairing: Pairing, first: str, console: Console, most: int) -> None:
         console.print()
         console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
         for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
-            line = Text.assemble((f"  {name:{width}}  ", "dim"), _one_line(item))
+            read = item.verdict.get("extracted") or item.outcome
+            answer = f"{read}  «{' '.join(words(item).split())[:400]}»"
+            line = Text.assemble((f"  {name:{width}}  ", "dim"), answer)
             console.print(line, overflow="ellipsis", no_wrap=True)
 
 
-def _one_line(item: Item) -> str:
-    read = item.verdict.get("extracted") or item.outcome
-    return f"{read}  «{' '.join(words(item).split())[:400]}»"
-
-
 def _ranking(ranking: Ranking) -> Table:
-    table = _table(f"{ranking.step}, {ranking.items:,} items of all runs")
+    table = plain_table(f"{ranking.step}, {ranking.items:,} items of all runs")
     table.add_column("rank", justify="right")
     table.add_column("run", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("rank within 95%", justify="right", no_wrap=True)
     for place in ranking.places:
-        score = f"{100 * place.score:.1f} {_interval(place.low, place.high)}".rstrip()
-        table.add_row(
-            str(place.rank),
-            place.name,
-            score,
-            str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}",
-        )
+        score = f"{100 * place.score:.1f} {points(place.low, place.high)}".rstrip()
+        ranks = str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}"
+        table.add_row(str(place.rank), place.name, score, ranks)
     return table
 
 
 def _standings(comparison: Comparison, console: Console) -> None:
     """Prints ReForm-Eval's dimensions, a row each: every run's mean and, in brackets, its rank."""
-    table = _table("ReForm-Eval: means over datasets (ranks)")
+    table = plain_table("ReForm-Eval: means over datasets (ranks)")
     table.add_column("dimension")
     for name in comparison.standings:
         table.add_column(name, justify="right", overflow="fold")

@@ -65,14 +65,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one check ended.
-
-    Attributes:
-        check: The check.
-        status: How it ended.
-        detail: What the server did, why the check is not applicable, or a note.
-        seconds: How long it took.
-    """
+    """How one check ended; `detail` is what the server did, why the check is not applicable, or a note."""
 
     check: Check
     status: Status

@@ -1,4 +1,4 @@
-"""Constrained answers: each keeps its format, sampled, in company and behind reasoning."""
+"""Constrained answers: each keeps its format, sampled, beside others and behind reasoning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.checks_generate import PROMPT, RIDDLE
 from orchestrator.conformance.server import Server, at_once, generation, one_by_one, response_of, text_of
 
-_ROOM, _BUDGET = 512, 32
+_BUDGET = 32
 _CHOICES = model.ResponseFormat(choices=model.AnswerChoices(texts=["zx7", "zx7-q", "Nø"]))
 """Texts that no model says by itself; one begins with another."""
 _REGEX = model.ResponseFormat(regex=r"(?:No|Yes): \d{3}[.!]")
@@ -48,38 +48,37 @@ async def format_begins_behind_the_reasoning(server: Server) -> str:
     return f"{text_of(answer)!r} behind {len(answer.reasoning)} characters of reasoning"
 
 
-async def _kept(server: Server, asked: model.ResponseFormat) -> str:
+async def _kept(server: Server, wanted: model.ResponseFormat) -> str:
     """Asks greedily and, where the server takes seeds, sampled; alone, and beside each other and a free answer."""
-    room = _room(server) | {"response_format": asked}
+    room = _room(server) | {"response_format": wanted}
     requests = [generation(PROMPT, **room)]
     if server.claims("SEED"):
         requests += [generation(PROMPT, temperature=1.0, seed=seed, **room) for seed in (1, 2)]
     alone = await server.settled(one_by_one, requests)
     among = await server.settled(at_once, [*requests, generation(PROMPT)])
     texts = []
-    for ending, company in zip(alone, among, strict=False):
-        one, other = response_of(ending, "a request by itself"), response_of(company, "a request among others")
+    for ending, beside in zip(alone, among, strict=False):
+        one, other = response_of(ending, "a request by itself"), response_of(beside, "a request among others")
         assert isinstance(one, model.GenerateResponse)
         assert isinstance(other, model.GenerateResponse)
-        _holds(one, asked, "an answer")
-        _holds(other, asked, "an answer beside others")
+        _holds(one, wanted, "an answer")
+        _holds(other, wanted, "an answer beside others")
         texts.append(text_of(one))
         same = not server.exact or texts[-1] == text_of(other)
         wants(same, f"alone it answered {texts[-1]!r}, beside others {text_of(other)!r}")
     return ", ".join(map(repr, texts))[:60]
 
 
-def _holds(answer: model.GenerateResponse, asked: model.ResponseFormat, what: str) -> None:
-    kind = asked.WhichOneof("kind")
+def _holds(answer: model.GenerateResponse, wanted: model.ResponseFormat, what: str) -> None:
+    kind = wanted.WhichOneof("kind")
     cut = answer.finish_reason == model.FINISH_REASON_MAX_TOKENS
     applies(not cut, f"{what} was cut after {answer.usage.output_tokens} tokens")
-    wants(keeps(asked, text_of(answer)), f"{what} was to keep {kind}, it is {text_of(answer)[:80]!r}")
+    wants(keeps(wanted, text_of(answer)), f"{what} was to keep {kind}, it is {text_of(answer)[:80]!r}")
     effective = answer.effective_config.response_format
-    wants(effective == asked, "effective_config does not have the response_format that was set")
+    wants(effective == wanted, "effective_config does not have the response_format that was set")
 
 
 def _room(server: Server) -> dict[str, Any]:
     """Returns the limits of a request: room for reasoning, and a budget where the server takes one."""
-    context = server.info.max_context_tokens
-    limits = {"max_output_tokens": min(_ROOM, context // 2) if context else _ROOM}
-    return limits | ({"thinking_budget": _BUDGET} if server.claims("THINKING_BUDGET") else {})
+    budget = {"thinking_budget": _BUDGET} if server.claims("THINKING_BUDGET") else {}
+    return {"max_output_tokens": server.room} | budget

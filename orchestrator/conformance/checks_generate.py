@@ -10,7 +10,7 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.check import applies, check, wants
-from orchestrator.conformance.server import Server, generation, text_of, user
+from orchestrator.conformance.server import CUT_CHARACTER, Server, generation, text_of, user
 
 PROMPT = "Describe a harbour at dawn in two sentences."
 RIDDLE = "A bat and a ball cost 1.10. The bat costs 1.00 more than the ball. What does the ball cost?"
@@ -19,7 +19,6 @@ _MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|
 _MARK_TOKENS = 16
 """More than the marks around the reasoning are."""
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
-_ODD = "�"  # what stands for bytes of a character that the limit cut in two
 
 
 @check
@@ -70,7 +69,10 @@ async def stop_strings_end_the_output(server: Server) -> str:
     full = text_of(await server.generate(PROMPT))
     middle = len(full) // 2
     stop = full[middle : middle + 3]
-    applies(len(full) > 3 and bool(stop.strip()) and _ODD not in stop, f"the answer {full!r} has no piece to stop at")
+    applies(
+        len(full) > 3 and bool(stop.strip()) and CUT_CHARACTER not in stop,
+        f"the answer {full!r} has no piece to stop at",
+    )
     cut = await server.generate(PROMPT, stop=["@never@", stop])
     expected = full[: full.index(stop)]
     wants(text_of(cut) == expected, f"{full!r} stopped at {stop!r} should be {expected!r}, it is {text_of(cut)!r}")
@@ -89,7 +91,7 @@ async def output_limit_holds(server: Server) -> str:
     wants(short.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"an output cut at 2 tokens ends with {reason}")
     wants(len(text_of(short)) < len(text_of(long)) or not text_of(long), "2 tokens say as much as 16")
     if server.exact:
-        begins = text_of(short).rstrip(_ODD).rstrip()
+        begins = text_of(short).rstrip(CUT_CHARACTER).rstrip()
         wants(text_of(long).startswith(begins), f"{begins!r} is no beginning of {text_of(long)!r}")
     return f"{short.usage.output_tokens} of {long.usage.output_tokens} tokens"
 
@@ -117,7 +119,7 @@ async def finish_reason_is_set(server: Server) -> None:
 
 @check
 async def seed_repeats(server: Server) -> None:
-    """A seeded sample alone, again, and in company."""
+    """A seeded sample alone, again, and beside others."""
 
     async def sample(seed: int) -> str:
         return text_of(await server.generate(PROMPT, temperature=1.0, seed=seed))
@@ -125,8 +127,8 @@ async def seed_repeats(server: Server) -> None:
     alone = [await sample(seed) for seed in (1, 2, 1, 2)]
     wants(alone[:2] == alone[2:], f"seeds 1 and 2 gave {alone[:2]!r} and then {alone[2:]!r}")
     if server.exact:
-        company = await asyncio.gather(*(sample(seed) for seed in (1, 2, 3, 4)))
-        wants(list(company[:2]) == alone[:2], f"seeds 1 and 2 alone gave {alone[:2]!r}, in company {company[:2]!r}")
+        among = await asyncio.gather(*(sample(seed) for seed in (1, 2, 3, 4)))
+        wants(list(among[:2]) == alone[:2], f"seeds 1 and 2 alone gave {alone[:2]!r}, beside others {among[:2]!r}")
 
 
 @check
@@ -152,8 +154,7 @@ async def logprobs_make_sense(server: Server) -> None:
 @check
 async def reasoning_stays_apart(server: Server) -> str:
     """A riddle with room to think, then cut after two tokens."""
-    context = server.info.max_context_tokens
-    whole = await server.generate(RIDDLE, max_output_tokens=min(512, context // 2) if context else 512)
+    whole = await server.generate(RIDDLE, max_output_tokens=server.room)
     text, reasoning, usage = text_of(whole), whole.reasoning, whole.usage
     for mark in _MARKS:
         wants(mark not in text, f"parts hold {mark!r}: {text[:80]!r}")
@@ -166,7 +167,7 @@ async def reasoning_stays_apart(server: Server) -> str:
     reason = model.FinishReason.Name(cut.finish_reason)
     wants(cut.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"reasoning cut at 2 tokens ends with {reason}")
     if server.exact:
-        begins = cut.reasoning.rstrip(_ODD).rstrip()
+        begins = cut.reasoning.rstrip(CUT_CHARACTER).rstrip()
         wants(reasoning.startswith(begins), f"{begins!r} is no beginning of the reasoning {reasoning[:80]!r}")
     return f"{number or 'an unknown number'} of {tokens} tokens"
 

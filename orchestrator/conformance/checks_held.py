@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import secrets
 
 import grpc
-from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc.errors import NOT_HELD
 from orchestrator.conformance.check import Broken, applies, check, wants
-from orchestrator.conformance.checks_images import picture
+from orchestrator.conformance.checks_images import picture, plain
 from orchestrator.conformance.checks_media import tone
 from orchestrator.conformance.server import (
     Request,
@@ -24,7 +22,6 @@ from orchestrator.conformance.server import (
     same_score,
     text_of,
     together,
-    user,
 )
 from orchestrator.engine.wire import Response
 
@@ -39,7 +36,7 @@ async def files_are_taken_by_their_hash(server: Server) -> str:
     files = _files(server)
     applies(server.info.max_held_bytes >= sum(map(len, files)), f"{server.info.max_held_bytes} bytes are held: too few")
     telling = False
-    for request in _requests(server):
+    for request in server.each_method(_QUESTION, ["red", "blue"]):
         plain = [response_of(await server.ending(_with(request, file, hashed=False)), "a file") for file in files]
         without = response_of(await server.ending(request), "no file")
         telling |= bool(_differ(server, plain[0], without) and _differ(server, plain[0], plain[1]))
@@ -57,7 +54,7 @@ async def files_are_taken_by_their_hash(server: Server) -> str:
 async def missing_files_are_named(server: Server) -> None:
     """A file that is held beside one that was never sent."""
     held, unknown = _files(server)[0], _fresh(server)
-    for request in _requests(server):
+    for request in server.each_method(_QUESTION, ["red", "blue"]):
         missing = {hashlib.sha256(unknown).hexdigest()}
         both = _with(request, unknown, data=False)
         if server.claims("MULTI_IMAGE"):
@@ -76,7 +73,7 @@ async def missing_files_are_named(server: Server) -> None:
 async def hashes_are_checked(server: Server) -> None:
     """Bytes under another hash, which then stands for nothing; a hash that is too short."""
     file, other = _files(server)[0], _fresh(server)
-    for request in _requests(server):
+    for request in server.each_method(_QUESTION, ["red", "blue"]):
         wrong, short = _with(request, file), _with(request, file)
         for medium, digest in ((_last(wrong), hashlib.sha256(other).digest()), (_last(short), b"\x01" * 31)):
             medium.sha256 = digest
@@ -91,7 +88,7 @@ async def hashes_are_checked(server: Server) -> None:
 async def batch_calls_share_their_files(server: Server) -> None:
     """A file's hash in one call of a Batch, its bytes in the next."""
     together(server)
-    for request in _requests(server):
+    for request in server.each_method(_QUESTION, ["red", "blue"]):
         file = _fresh(server)
         calls = [_with(request, file, data=False), _with(request, file)]
         endings = await server.settled(in_batch, calls)
@@ -132,28 +129,17 @@ def _differ(server: Server, one: Response, other: Response) -> str:
     return ""
 
 
-def _requests(server: Server) -> list[Request]:
-    """Returns a question without a file for each method that the server has."""
-    question = user(_QUESTION)
-    config = model.GenerationConfig(max_output_tokens=16, temperature=0.0)
-    both: dict[str, Request] = {
-        "GENERATE": model.GenerateRequest(messages=[question], config=config),
-        "LIKELIHOOD": model.LikelihoodRequest(messages=[question], continuations=["red", "blue"]),
-    }
-    return [request for method, request in both.items() if server.claims(method)]
-
-
 def _with(request: Request, file: bytes, *, data: bool = True, hashed: bool = True) -> Request:
     """Returns a request with one more file before its last part: its bytes, its hash, or both."""
-    made = type(request).FromString(request.SerializeToString())
-    *before, question = made.messages[0].parts
-    del made.messages[0].parts[:]
-    made.messages[0].parts.extend(before)
-    medium = _medium(made.messages[0].parts.add(), file)
+    copy = type(request).FromString(request.SerializeToString())
+    *before, question = copy.messages[0].parts
+    del copy.messages[0].parts[:]
+    copy.messages[0].parts.extend(before)
+    medium = _medium(copy.messages[0].parts.add(), file)
     medium.data = file if data else b""
     medium.sha256 = hashlib.sha256(file).digest() if hashed else b""
-    made.messages[0].parts.append(question)
-    return made
+    copy.messages[0].parts.append(question)
+    return copy
 
 
 def _medium(part: model.Part, file: bytes) -> model.Image | model.Audio:
@@ -171,7 +157,7 @@ def _last(request: Request) -> model.Image | model.Audio:
 def _files(server: Server) -> tuple[bytes, bytes]:
     """Returns two files between which many models see a difference in the tokens, all others in what they show."""
     if server.claims("IMAGE_INPUT"):
-        return picture("red"), _png("blue", 192, 128)
+        return picture("red"), plain("blue", 192, 128)
     applies(server.claims("AUDIO_INPUT"), "it takes neither images nor audio")
     return tone(220), tone(1760)
 
@@ -179,11 +165,5 @@ def _files(server: Server) -> tuple[bytes, bytes]:
 def _fresh(server: Server) -> bytes:
     """Returns a file that the server was never sent."""
     if server.claims("IMAGE_INPUT"):
-        return _png(f"#{secrets.token_hex(3)}", 64, 48)
+        return plain(f"#{secrets.token_hex(3)}", 64, 48)
     return tone(200 + secrets.randbelow(3000))
-
-
-def _png(colour: str, width: int, height: int) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (width, height), colour).save(buffer, "PNG")
-    return buffer.getvalue()

@@ -86,6 +86,16 @@ def picture(colour: str, form: str = "PNG") -> bytes:
     """Returns a 96 x 64 image with a disc of a colour on white."""
     image = Image.new("RGB", (96, 64), "white")
     ImageDraw.Draw(image).ellipse((24, 8, 72, 56), fill=colour)
+    return _encoded(image, form)
+
+
+@cache
+def plain(colour: str, width: int, height: int) -> bytes:
+    """Returns a PNG file of one colour."""
+    return _encoded(Image.new("RGB", (width, height), colour), "PNG")
+
+
+def _encoded(image: Image.Image, form: str) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, form)
     return buffer.getvalue()

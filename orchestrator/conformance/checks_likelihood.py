@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from orchestrator.conformance.check import Broken, applies, check, wants
-from orchestrator.conformance.server import Server, at_once, same_answers, same_score, scoring, text_of
+from orchestrator.conformance.server import CUT_CHARACTER, Server, at_once, same_answers, same_score, scoring, text_of
 
 PROMPT = "What colour is the sky on a clear day?"
 CANDIDATES = ("blue", "a deep green", "The answer is red.", "(A)", " yes", "7")
@@ -63,7 +63,7 @@ async def agrees_with_greedy(server: Server) -> str:
         for limit in (1, 3):
             response = await server.generate(prompt, max_output_tokens=limit)
             text = text_of(response)
-            if not text.strip() or "�" in text:
+            if not text.strip() or CUT_CHARACTER in text:
                 continue
             score, other = await server.likelihood([prompt], [text, _NONSENSE])
             # Where the text is cut into other tokens than it was made of, there is nothing to compare.

@@ -25,7 +25,7 @@ _INVALID, _LACKING = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEME
 @check
 async def video_frames_are_those_asked_for(server: Server) -> str:
     """Counts, rates and spans, each obeyed or refused."""
-    asked: list[tuple[str, dict[str, Any], int]] = [
+    choices: list[tuple[str, dict[str, Any], int]] = [
         ("count 4", {"sampling": {"count": 4}}, 4),
         ("count 1", {"sampling": {"count": 1}}, 1),
         ("count 100", {"sampling": {"count": 100}}, _FRAMES),
@@ -34,20 +34,20 @@ async def video_frames_are_those_asked_for(server: Server) -> str:
         ("100 per second, at most 3", {"sampling": {"per_second": 100, "max_count": 3}}, 3),
         ("count 100 between 0.5 and 1 seconds", {"sampling": {"count": 100}, "span": _span(500, 1000)}, 2),
     ]
-    obeyed = told = 0
-    for what, fields, frames in asked:
+    obeyed = reported = 0
+    for what, fields, frames in choices:
         ending = await server.ending(media_request(server, model.Video(data=film(), **fields)))
         if _refused(ending, f"a video sampled by {what}"):
             continue
         obeyed += 1
         seen = list(ending.usage.media)  # type: ignore[union-attr]
         if seen:
-            told += 1
+            reported += 1
             wants(len(seen) == 1, f"one video was sent and usage.media has {len(seen)} entries")
             wants(seen[0].frames == frames, f"a video by {what} has {frames} frames, {seen[0].frames} were seen")
     applies(obeyed > 0, "every choice of frames is refused")
-    applies(told > 0, "usage.media is empty: nobody can say what was seen")
-    return f"{obeyed} of {len(asked)} choices of frames obeyed"
+    applies(reported > 0, "usage.media is empty: nobody can say what was seen")
+    return f"{obeyed} of {len(choices)} choices of frames obeyed"
 
 
 @check

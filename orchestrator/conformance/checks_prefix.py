@@ -6,12 +6,11 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import applies, check, wants
-from orchestrator.conformance.server import Server, text_of, user
+from orchestrator.conformance.server import CUT_CHARACTER, Server, text_of, user
 
 QUESTION = user("What colour is the sky on a clear day?")
 BEGUN = "The colour of a clear sky is"
 _FIRST, _SECOND = " blue", " because of"
-_ODD = "\ufffd"
 
 
 def begun(text: str, reasoning: str = "") -> list[model.Message]:
@@ -36,15 +35,15 @@ async def answers_are_continued(server: Server) -> str:
     whole, half = await _continued(server, BEGUN, 8), await _continued(server, BEGUN, 4)
     text, first = text_of(whole), text_of(half)
     wants(not text.lstrip().startswith(BEGUN), f"the output repeats the beginning of the answer: {text[:80]!r}")
-    if server.exact and first and first == first.rstrip() and _ODD not in first:
+    if server.exact and first and first == first.rstrip() and CUT_CHARACTER not in first:
         rest = await _continued(server, BEGUN + first, 4)
         longer = rest.usage.input_tokens > half.usage.input_tokens
         wants(longer, f"{BEGUN + first!r} has no more input_tokens than {BEGUN!r}: is it in the prompt?")
         # Where the words are cut into other tokens than they were made of, there is nothing to compare.
         if rest.usage.input_tokens == half.usage.input_tokens + half.usage.output_tokens:
-            said = text_of(rest)
-            same = text.removeprefix(first).startswith(said.rstrip(_ODD))
-            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {said!r}")
+            continued = text_of(rest)
+            same = text.removeprefix(first).startswith(continued.rstrip(CUT_CHARACTER))
+            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {continued!r}")
     return f"{text!r}"[:60]
 
 
@@ -84,7 +83,7 @@ async def raw_prompts_are_scored(server: Server) -> str:
     tokens = reply.prompt_tokens
     wants(len(tokens) > 1, f"prompt_tokens has {len(tokens)} tokens of {text!r}")
     shown = b"".join(token.token for token in tokens).decode("utf-8", "replace")
-    wants(text in shown or _ODD in shown, f"the tokens of {text!r} are together {shown[:80]!r}")
+    wants(text in shown or CUT_CHARACTER in shown, f"the tokens of {text!r} are together {shown[:80]!r}")
     wants(reply.usage.input_tokens == len(tokens), f"{len(tokens)} tokens, input_tokens is {reply.usage.input_tokens}")
     wants(not tokens[0].logprob and not tokens[0].top, "the first token has a score, and nothing stands before it")
     for token in tokens[1:]:

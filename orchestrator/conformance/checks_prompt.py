@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
-from functools import cache
-
 import grpc
-from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import applies, check, wants
-from orchestrator.conformance.server import Request, Server, generation, refusal, scoring, text_of, user
+from orchestrator.conformance.checks_images import plain
+from orchestrator.conformance.server import Server, refusal, text_of, user
 
 WORDS = "Say which of the numbers 4711 and 815 is larger."
 _OTHER = "Say which of the numbers 4711 and 816 is larger."
@@ -21,20 +17,12 @@ _MOST_IMAGES = 512
 """Limits above this are not tried."""
 
 
-def _requests(server: Server, words: str) -> Iterator[Request]:
-    """Yields the same conversation for each method that the server has."""
-    if server.claims("GENERATE"):
-        yield generation(words, max_output_tokens=2)
-    if server.claims("LIKELIHOOD"):
-        yield scoring([words], _CONTINUATIONS)
-
-
 @check
 async def rendered_prompt_is_returned(server: Server) -> str:
     """Two conversations by each method, with and without their rendered prompts."""
     prompts: dict[str, list[model.RenderedPrompt]] = {WORDS: [], _OTHER: []}
     for words, found in prompts.items():
-        for request in _requests(server, words):
+        for request in server.each_method(words, _CONTINUATIONS, max_output_tokens=2):
             plain = await server.send(request)
             wants(not plain.HasField("prompt"), "prompt is set where return_prompt was not")
             request.return_prompt = True
@@ -104,14 +92,7 @@ async def image_limit_is_kept(server: Server) -> str:
     """One image more than max_images."""
     most = server.info.media_limits.max_images
     applies(0 < most <= _MOST_IMAGES, f"max_images is {most or 'not stated'}: no such request is made")
-    request = server.request(user(*[_dot()] * (most + 1), WORDS))
+    request = server.request(user(*[plain("red", 32, 32)] * (most + 1), WORDS))
     await server.refused(request, what=f"{most + 1} images where max_images is {most}")
     await server.alive("too many images")
     return f"{most} images"
-
-
-@cache
-def _dot() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 32), "red").save(buffer, "PNG")
-    return buffer.getvalue()

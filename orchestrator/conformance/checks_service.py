@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import grpc
@@ -16,21 +14,8 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, applies, check, wants
-from orchestrator.conformance.server import (
-    SERVICE,
-    Request,
-    Server,
-    generation,
-    in_batch,
-    method_of,
-    one_by_one,
-    scoring,
-)
+from orchestrator.conformance.server import SERVICE, Server, in_batch, method_of, one_by_one
 
-_ASKED: dict[str, Callable[[], Request]] = {
-    "GENERATE": partial(generation, "Say hello."),
-    "LIKELIHOOD": partial(scoring, ["Say hello."], ["yes"]),
-}
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -79,15 +64,15 @@ async def answers_say_who_gave_them(server: Server) -> None:
     """An answer of each method, and those of a Batch, name the checkpoint and the start of the server."""
     info = server.info
     applies(bool(info.boot_id), "boot_id is empty, so GetModelInfo is asked again after the answers")
-    requests = [make() for claim, make in _ASKED.items() if server.claims(claim)]
+    requests = server.each_method("Say hello.", ["yes"])
     endings = await server.settled(one_by_one, requests)
     if server.claims("BATCH"):
         endings += await server.settled(in_batch, requests)
     due = model.ServedBy(model_revision=info.model_revision, boot_id=info.boot_id)
     for ending in endings:
         if not isinstance(ending, CallError):  # other checks are there for those
-            said, kind = ending.served_by, type(ending).__name__
-            wants(said == due, f"served_by is {said.model_revision!r}, {said.boot_id!r} in a {kind}")
+            served_by, kind = ending.served_by, type(ending).__name__
+            wants(served_by == due, f"served_by is {served_by.model_revision!r}, {served_by.boot_id!r} in a {kind}")
 
 
 @check

@@ -35,6 +35,8 @@ Make = Callable[["Server", Sequence[_R]], Awaitable[Sequence[Ending]]]
 """One way of making calls: `one_by_one`, `at_once` or `in_batch`."""
 _T = TypeVar("_T")
 _EXACT = ("", "float32", "float64")
+CUT_CHARACTER = "�"
+"""Stands for bytes of a character that a limit cut in two."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,17 @@ class Server:
     def parallel(self) -> int:
         """Requests to have in flight: twice what the server asks for, within reason."""
         return max(2, min(2 * self.info.max_concurrency, MOST))
+
+    @property
+    def room(self) -> int:
+        """Tokens of an answer that may reason first: 512, or half of a small context."""
+        context = self.info.max_context_tokens
+        return min(512, context // 2) if context else 512
+
+    def each_method(self, words: str, continuations: Sequence[str], **config: Any) -> list[Request]:
+        """Returns the same question for each method that the server has."""
+        requests: list[Request] = [generation(words, **config)] if self.claims("GENERATE") else []
+        return [*requests, scoring([words], continuations)] if self.claims("LIKELIHOOD") else requests
 
     def request(self, *messages: model.Message) -> Request:
         """Returns a request over a conversation for the method that the server has, Generate if both."""
@@ -153,9 +166,9 @@ class Server:
 
         async def attempt() -> None:
             left = [place for place in range(len(requests)) if place not in endings]
-            made = await make(self, [requests[place] for place in left])
-            full = [ending for ending in made if isinstance(ending, CallError) and ending.code in FULL]
-            endings.update((place, ending) for place, ending in zip(left, made, strict=True) if ending not in full)
+            attempted = await make(self, [requests[place] for place in left])
+            full = [ending for ending in attempted if isinstance(ending, CallError) and ending.code in FULL]
+            endings.update((place, ending) for place, ending in zip(left, attempted, strict=True) if ending not in full)
             for error in full:
                 raise error
 

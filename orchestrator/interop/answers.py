@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ T = TypeVar("T")
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
 _WORDS = 60
+_MOST_PRINTED = 5
 _MOST_SLICES = 48
 """Values of a label of another tool at most: more are no slices."""
 
@@ -68,9 +70,8 @@ class ToolAnswers:
     """A tool's answers to one task.
 
     Attributes:
-        tool: The tool's name.
-        task: The task's name there.
-        model: The model's name there.
+        task: The task's name in the tool.
+        model: The model's name in the tool.
         answers: In the tool's order.
         path: The file that was read, where a folder was named.
         metric: What the tool calls the scores.
@@ -92,13 +93,13 @@ Reader = Callable[..., ToolAnswers]
 """Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
 
 
-def samples(path: Path, tool: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
+def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
     """Yields what a file of samples has, a JSON object a line.
 
     Args:
         path: The file.
-        tool: The tool that writes such files, for messages.
-        read: Reads one object; its place is given for messages.
+        kind: What the file should be, for messages: "samples file of lmms-eval (--log_samples)".
+        read: Reads one object; gets its place for messages.
 
     Raises:
         DataError: The file or a line cannot be read, or is not the tool's; names the line.
@@ -115,39 +116,41 @@ def samples(path: Path, tool: str, read: Callable[[str, dict[str, Any]], T]) -> 
                 except orjson.JSONDecodeError as error:
                     raise DataError(f"{where}, is not JSON: {error}") from None
                 except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                    why = f"{type(error).__name__}: {error}"
-                    raise DataError(f"{where}: {why}: is it a samples file of {tool} (--log_samples)?") from None
+                    raise DataError(f"{where}: {type(error).__name__}: {error}: is it a {kind}?") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def take(taken: ToolAnswers, path: Path, run: Path) -> None:
+def take(imported: ToolAnswers, path: Path, run: Path) -> None:
     """Writes a run folder, not scored yet.
 
     Raises:
         DataError: There are no answers, or two have the same key.
         RunLogError: The folder holds a run, or cannot be made.
     """
-    path = taken.path or path
-    if not taken.answers:
+    path = imported.path or path
+    if not imported.answers:
         raise DataError(f"{path} holds no answers")
-    twice = [key for key, count in Counter(answer.key for answer in taken.answers).items() if count > 1]
+    twice = [key for key, count in Counter(answer.key for answer in imported.answers).items() if count > 1]
     if twice:
         raise DataError(f"{path}: the key {twice[0]!r} stands twice")
-    task = task_name(taken)
+    task = task_name(imported)
     images = ImageStore(run / IMAGES)
-    labels = [[name] for name in dict.fromkeys(name for answer in taken.answers for name in answer.labels)]
+    labels = [[name] for name in dict.fromkeys(name for answer in imported.answers for name in answer.labels)]
     write_run(
         run,
         path,
-        tool=taken.tool,
+        tool=imported.tool,
         task=task,
-        info=model.GetModelInfoResponse(model_name=taken.model, server_version=taken.tool),
-        method="likelihood" if any(answer.likelihoods for answer in taken.answers) else "generate",
-        lines=(_line(task, answer, images) for answer in taken.answers),
-        count=len(taken.answers),
+        info=model.GetModelInfoResponse(model_name=imported.model, server_version=imported.tool),
+        method="likelihood" if any(answer.likelihoods for answer in imported.answers) else "generate",
+        lines=(
+            answer_line(f"{task}/{each.key}", task, each, _scoring(each), [_image(one, images) for one in each.images])
+            for each in imported.answers
+        ),
+        count=len(imported.answers),
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
-        created=taken.created,
+        created=imported.created,
     )
 
 
@@ -166,9 +169,9 @@ def with_slices(answers: Iterable[Answer]) -> list[Answer]:
     ]
 
 
-def task_name(taken: ToolAnswers) -> str:
+def task_name(imported: ToolAnswers) -> str:
     """Returns the task's name in a run folder: a key's first slash ends it."""
-    return taken.task.replace("/", "_")
+    return imported.task.replace("/", "_")
 
 
 def write_run(
@@ -224,20 +227,39 @@ def write_run(
     run_manifest.write(run / MANIFEST, manifest | known | {"planned": {task: count}})
 
 
-def _line(task: str, answer: Answer, images: ImageStore) -> dict[str, Any]:
-    parts = [*(_image(image, images) for image in answer.images), {"text": answer.prompt}]
-    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": parts}]}
+def answer_line(
+    key: str,
+    task: str,
+    answer: Answer,
+    scoring: Mapping[str, Any],
+    images: Sequence[Mapping[str, Any]] = (),
+    *,
+    sample: str = "",
+    turn: str = "",
+) -> dict[str, Any]:
+    """Returns the line of responses.jsonl of an answer.
+
+    Args:
+        key: The item's key.
+        task: The task's name in the run folder.
+        answer: The answer.
+        scoring: Rule, targets, options and parameters.
+        images: The parts of the prompt before its text.
+        sample: Key of its sample, where that is not the item's.
+        turn: Name of its turn.
+    """
+    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
     if answer.likelihoods:
         request["continuations"] = list(answer.options)
     line: dict[str, Any] = {
-        "key": f"{task}/{answer.key}",
+        "key": key,
         **({"outcome": "failed"} if answer.failed else {}),
-        "sample": f"{task}/{answer.key}",
-        "turn": "",
+        "sample": sample or key,
+        "turn": turn,
         "task": task,
         "method": "likelihood" if answer.likelihoods else "generate",
         "request": request,
-        "scoring": {**_scoring(answer), "labels": dict(answer.labels), "group": ""},
+        "scoring": {**scoring, "labels": dict(answer.labels), "group": ""},
         "attempts": 1,
     }
     if answer.failed:
@@ -260,8 +282,9 @@ def _scoring(answer: Answer) -> dict[str, Any]:
     if answer.likelihoods:
         return {"rule": "likelihood", "targets": targets, "options": list(options), "params": {}}
     if not options:
-        options = listed_options(answer.prompt)
-        options = options if all(target.upper() in LETTERS[: len(options)] for target in targets) else ()
+        options = lettered(_OPTION.findall(answer.prompt))
+        if len(options) < 2 or not all(target.upper() in LETTERS[: len(options)] for target in targets):
+            options = ()
     letters = [_letter(target, options) for target in targets]
     if options and targets and all(letters):
         return {"rule": "choice", "targets": letters, "options": list(options), "params": {}}
@@ -270,15 +293,21 @@ def _scoring(answer: Answer) -> dict[str, Any]:
     return {"rule": "contains_word", "targets": targets, "options": [], "params": {}}
 
 
-def listed_options(prompt: str) -> tuple[str, ...]:
-    """Returns the options that a prompt lists line by line as A, B, C...; empty where there are no two."""
+def lettered(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Returns the texts of lines that a prompt letters A, B, C..., from the last A on."""
     options: list[str] = []
-    for letter, text in _OPTION.findall(prompt):
+    for letter, text in lines:
         if letter == "A":
             options = []  # what was lettered before belongs to the question or to an example
         if letter == LETTERS[len(options) : len(options) + 1]:
-            options.append(text)
-    return tuple(options) if len(options) > 1 else ()
+            options.append(text.strip())
+    return tuple(options)
+
+
+def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the options of a row whose columns are named A, B, C..."""
+    cells = (row.get(letter) for letter in LETTERS)
+    return tuple(str(cell) for cell in takewhile(lambda cell: isinstance(cell, str) and cell.strip(), cells))
 
 
 def _letter(target: str, options: Sequence[str]) -> str:
@@ -290,27 +319,27 @@ def _letter(target: str, options: Sequence[str]) -> str:
     return LETTERS[places[0]] if len(places) == 1 else ""
 
 
-def reported(taken: ToolAnswers) -> dict[str, tuple[float, str]]:
+def reported(imported: ToolAnswers) -> dict[str, tuple[float, str]]:
     """Returns what the tool itself scored, and what it read, by the item's key."""
-    task = task_name(taken)
-    return {f"{task}/{one.key}": (one.score, one.extracted) for one in taken.answers if one.score is not None}
+    task = task_name(imported)
+    return {f"{task}/{one.key}": (one.score, one.extracted) for one in imported.answers if one.score is not None}
 
 
-def beside(taken: ToolAnswers, run: Path, *, examples: int = 5) -> list[str]:
+def beside(imported: ToolAnswers, run: Path) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
-    theirs = {f"{task_name(taken)}/{answer.key}": answer for answer in taken.answers}
-    known = [answer.score for answer in taken.answers if answer.score is not None]
+    by_key = {f"{task_name(imported)}/{answer.key}": answer for answer in imported.answers}
+    known = [answer.score for answer in imported.answers if answer.score is not None]
     if not known:
-        return [f"{taken.tool}: the file holds no scores of its own"]
-    lines = [f"{taken.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
+        return [f"{imported.tool}: the file holds no scores of its own"]
+    lines = [f"{imported.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
     causes: Counter[str] = Counter()
     shown: list[str] = []
     for item in open_run(run):
-        own = theirs[item.key]
+        own = by_key[item.key]
         if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
             cause = _cause(item, own)
             causes[cause] += 1
-            if len(shown) < examples:
+            if len(shown) < _MOST_PRINTED:
                 words = " ".join(own.text.split())
                 words = words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
                 mine = f"{item.verdict.get('extracted') or '-'} ({(item.score or 0.0):g})"

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _TEXTS = (
@@ -39,13 +40,13 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
     answer = response.get("response") or {}
     request = response.get("request") or {}
     usage = answer.get("usage") or {}
-    said = orjson.dumps(dict(item.continuations)).decode() if item.continuations else item.text
+    answer_text = orjson.dumps(dict(item.continuations)).decode() if item.continuations else item.text
     prompt = [part["text"] for m in request.get("messages", ()) for part in m.get("parts", ()) if "text" in part]
     return {
         "run": run.name, "model": run.model_name, "task": item.task, "key": item.key, "sample": item.sample,
         "turn": response.get("turn", ""), "outcome": item.outcome, "score": item.score,
         "extracted": verdict.get("extracted", ""), "target": " | ".join(item.scoring.get("targets", ())),
-        "reason": verdict.get("reason") or (response.get("error") or {}).get("reason", ""), "answer": said,
+        "reason": facts.reason(item), "answer": answer_text,
         "prompt": "\n".join(prompt), "group": item.group, "rule": verdict.get("rule") or item.scoring.get("rule", ""),
         "scores": orjson.dumps(verdict["scores"]).decode() if verdict.get("scores") else "",
         "judge": (verdict.get("judge") or {}).get("words", ""), "replica": response.get("replica", ""),

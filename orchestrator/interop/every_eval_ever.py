@@ -6,7 +6,6 @@ import hashlib
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +76,7 @@ def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
 
 
 def _epoch(run: Run) -> str:
-    try:
-        return str(int(datetime.fromisoformat(str(run.manifest.get("created"))).astimezone(UTC).timestamp()))
-    except ValueError:
-        return "0"
+    return str(int(facts.epoch(run.manifest.get("created"))))
 
 
 def _places(run: Run) -> dict[str, range]:
@@ -224,8 +220,7 @@ def _instance(item: Item) -> dict[str, Any]:
     score = item.score or 0.0
     usage = answer.get("usage") or {}
     images = [part["image"]["sha256"] for m in request.get("messages", ()) for part in m["parts"] if "image" in part]
-    error = item.response.get("error") or {}
-    reason = item.verdict.get("reason") or error.get("reason") or ""
+    error = f"{item.outcome or 'not scored'}: {facts.reason(item)}".rstrip(": ")
     metadata = {**item.labels, "outcome": item.outcome, "group": item.group, "images": ",".join(images)}
     return {
         "sample_id": item.key,
@@ -248,7 +243,7 @@ def _instance(item: Item) -> dict[str, Any]:
         },
         "token_usage": _usage(usage) if usage else None,
         "performance": {"latency_ms": 1000 * float(item.response["seconds"])} if "seconds" in item.response else None,
-        "error": None if item.outcome == "scored" else f"{item.outcome or 'not scored'}: {reason}".rstrip(": "),
+        "error": None if item.outcome == "scored" else error,
         "metadata": {name: str(value) for name, value in metadata.items() if value},
     }  # fmt: skip
 
@@ -265,11 +260,11 @@ def _words(part: Mapping[str, Any]) -> str:
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
-    read, made = int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))
+    read, generated = int(usage.get("input_tokens", 0)), int(usage.get("output_tokens", 0))
     more = {"reasoning_tokens": usage.get("reasoning_tokens"), "input_tokens_cache_read": usage.get("cached_tokens")}
     return {
         "input_tokens": read,
-        "output_tokens": made,
-        "total_tokens": read + made,
+        "output_tokens": generated,
+        "total_tokens": read + generated,
         **{name: int(value) for name, value in more.items() if value is not None},
     }

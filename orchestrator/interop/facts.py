@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import OUTCOMES, counts
-from orchestrator.run_folder.reader import Run, sequence_words, share_words
+from orchestrator.run_folder.reader import Item, Run, sequence_words, share_words
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -43,14 +44,10 @@ def hub_source(run: Run, task: str) -> tuple[str, str]:
     return (name, revision) if revision and name.count("/") == 1 and " " not in name else ("", "")
 
 
-def is_synthetic(run: Run, task: str) -> bool:
-    """Whether a task's rows are synthetic."""
-    return source(run, task)[0].startswith(_SYNTHETIC)
-
-
 def caveats(run: Run, task: str) -> list[str]:
     """Returns why a task's numbers are not the benchmark's, in a few words each; none where they are."""
-    found = [f"synthetic data ({source(run, task)[0]})"] if is_synthetic(run, task) else []
+    origin = source(run, task)[0]
+    found = [f"synthetic data ({origin})"] if origin.startswith(_SYNTHETIC) else []
     found += ["blind: images replaced"] if run.identity.get("blind") else []
     limit = run.identity.get("limit")
     found += [f"limited to {limit} rows"] if limit is not None else []
@@ -83,6 +80,19 @@ def command(run: Run) -> str:
     """Returns the command that made a run, "" where it was made from Python."""
     words = run.manifest.get("command") or ""
     return words if isinstance(words, str) else " ".join(map(str, words))
+
+
+def epoch(moment: object) -> float:
+    """Returns a moment in ISO 8601 as seconds since 1970, 0 for anything else."""
+    try:
+        return datetime.fromisoformat(str(moment)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def reason(item: Item) -> str:
+    """Returns why an item has its outcome, "" where nothing says so."""
+    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
 def library(run: Run) -> str:

@@ -57,10 +57,7 @@ _STOPS: Mapping[str, Any] = {
 def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
     """Writes one `.eval` log for each task of a run and returns their paths.
 
-    Args:
-        run: The run.
-        folder: Target folder; created if missing.
-        embed: Whether images go into the log; else it names the files in the run folder.
+    With `embed` images go into the log; else it names the files in the run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -144,7 +141,8 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
     attachments: dict[str, str] | None = {} if embed else None
     turns = (response.get("request") or {}).get("messages", ())
     messages = [_message(run, message, attachments) for message in turns]
-    error = response.get("error")
+    error = response.get("error") or {}
+    words = f"{error.get('code', '')} {error.get('reason', '')}: {error.get('message', '')}"
     usage = answer.get("usage") or {}
     model = f"lyncean/{run.model_name}"
     used = ModelUsage(
@@ -154,10 +152,10 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
         reasoning_tokens=usage.get("reasoning_tokens"),
         input_tokens_cache_read=usage.get("cached_tokens"),
     )
-    said: str | list[Content] = item.answer_text
+    content: str | list[Content] = item.answer_text
     if thoughts := answer.get("reasoning"):
-        said = [ContentReasoning(reasoning=thoughts), ContentText(text=item.answer_text)]
-    output = ModelOutput.from_content(model, said, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
+        content = [ContentReasoning(reasoning=thoughts), ContentText(text=item.answer_text)]
+    output = ModelOutput.from_content(model, content, _STOPS.get(str(answer.get("finish_reason")), "unknown"))
     output.usage = used
     return EvalSample(
         id=identifier,
@@ -165,7 +163,7 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
         input=messages or "",
         choices=list(item.scoring.get("options", ())) or None,
         target=list(item.scoring.get("targets", ())),
-        messages=[*messages, *([] if error else [ChatMessageAssistant(content=said, model=model)])],
+        messages=[*messages, *([] if error else [ChatMessageAssistant(content=content, model=model)])],
         output=output,
         scores=_scores(item, binary),
         attachments=attachments or {},
@@ -173,13 +171,8 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
                   "rule": item.verdict.get("rule") or item.scoring.get("rule", "")},
         model_usage={model: used} if usage else {},
         total_time=response.get("seconds"),
-        error=_error(error) if error else None,
+        error=EvalError(message=words, traceback="", traceback_ansi="") if error else None,
     )  # fmt: skip
-
-
-def _error(found: Mapping[str, Any]) -> EvalError:
-    words = f"{found.get('code', '')} {found.get('reason', '')}: {found.get('message', '')}"
-    return EvalError(message=words, traceback="", traceback_ansi="")
 
 
 def _scores(item: Item, binary: bool) -> dict[str, Score] | None:

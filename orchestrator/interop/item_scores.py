@@ -24,7 +24,6 @@ class ItemScores(NamedTuple):
 
     Attributes:
         sha256: Hash of its file.
-        runs: Names of the runs.
         data: Task -> sha256 of the data that the runs read.
         scores: Item key without repeat -> its score in each run, the mean over repeats; None where a run has none.
     """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, TextIO, cast
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _NO_XML = re.compile("[^\\t\\n\\r\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,7 +33,8 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
             if item.outcome != STEP:
                 totals.setdefault(item.task, Counter())[_kind(item)] += 1
                 seconds[item.task] = seconds.get(item.task, 0.0) + _seconds(item)
-        for task, items in _tasks(run):
+        # The order of a run's keys keeps a task together.
+        for task, items in groupby((item for item in run if item.outcome != STEP), key=lambda item: item.task):
             found = totals[task]
             numbers = {"tests": found.total(), "failures": found["failure"], "errors": found["error"]}
             attributes = {name: str(number) for name, number in numbers.items()}
@@ -50,11 +52,6 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
     xml.endElement("testsuites")
     xml.endDocument()
     file.write("\n")
-
-
-def _tasks(run: Run) -> Iterator[tuple[str, Iterator[Item]]]:
-    """Yields the items of each task; the order of a run's keys keeps a task together."""
-    return groupby((item for item in run if item.outcome != STEP), key=lambda item: item.task)
 
 
 def _kind(item: Item) -> str:
@@ -85,9 +82,8 @@ def _words(item: Item) -> tuple[str, str]:
         return "not scored yet", ""
     if item.outcome == "scored":
         return f"score {item.score:g}: answered {item.verdict.get('extracted', '')!r}, expected {targets}", item.text
-    error = item.response.get("error") or {}
-    reason = item.verdict.get("reason") or error.get("reason") or ""
-    return f"{item.outcome}: {reason} {error.get('message', '')}".strip(), item.text
+    message = (item.response.get("error") or {}).get("message", "")
+    return f"{item.outcome}: {facts.reason(item)} {message}".strip(), item.text
 
 
 def _seconds(item: Item) -> float:

@@ -25,23 +25,20 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
     answers: dict[str, Answer] = {}
     metric = "score"
-    for called, answer in samples(path, "lm-evaluation-harness", _read):
-        metric = called or metric
+    for name_of_metric, answer in samples(path, "samples file of lm-evaluation-harness (--log_samples)", _answer):
+        metric = name_of_metric or metric
         answers.setdefault(answer.key, answer)
     created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
     model = model or path.resolve().parent.name
     return ToolAnswers("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
 
 
-def _read(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
-    return str(next(iter(fields.get("metrics", ())), "")), _answer(where, fields)
-
-
-def _answer(where: str, fields: Mapping[str, Any]) -> Answer:
-    arguments = [
-        [group[name] for name in sorted(group)] for _, group in sorted(fields["arguments"].items(), key=_place)
-    ]
-    score = next((_number(fields.get(name)) for name in fields.get("metrics", ())), None)
+def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+    """Returns the name of a line's first metric, and its answer."""
+    groups = sorted(fields["arguments"].items(), key=lambda entry: int(entry[0].rpartition("_")[2]))
+    arguments = [[group[name] for name in sorted(group)] for _, group in groups]
+    metric = str(next(iter(fields.get("metrics", ())), ""))
+    score = float(fields[metric]) if isinstance(fields.get(metric), int | float) else None
     common: dict[str, Any] = {"key": str(int(fields["doc_id"])), "score": score}
     responses = fields["resps"]
     if isinstance(responses[0][0], str):
@@ -50,19 +47,16 @@ def _answer(where: str, fields: Mapping[str, Any]) -> Answer:
         read = filtered if isinstance(filtered, str) and filtered != text else ""
         target = fields["target"]
         targets = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
-        return Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
+        return metric, Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
     # The same options without a context are there for mutual information.
-    asked = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
-    options = tuple(str(words[1]) for words, _ in asked)
-    if len({words[0] for words, _ in asked}) > 1 or len(set(options)) < len(options):
+    scored = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
+    options = tuple(str(words[1]) for words, _ in scored)
+    if len({words[0] for words, _ in scored}) > 1 or len(set(options)) < len(options):
         raise DataError(f"{where}: its options are in the contexts (multiple inputs), which is not supported")
-    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in asked))
+    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in scored))
     target = _target(str(fields["target"]), options)
-    return Answer(prompt=str(asked[0][0][0]), text="", targets=(target,), options=options, likelihoods=scores, **common)
-
-
-def _place(entry: tuple[str, Any]) -> int:
-    return int(entry[0].rpartition("_")[2])
+    prompt = str(scored[0][0][0])
+    return metric, Answer(prompt=prompt, text="", targets=(target,), options=options, likelihoods=scores, **common)
 
 
 def _target(target: str, options: tuple[str, ...]) -> str:
@@ -71,7 +65,3 @@ def _target(target: str, options: tuple[str, ...]) -> str:
         if option.strip() == target.strip():
             return option
     return options[int(target)]
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

@@ -11,7 +11,7 @@ import orjson
 
 from orchestrator.data.rows import DataError
 from orchestrator.interop.answers import Answer, ToolAnswers, samples, with_slices
-from orchestrator.interop.lmms_eval_samples import FAILED
+from orchestrator.interop.lmms_eval_samples import FAILED, SAMPLES_FILE
 
 _FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
 _NO_METRICS = frozenset(
@@ -33,26 +33,23 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     name = task or (found[7] if found else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
-    lines = list(samples(path, "lmms-eval", _read))
-    answers, metric = [answer for _, answer in lines], next((called for called, _ in lines if called), "")
+    lines = list(samples(path, SAMPLES_FILE, _read))
+    answers, metric = [answer for _, answer in lines], next((metric for metric, _ in lines if metric), "score")
     year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
-    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
+    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric, created=created)
 
 
 def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
-    called, score = _score(fields)
-    return called, _answer(fields, score)
-
-
-def _answer(fields: Mapping[str, Any], score: float | None) -> Answer:
+    """Returns the name of a line's first metric, and its answer."""
+    metric, score = _score(fields)
     raw, read = _text(fields.get("resps", "")), _text(fields["filtered_resps"])
     failed = raw.startswith(FAILED) or read.startswith(FAILED)
     targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
     doc = fields.get("doc")
     known = {**(doc if isinstance(doc, dict) else {}), **fields}
-    return Answer(
+    answer = Answer(
         key=str(int(fields["doc_id"])),
         prompt=_text(fields.get("input", fields.get("arguments", ""))),
         text="" if failed else raw or read,
@@ -66,6 +63,7 @@ def _answer(fields: Mapping[str, Any], score: float | None) -> Answer:
         score=None if failed else score,
         extracted=read if read != raw else "",
     )
+    return metric, answer
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
@@ -12,7 +11,8 @@ from typing import Any
 
 import orjson
 
-from orchestrator.run_folder.metrics import HIGHER_IS_BETTER, MetricResult, metric_results, overall
+from orchestrator.interop import facts
+from orchestrator.run_folder.metrics import HIGHER_IS_BETTER, MetricResult, counts, metric_results, overall
 from orchestrator.run_folder.reader import STEP, Item, Run
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]\s]+')
@@ -22,7 +22,7 @@ def write(run: Run, folder: Path) -> list[Path]:
     """Writes a run below a folder and returns the paths of the files."""
     where = folder / (_UNSAFE.sub("__", run.model_name) or "model")
     where.mkdir(parents=True, exist_ok=True)
-    date = _date(str(run.manifest.get("created", "")))
+    date = datetime.fromtimestamp(facts.epoch(run.manifest.get("created")), UTC).strftime("%Y%m%d_%H%M%S")
     written = [where / f"{date}_results.json"]
     written[0].write_bytes(orjson.dumps(_results(run, date), option=orjson.OPT_INDENT_2))
     files: dict[str, Any] = {}
@@ -38,24 +38,17 @@ def write(run: Run, folder: Path) -> list[Path]:
     return written
 
 
-def _date(created: str) -> str:
-    try:
-        moment = datetime.fromisoformat(created).astimezone(UTC)
-    except ValueError:
-        moment = datetime.fromtimestamp(0, UTC)
-    return moment.strftime("%Y%m%d_%H%M%S")
-
-
 def _results(run: Run, date: str) -> dict[str, Any]:
-    found = list(metric_results(run.tasks_and_groups))
+    metrics = list(metric_results(run.tasks_and_groups))
+    planned = {task: counts({task: results})["planned"] for task, results in run.tasks.items()}
     return {
-        "results": {task: {"alias": task, **_metrics(task, found)} for task in run.tasks_and_groups},
-        **({"groups": {name: {"alias": name, **_metrics(name, found)} for name in run.groups}} if run.groups else {}),
+        "results": {task: {"alias": task, **_metrics(task, metrics)} for task in run.tasks_and_groups},
+        **({"groups": {name: {"alias": name, **_metrics(name, metrics)} for name in run.groups}} if run.groups else {}),
         "configs": {task: {"task": task, "metadata": dict(run.identity)} for task in run.tasks},
         "versions": {task: str((run.manifest.get("versions") or {}).get("lyncean", "")) for task in run.tasks},
         "n-shot": dict.fromkeys(run.tasks, 0),
-        "higher_is_better": {task: _directions(task, found) for task in run.tasks},
-        "n-samples": {task: _size(run.tasks[task]) for task in run.tasks},
+        "higher_is_better": {task: _directions(task, metrics) for task in run.tasks},
+        "n-samples": {task: dict.fromkeys(("original", "effective"), planned[task]) for task in run.tasks},
         "config": {"model": "lyncean", "model_args": f"model={run.model_name}", "limit": run.identity.get("limit")},
         "date": date,
         "model_source": "lyncean",
@@ -64,28 +57,23 @@ def _results(run: Run, date: str) -> dict[str, Any]:
     }
 
 
-def _size(result: Mapping[str, Any]) -> dict[str, int]:
-    counts = result.get("counts", {})
-    return {"original": int(counts.get("planned", 0)), "effective": int(counts.get("planned", 0))}
-
-
-def _directions(task: str, found: list[MetricResult]) -> dict[str, bool]:
-    mine = [metric for metric in overall(found) if metric.task == task]
+def _directions(task: str, metrics: list[MetricResult]) -> dict[str, bool]:
+    mine = [metric for metric in overall(metrics) if metric.task == task]
     return {metric.name: HIGHER_IS_BETTER[metric.metric] for metric in mine if metric.metric in HIGHER_IS_BETTER}
 
 
-def _metrics(task: str, found: list[MetricResult]) -> dict[str, float | str]:
-    metrics: dict[str, float | str] = {}
-    for metric in overall(found):
+def _metrics(task: str, metrics: list[MetricResult]) -> dict[str, float | str]:
+    values: dict[str, float | str] = {}
+    for metric in overall(metrics):
         if metric.task == task and metric.value is not None:
-            metrics[f"{metric.name},none"] = metric.value
+            values[f"{metric.name},none"] = metric.value
             # lmms-eval has a standard error where we have an interval: half its width over 1.96, where it is of 95 %.
-            metrics[f"{metric.name}_stderr,none"] = (
+            values[f"{metric.name}_stderr,none"] = (
                 (metric.high - metric.low) / 2 / NormalDist().inv_cdf((1 + metric.level) / 2)
                 if metric.high is not None and metric.low is not None
                 else "N/A"
             )
-    return metrics
+    return values
 
 
 def _sample(number: int, item: Item) -> dict[str, Any]:

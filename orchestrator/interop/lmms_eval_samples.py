@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orchestrator.data.rows import DataError
-from orchestrator.interop.answers import samples
+from orchestrator.interop.answers import Answer, lettered, samples
 
 TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
 """Tasks whose samples are understood; the prefix of one family is dropped."""
+
+SAMPLES_FILE = "samples file of lmms-eval (--log_samples)"
+"""What a file should be, for messages."""
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED"
 """What lmms-eval writes in the place of an answer that it did not get."""
@@ -23,31 +25,6 @@ _OPTION = {
     "vstar_bench": re.compile(r"^([A-D])\. (.*?)(?=\n[A-D]\. |\nAnswer with the option's letter|\Z)", re.M | re.S),
     "VisualPuzzles": re.compile(r"^\(([A-D])\) (.*?)(?=\n\([A-D]\) |\n|\Z)", re.M | re.S),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class LmmsSample:
-    """One sample.
-
-    Attributes:
-        number: lmms-eval's doc_id: the row's number from 0.
-        prompt: The text it was asked.
-        text: The answer; "" where the request failed there.
-        failed: What lmms-eval wrote in the place of an answer, "" if it got one.
-        target: The right letter.
-        options: The options' texts as the prompt lists them.
-        labels: What it can be sliced by.
-        score: What lmms-eval scored it, None if the line does not say.
-    """
-
-    number: int
-    prompt: str
-    text: str
-    failed: str
-    target: str
-    options: tuple[str, ...]
-    labels: Mapping[str, str]
-    score: float | None
 
 
 def task_of(path: Path, task: str | None) -> str:
@@ -66,26 +43,26 @@ def task_of(path: Path, task: str | None) -> str:
     return match[2]
 
 
-def read(path: Path, task: str) -> Iterator[LmmsSample]:
-    """Reads a samples file.
+def read(path: Path, task: str) -> Iterator[Answer]:
+    """Reads a samples file; an answer's key is lmms-eval's doc_id, the row's number from 0.
 
     Raises:
         DataError: It cannot be read, or is no such file.
     """
-    seen: set[int] = set()
-    for taken in samples(path, "lmms-eval", partial(_taken, task)):
-        if taken.number in seen:
-            raise DataError(f"{path}, line {len(seen) + 1}: doc_id {taken.number} stands twice")
-        seen.add(taken.number)
-        yield taken
+    seen: set[str] = set()
+    for answer in samples(path, SAMPLES_FILE, partial(_answer, task)):
+        if answer.key in seen:
+            raise DataError(f"{path}, line {len(seen) + 1}: doc_id {answer.key} stands twice")
+        seen.add(answer.key)
+        yield answer
     if not seen:
         raise DataError(f"{path} holds no samples")
 
 
-def _taken(task: str, where: str, fields: dict[str, Any]) -> LmmsSample:
+def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
     missing = [name for name in ("doc_id", "target", "filtered_resps") if name not in fields]
     if missing:
-        raise DataError(f"{where}, has no {', '.join(missing)}: is it a samples file of lmms-eval (--log_samples)?")
+        raise DataError(f"{where}, has no {', '.join(missing)}: is it a {SAMPLES_FILE}?")
     try:
         number = int(fields["doc_id"])
     except (TypeError, ValueError):
@@ -93,13 +70,14 @@ def _taken(task: str, where: str, fields: dict[str, Any]) -> LmmsSample:
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
     failed = text if text.startswith(FAILED) else ""
-    return LmmsSample(
-        number=number,
+    pattern = next(pattern for name, pattern in _OPTION.items() if task.startswith(name))
+    return Answer(
+        key=str(number),
         prompt=prompt,
         text="" if failed else text,
         failed=failed,
-        target=str(fields["target"]).strip().upper(),
-        options=_options(task, prompt),
+        targets=(str(fields["target"]).strip().upper(),),
+        options=lettered(pattern.findall(prompt)),
         labels=_labels(task, fields),
         score=_score(fields),
     )
@@ -115,17 +93,6 @@ def _first(value: Any) -> str:
 def _prompt(fields: Mapping[str, Any]) -> str:
     given = fields.get("input", fields.get("arguments", ""))
     return _first(given) if isinstance(given, list) else str(given)
-
-
-def _options(task: str, prompt: str) -> tuple[str, ...]:
-    pattern = next(pattern for name, pattern in _OPTION.items() if task.startswith(name))
-    options: list[str] = []
-    for found in pattern.finditer(prompt):
-        if found[1] == "A":
-            options = []  # what was lettered before belongs to the question
-        if found[1] == "ABCD"[len(options) : len(options) + 1]:
-            options.append(found[2].strip())
-    return tuple(options)
 
 
 def _metrics(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

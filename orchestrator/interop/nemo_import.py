@@ -12,7 +12,7 @@ import yaml
 
 from orchestrator.data.rows import DataError
 from orchestrator.interop import lm_eval_import, vlmevalkit_import
-from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers
+from orchestrator.interop.answers import Answer, ToolAnswers, column_options, samples
 
 PREDICTIONS = "byob_predictions.jsonl"
 _CONFIGS = ("run_config.yml", "results.yml")
@@ -50,46 +50,22 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 
 
 def _predictions(path: Path, task: str | None, model: str | None) -> ToolAnswers:
-    answers = []
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                where = f"{path}, line {number}"
-                try:
-                    answers.append(_answer(orjson.loads(line)))
-                except orjson.JSONDecodeError as error:
-                    raise DataError(f"{where}, is not JSON: {error}") from None
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
-                    raise DataError(
-                        f"{where}: {type(error).__name__}: {error}: is it a {PREDICTIONS} of NeMo Evaluator?"
-                    ) from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    answers = list(samples(path, f"{PREDICTIONS} of NeMo Evaluator", _answer))
     return ToolAnswers("NeMo Evaluator", task or _task(path), model or _model(path) or "unknown", answers)
 
 
-def _answer(fields: Mapping[str, Any]) -> Answer:
-    row, scores, response = fields["metadata"], fields["scores"], fields["response"]
+def _answer(_: str, fields: Mapping[str, Any]) -> Answer:
+    scores, response, options = fields["scores"], fields["response"], column_options(fields["metadata"])
     return Answer(
         key=str(int(fields["sample_id"])),
         prompt=str(fields["prompt"]),
         text=str(response or ""),
         targets=(str(fields["target"]).strip(),),
-        options=_options(row),
+        options=options if len(options) > 1 else (),
         failed="" if response is not None else str(fields.get("error") or fields["status"]),
         score=_score(scores) if fields["status"] == "scored" else None,
         extracted=next((str(scores[name]) for name in ("extracted", "parsed") if (scores or {}).get(name)), ""),
     )
-
-
-def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the options of a row whose columns are named A, B, C..."""
-    options = []
-    for letter in LETTERS:
-        if not isinstance(option := row.get(letter), str) or not option.strip():
-            break
-        options.append(option)
-    return tuple(options) if len(options) > 1 else ()
 
 
 def _score(scores: Mapping[str, Any]) -> float | None:

@@ -81,7 +81,8 @@ def _details(path: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _answer(key: str, fields: Mapping[str, Any], detail: Mapping[str, Any]) -> Answer:
-    right = next((held[name] for held, name in _places(fields, detail) if held.get(name) not in (None, "")), None)
+    places = [fields.get("gold"), *(detail.get(name) for name in ("references", "answer", "gold"))]
+    right = next((found for found in places if found not in (None, "")), None)
     if right is None:
         raise DataError(
             "no right answer is there: run OpenCompass' evaluation with --dump-eval-details, and keep its folder "
@@ -109,11 +110,6 @@ def _answer(key: str, fields: Mapping[str, Any], detail: Mapping[str, Any]) -> A
         raise DataError(f"it has {len(options)} options and {len(likelihoods)} scores")
     prompt = _words(fields.get("origin_prompt") or fields.get("testing input", ""))
     return Answer(prompt=prompt, text="", targets=(target,), options=options, likelihoods=likelihoods, **common)
-
-
-def _places(fields: Mapping[str, Any], detail: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
-    """Returns where a right answer may stand."""
-    return [(fields, "gold"), (detail, "references"), (detail, "answer"), (detail, "gold")]
 
 
 def _words(prompt: Any) -> str:

@@ -6,7 +6,6 @@ The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from orchestrator.errors import ConfigError
@@ -50,13 +49,13 @@ def _send(run: Run, exporter: SpanExporter) -> str:
     waiting = _Waiting()
     provider.add_span_processor(waiting)
     tracer = provider.get_tracer("lyncean", facts.library(run))
-    begun = _nanoseconds(str(run.manifest.get("created") or ""))
+    begun = int(facts.epoch(run.manifest.get("created")) * 1e9)
     whole = tracer.start_span(
         f"evaluation {run.name}", start_time=begun, attributes={"gen_ai.request.model": run.model_name}
     )
     inside, end = set_span_in_context(whole), begun
     for item in run:
-        start = _nanoseconds(str(item.response.get("started") or "")) or begun
+        start = int(facts.epoch(item.response.get("started")) * 1e9) or begun
         last = start + int(float(item.response.get("seconds") or 0.0) * 1e9)
         span = tracer.start_span(
             f"chat {run.model_name}", inside, SpanKind.CLIENT, attributes=_attributes(run, item), start_time=start
@@ -96,7 +95,7 @@ class _Waiting(SpanProcessor):
 
 def _attributes(run: Run, item: Item) -> dict[str, Any]:
     answer = item.response.get("response") or {}
-    asked = (item.response.get("request") or {}).get("config") or {}
+    config = (item.response.get("request") or {}).get("config") or {}
     usage = answer.get("usage") or {}
     found: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
@@ -107,7 +106,7 @@ def _attributes(run: Run, item: Item) -> dict[str, Any]:
         "lyncean.key": item.key,
         "lyncean.task": item.task,
         "server.address": str(item.response.get("replica") or ""),
-        **{name: asked[own] for own, name in _REQUEST.items() if own in asked},
+        **{name: config[own] for own, name in _REQUEST.items() if own in config},
     }
     if usage:
         found["gen_ai.usage.input_tokens"] = int(usage.get("input_tokens", 0))
@@ -128,10 +127,3 @@ def _verdict(item: Item) -> Mapping[str, Any]:
     if reason := item.verdict.get("reason"):
         found["gen_ai.evaluation.explanation"] = str(reason)
     return found
-
-
-def _nanoseconds(moment: str) -> int:
-    try:
-        return int(datetime.fromisoformat(moment).timestamp() * 1e9)
-    except ValueError:
-        return 0

@@ -1,4 +1,4 @@
-"""Results as Markdown and LaTeX tables, one column a run, and as JSON."""
+"""Results as Markdown and LaTeX tables, one column a run, as a table for a model card, and as JSON."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import TextIO
 
 import orjson
 
+from orchestrator.interop import facts
 from orchestrator.run_folder.metrics import MetricResult, accounting, counts, metric_results, overall, slices
 from orchestrator.run_folder.reader import Run
 
 
 def write_json(runs: Sequence[Run], file: TextIO) -> None:
     """Writes manifests and results."""
-    found = [{"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs]
-    file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n")
+    content = [
+        {"run": run.name, "path": str(run.path), "manifest": run.manifest, "results": run.results} for run in runs
+    ]
+    file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def write_markdown(runs: Sequence[Run], file: TextIO) -> None:
@@ -25,6 +28,22 @@ def write_markdown(runs: Sequence[Run], file: TextIO) -> None:
 def write_latex(runs: Sequence[Run], file: TextIO) -> None:
     """Writes LaTeX tables."""
     file.write(latex(runs))
+
+
+def write_model_card(runs: Sequence[Run], file: TextIO) -> None:
+    """Writes a line for each overall metric, with what a reader needs to judge it, and how each run can be repeated."""
+    file.write("| Benchmark | Model | Metric | Value | 95% CI | n | Notes |\n|---|---|---|---:|---:|---:|---|\n")
+    for run in runs:
+        for metric in overall(metric_results(run.tasks_and_groups)):
+            notes = [*facts.caveats(run, metric.task), *facts.settings(run)]
+            notes += ["less is better"] if metric.less_is_better else []
+            value = f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"
+            cells = (metric.task, run.model_name, metric.name, value, metric.interval or "–", f"{metric.denominator:,}")
+            file.write(f"| {' | '.join(map(escape, (*cells, '; '.join(notes))))} |\n")
+    for run in runs:
+        revision = str(run.model.get("model_revision") or "unknown revision")
+        about = f"{escape(run.model_name)} ({escape(revision)}), Lyncean {facts.library(run)}"
+        file.write(f"\n{about}: `{facts.command(run)}`\n")
 
 
 def markdown(runs: Sequence[Run]) -> str:
@@ -92,10 +111,10 @@ Row = tuple[str, list[MetricResult | None], str]
 
 
 def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
-    found = [list(metric_results(run.tasks_and_groups)) for run in runs]
-    several = len({metric.task for run in found for metric in run}) > 1
-    tables = [("metric", _rows([overall(run) for run in found], several))]
-    sliced = [slices(run) for run in found]
+    metrics = [list(metric_results(run.tasks_and_groups)) for run in runs]
+    several = len({metric.task for run in metrics for metric in run}) > 1
+    tables = [("metric", _rows([overall(run) for run in metrics], several))]
+    sliced = [slices(run) for run in metrics]
     for task, name, labels in dict.fromkeys(key for run in sliced for key in run):
         if len(labels) == 1:
             title = f"{task}: {name} by {labels[0]}" if several else f"{name} by {labels[0]}"
@@ -103,9 +122,9 @@ def _tables(runs: Sequence[Run]) -> list[tuple[str, list[Row]]]:
     return [(title, rows) for title, rows in tables if rows]
 
 
-def _rows(found: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
+def _rows(runs: Sequence[Sequence[MetricResult]], several: bool) -> list[Row]:
     by_key = [
-        {(metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric for metric in run} for run in found
+        {(metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric for metric in run} for run in runs
     ]
     rows: list[Row] = []
     for key in dict.fromkeys(key for run in by_key for key in run):

@@ -69,35 +69,31 @@ def tool_of(path: Path) -> str:
 def make_run(path: Path, folder: Path) -> None:
     """Writes a run folder of a log: its answers, the tool's own score of each, and their mean with a 95% CI.
 
-    Args:
-        path: The log.
-        folder: Target folder; created if missing.
-
     Raises:
         DataError: The log cannot be read, or holds nothing.
         ConfigError: A package that reads it is missing.
         RunLogError: The folder cannot be written.
     """
     read: Reader = importlib.import_module(f"orchestrator.interop.{_MODULES[tool_of(path)]}").read
-    taken = read(path, None, None)
-    take(taken, path, folder)
-    scores = reported(taken)
+    imported = read(path, None, None)
+    take(imported, path, folder)
+    scores = reported(imported)
     scored: list[_Scored] = []
     verdicts = Appender(folder / VERDICTS)
     try:
         for item in named_run(folder, folder.name):
             score, extracted = scores.get(item.key, (math.nan, ""))
             scored.append(_Scored(_outcome(item, score), score if math.isfinite(score) else 0.0, item.labels))
-            verdicts.add(_verdict(item, scored[-1], extracted, taken.tool))
+            verdicts.add(_verdict(item, scored[-1], extracted, imported.tool))
             verdicts.flush()
     finally:
         verdicts.close()
-    if taken.complete:
+    if imported.complete:
         manifest = run_manifest.read(folder)
-        metrics = [_metric(taken.metric, scored), *_slices(taken.metric, scored)]
+        metrics = [_metric(imported.metric, scored), *_slices(imported.metric, scored)]
         results = {
-            "tasks": {task_name(taken): {"counts": _counts(scored), "metrics": metrics}},
-            "model": {"model_name": taken.model, "model_revision": ""},
+            "tasks": {task_name(imported): {"counts": _counts(scored), "metrics": metrics}},
+            "model": {"model_name": imported.model, "model_revision": ""},
             "manifest_sha256": manifest["identity_sha256"],
         }
         run_manifest.write(folder / RESULTS, results)

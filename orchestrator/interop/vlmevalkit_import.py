@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
-from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers
+from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers, column_options
 from orchestrator.interop.plain_pickle import PickleError, load_plain
 
 FAILED = "Failed to obtain answer"
@@ -97,11 +97,7 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
 def _answer(path: Path, row: Mapping[str, str]) -> Answer:
     if missing := [name for name in _NEEDED if name not in row]:
         raise DataError(f"{path} has no column {', '.join(missing)}: is it a prediction table of VLMEvalKit?")
-    options = []
-    for letter in LETTERS:
-        if not row.get(letter, "").strip():
-            break
-        options.append(row[letter])
+    options = column_options(row)
     listed = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
     text = row["prediction"]
     failed = text if text.startswith(FAILED) else ""
@@ -111,7 +107,7 @@ def _answer(path: Path, row: Mapping[str, str]) -> Answer:
         prompt="\n".join([row["question"], *listed]),
         text="" if failed else text,
         targets=(row["answer"].strip(),),
-        options=tuple(options),
+        options=options,
         labels={name: row[name] for name in _LABELS if row.get(name)},
         failed=failed,
         score=_number(hit),

@@ -11,13 +11,7 @@ __all__ = ["write_report"]
 
 
 def write_report(run: Path, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> Path:
-    """Writes report.html into a run folder and returns its path.
-
-    Args:
-        run: The run folder, complete or not.
-        embed: Whether images are put into the file itself, so that it can be sent alone.
-        published: Whether published results are shown beside the run's own.
-        blind: The same run without images, shown beside the run's own results.
+    """Writes report.html, as `page.render` makes it, into a run folder and returns its path.
 
     Raises:
         ConfigError: There is no run at `run`.

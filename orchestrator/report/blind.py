@@ -1,4 +1,4 @@
-"""The run that asked the same without its images: what is to be had without looking."""
+"""Blind twins: the same run without images, which shows what can be answered without looking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAY_DIFFER = {"blind", "limit"}
 
 
 def is_blind(run: Run) -> bool:
-    """Returns whether a run was asked without its images."""
+    """Returns whether a run was made without its images."""
     return bool(run.identity.get("blind"))
 
 
@@ -24,15 +24,8 @@ def twin(run: Run, others: Sequence[Run]) -> Run | None:
 
 
 def _request_identity(run: Run) -> dict[str, Any]:
-    """Returns what was asked and of whom: the rows by what they are, wherever they lay."""
-    asked = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
-    data = asked.get("data")
-    if isinstance(data, Mapping):
-        asked["data"] = {task: _rows(source) for task, source in data.items()}
-    return asked
-
-
-def _rows(source: Any) -> Any:
-    if not isinstance(source, Mapping):
-        return source
-    return {name: value for name, value in source.items() if name != "origin"}
+    """Returns what decides a run's requests: its data by their hash, wherever they lay."""
+    identity = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
+    data: Mapping[str, Mapping[str, Any]] = identity.get("data") or {}
+    hashes = {task: {name: value for name, value in found.items() if name != "origin"} for task, found in data.items()}
+    return identity | {"data": hashes}

@@ -58,20 +58,20 @@ def item_labels(run: Run, result: MetricResult) -> dict[str, str]:
 
 
 def cards(
-    found: Sequence[MetricResult], labels: Mapping[str, Mapping[str, str]], wrong: Mapping[str, tuple[int, int]]
+    metrics: Sequence[MetricResult], labels: Mapping[str, Mapping[str, str]], wrong: Mapping[str, tuple[int, int]]
 ) -> list[Card]:
     """Returns a card for each task of a run, none if it has more than `MOST`.
 
     Args:
-        found: The metrics of the run.
+        metrics: The metrics of the run.
         labels: For each task the labels of its headline's items, as `item_labels` returns them.
         wrong: For each task how many of these items are wrong, and how many there are.
     """
-    heads = headlines(found)
+    heads = headlines(metrics)
     if len(heads) > MOST:
         return []
-    tables = slices(found)
-    made = []
+    tables = slices(metrics)
+    result = []
     for task, head in heads.items():
         by, bars = "", list[Bar]()
         for (owner, name, sliced), rows in tables.items():
@@ -79,8 +79,8 @@ def cards(
                 by, bars = sliced[0], _bars(rows, labels.get(task, {}))
                 break
         link = {"task": task, "verdict": "wrong", **{f"label.{k}": v for k, v in labels.get(task, {}).items()}}
-        made.append(Card(head, by, bars, *wrong.get(task, (0, 0)), "#" + urlencode(link)))
-    return made
+        result.append(Card(head, by, bars, *wrong.get(task, (0, 0)), "#" + urlencode(link)))
+    return result
 
 
 def _bars(rows: Sequence[MetricResult], labels: Mapping[str, str]) -> list[Bar]:

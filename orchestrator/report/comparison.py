@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from orchestrator.compare.flips import Flip
 from orchestrator.compare.result import Comparison
 from orchestrator.compare.terminal import p_value
 from orchestrator.report.packing import SNIPPET, Packing, question, snippet
-from orchestrator.report.page import SAMPLES, document, embedded
+from orchestrator.report.page import SAMPLES, document, embedded, relative_address
 from orchestrator.run_folder.reader import Item
 
 SCRIPTS = (*SAMPLES, "compare.js")
@@ -59,8 +57,7 @@ def render(
 
 def beside(comparison: Comparison, folder: Path) -> list[str]:
     """Returns the address of each run's folder from a page that lies in a folder."""
-    places = [os.path.relpath(run.path.resolve(), folder.resolve()) for run in comparison.runs]
-    return [quote(Path(place).as_posix()) + "/" for place in places]
+    return [relative_address(run.path, folder) for run in comparison.runs]
 
 
 def _add(packing: Packing, flip: Flip, sides: list[int], second: str, *, several: bool) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from string import ascii_lowercase
 
 from lyncean.arrays import np
+from orchestrator.interop.facts import epoch
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
 from orchestrator.run_folder.metrics import MetricResult
@@ -31,7 +31,7 @@ class Diagnostics:
         """Takes one item into account."""
         if "response" in item.response and "seconds" in item.response:
             calls = self._calls.setdefault(str(item.response.get("replica", "")), array("d"))
-            calls.extend((_epoch(str(item.response.get("started", ""))), float(item.response["seconds"])))
+            calls.extend((epoch(item.response.get("started")), float(item.response["seconds"])))
         if "dimension" in item.labels:
             self._dimensions.setdefault(item.task, item.labels["dimension"])
         if item.outcome != "scored" or not item.verdict.get("extracted"):
@@ -49,35 +49,27 @@ class Diagnostics:
             self._confidence.extend((float(probability), item.score))
 
     def overview(self, totals: Sequence[MetricResult]) -> list[Chart]:
-        """Draws the tasks of a run among each other, where there are several.
-
-        Args:
-            totals: The overall metrics of the run.
-        """
+        """Draws the tasks of a run among each other, where there are several, from its overall metrics."""
         return plots.dimensions(totals, self._dimensions) + plots.instability(totals, self._dimensions)
 
     def charts(self, totals: Sequence[MetricResult]) -> list[Chart]:
-        """Draws how the run went: what was chosen, how sure the model was, how fast it answered.
-
-        Args:
-            totals: The overall metrics of the run.
-        """
-        found: list[Chart] = []
+        """Draws how the run went: what was chosen, how sure the model was, how fast it answered."""
+        charts: list[Chart] = []
         biases = [metric for metric in totals if metric.metric == "choice_bias" and metric.details.get("chosen")]
-        found += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]
+        charts += [plots.choice_bias(metric) for metric in biases][:_MOST_BIAS_CHARTS]
         covered = {metric.task for metric in biases}
         pairs = [(where, chosen) for where, chosen in self._chosen.items() if where[0] not in covered]
         bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
-        found += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
+        charts += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
         if self._confidence:
-            found.append(plots.calibration(_pairs(self._confidence)))
+            charts.append(plots.calibration(_pairs(self._confidence)))
         every = {replica: _pairs(calls) for replica, calls in self._calls.items()}
         if every:
-            found.append(plots.latency(every))
+            charts.append(plots.latency(every))
         known = {replica: _known(calls) for replica, calls in every.items()}
         if sum(map(len, known.values())) > 1:
-            found.append(plots.throughput(known))
-        return found
+            charts.append(plots.throughput(known))
+        return charts
 
 
 def _text(target: str, options: Sequence[str]) -> str:
@@ -103,10 +95,3 @@ def _known(calls: plots.Pairs) -> plots.Pairs:
     """Returns the calls of which it is known when they began: of most runs all, and no copy."""
     known = calls[:, 0] > 0
     return calls if known.all() else calls[known]
-
-
-def _epoch(started: str) -> float:
-    try:
-        return datetime.fromisoformat(started).timestamp()
-    except ValueError:
-        return 0.0

@@ -50,8 +50,6 @@ class LabelUnits:
     """The units of a task's primary metric, in the order in which people label them.
 
     Attributes:
-        task: The task.
-        metric: The metric's name.
         units: All of them: the first so many are a uniform sample.
         whole: Whether a unit is right only where all its items are.
         part: The part of the score that the metric is made of, "" for the score itself.
@@ -86,8 +84,6 @@ class LabelledResult:
     """A metric by its verdicts, by people's labels, and by both.
 
     Attributes:
-        task: The task.
-        metric: The metric's name.
         people: Who gave labels.
         labels: How many items (of an all-or-nothing metric: groups) have a label.
         items: Of how many.
@@ -185,16 +181,12 @@ def draw(run: Run, task: str, seed: int) -> LabelUnits:
         name = f"{cluster}#{repeat}" if whole else item.key
         unit = units.setdefault(name, Unit(cluster, 1.0))
         unit.score = min(unit.score, float(score == 1)) if whole else score
-        unit.answered = unit.answered and _answered(item)
+        unit.answered = unit.answered and bool((item.response.get("response") or {}).get("parts"))
         unit.keys.append(item.key)
     if not units:
         raise ConfigError(f"{task}: no item is scored: nothing to label")
     order = sorted(units, key=lambda name: blake2b(f"{seed}/{name}".encode(), digest_size=16).digest())
     return replace(drawn, units=[units[name] for name in order])
-
-
-def _answered(item: Item) -> bool:
-    return bool((item.response.get("response") or {}).get("parts"))
 
 
 def results(run: Run) -> list[LabelledResult]:
@@ -222,12 +214,12 @@ def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -
     marked = {key for mine in labels.values() for key in mine}
     touched = [number for number, unit in enumerate(drawn.units) if any(key in marked for key in unit.keys)]
     sample = drawn.units[: max(touched, default=-1) + 1]
-    said = [drawn.label(unit, scores) for unit in sample]
-    with_label = [unit for unit, label in zip(sample, said, strict=True) if label is not None]
+    means = [drawn.label(unit, scores) for unit in sample]
+    with_label = [unit for unit, mean in zip(sample, means, strict=True) if mean is not None]
     unanswered = sum(not unit.answered for unit in sample)
     if len(with_label) - unanswered < FEWEST:
         return None
-    label = np.array([one for one in said if one is not None])
+    label = np.array([mean for mean in means if mean is not None])
     known = {id(unit) for unit in with_label}
     rest = [unit for unit in drawn.units if id(unit) not in known]
     clusters = np.unique([unit.cluster for unit in [*with_label, *rest]], return_inverse=True)[1]
@@ -238,7 +230,7 @@ def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -
     binary = stats.is_binary(label)
     alone = stats.mean_interval(sums[0], sizes, binary=binary, within=stats.SHARE)
     answered = np.array([unit.answered for unit in with_label])
-    lost = [unit for unit, one in zip(sample, said, strict=True) if one is None]
+    lost = [unit for unit, mean in zip(sample, means, strict=True) if mean is None]
     unclear = sum(any(key in marked for key in unit.keys) for unit in lost)
     return LabelledResult(
         task=drawn.task,

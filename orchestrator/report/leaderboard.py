@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
 from orchestrator.interop.tables import escape
-from orchestrator.report.page import document
+from orchestrator.report.page import document, relative_address
 from orchestrator.run_folder.log import write_error
 from orchestrator.run_folder.manifest import write
 
@@ -20,23 +18,12 @@ NAME = "leaderboard"
 
 
 def render(board: Leaderboard, folder: Path) -> str:
-    """Returns the page.
-
-    Args:
-        board: What to show.
-        folder: Folder of the page.
-    """
-    paths = {source.path.name: source.path for source in board.sources}
-    addresses = {
-        name: quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()) + "/"
-        for name, path in paths.items()
-    }
+    """Returns the page, for a file in `folder`."""
     left = not_complete(board)
     return document(
         "leaderboard.html",
-        scripts=(),
         board=board,
-        folders=addresses,
+        folders={source.path.name: relative_address(source.path, folder) for source in board.sources},
         p_value=p_value,
         left=left,
         done=len(board.sources) - len(left),
@@ -54,7 +41,7 @@ def save(board: Leaderboard, folder: Path) -> Path:
     for path, text in (
         (page, render(board, folder)),
         (folder / f"{NAME}.csv", _csv(board)),
-        (folder / f"{NAME}.md", _markdown(board)),
+        (folder / f"{NAME}.md", "\n\n".join(_tables(board)) + "\n"),
     ):
         try:
             path.write_text(text, encoding="utf-8", newline="")
@@ -80,11 +67,8 @@ def _csv(board: Leaderboard) -> str:
     return out.getvalue()
 
 
-def _markdown(board: Leaderboard) -> str:
-    return "\n\n".join(_tables(board)) + "\n"
-
-
 def _tables(board: Leaderboard) -> Iterator[str]:
+    """Yields each variant's table in Markdown."""
     for table in board.tables:
         head = [f"{board.name} {table.variant}".strip(), *table.tasks]
         head += [f"mean of {len(table.tasks)} tasks"] if len(table.tasks) > 1 else []

@@ -60,13 +60,7 @@ class Packing:
         self._chunk: list[Any] = []
 
     def add(self, item: Any, labels: Mapping[str, str], **values: Any) -> None:
-        """Adds an item.
-
-        Args:
-            item: What the page shows of it.
-            labels: Its labels.
-            values: Its value in each column, None for none.
-        """
+        """Adds an item as the page shows it, with its labels and its value in each column, None for none."""
         for name, plain in self._plain.items():
             plain.append(values[name])
         for name, column in self._coded.items():
@@ -120,8 +114,8 @@ class Packing:
 def question(item: Item) -> tuple[str | None, str | None]:
     """Returns the beginning of the last question's text and the first of its images, which the list shows."""
     messages = (item.response.get("request") or {}).get("messages") or [{}]
-    asked = [message for message in messages if message.get("role") == "ROLE_USER"] or messages
-    parts = asked[-1].get("parts", ())
+    questions = [message for message in messages if message.get("role") == "ROLE_USER"] or messages
+    parts = questions[-1].get("parts", ())
     text = " ".join(part["text"] for part in parts if part.get("text"))
     image = next((str(part["image"].get("sha256", "")) for part in parts if part.get("image")), "")
     return snippet(text) or None, image or None
@@ -130,11 +124,6 @@ def question(item: Item) -> tuple[str | None, str | None]:
 def snippet(text: str) -> str:
     """Returns the beginning of a text on one line."""
     return " ".join(text[: 4 * SNIPPET].split())[:SNIPPET]
-
-
-def reason(item: Item) -> str:
-    """Returns why an item has its outcome, "" where nothing says so."""
-    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
 def _squeeze(value: Any) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -65,8 +67,7 @@ def _environment() -> Environment:
 
 def _breakable(name: str) -> Markup:
     """Returns a name that wraps after its underscores and ampersands only."""
-    parts = re.split(r"(?<=[_&])", name)
-    return Markup("<wbr>").join(parts)
+    return Markup("<wbr>").join(re.split(r"(?<=[_&])", name))
 
 
 def prepare() -> None:
@@ -76,14 +77,7 @@ def prepare() -> None:
 
 
 def document(template: str, *, scripts: Sequence[str] = (), connect: bool = False, **context: Any) -> str:
-    """Renders a page with the house style and its `policy`.
-
-    Args:
-        template: Name of the template.
-        scripts: Names of its scripts, which share one scope.
-        connect: Whether the script may ask the server that the page came from.
-        context: What the template needs.
-    """
+    """Renders a template with the house style and its `policy`; its scripts share one scope."""
     page = _environment().get_template(template)
     return page.render(
         style=Markup(_text(_STYLE)),  # noqa: S704 - files of ours
@@ -96,9 +90,7 @@ def document(template: str, *, scripts: Sequence[str] = (), connect: bool = Fals
 def policy(scripts: Sequence[str] = (), *, connect: bool = False) -> str:
     """Returns a content security policy that allows a page its own style and scripts only.
 
-    Args:
-        scripts: Names of its scripts.
-        connect: Whether the script may ask the server that the page came from.
+    With `connect` the scripts may send requests to the server of the page.
     """
     return "; ".join(
         (
@@ -140,8 +132,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind: The same run without images, shown beside the run's own results.
         home: Address of the list of runs, "" for none.
     """
-    found = list(metric_results(run.tasks_and_groups))
-    labels = {task: item_labels(run, head) for task, head in headlines(found).items()}
+    metrics = list(metric_results(run.tasks_and_groups))
+    totals = overall(metrics)
+    labels = {task: item_labels(run, head) for task, head in headlines(metrics).items()}
     packed = pack(run, labels)
     total = counts(run.tasks) if run.tasks else _so_far(packed)
     expected = sum((run.manifest.get("planned") or {}).values()) or run.manifest.get("expected")
@@ -150,12 +143,12 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         scripts=SCRIPTS,
         run=run,
         state=state(run),
-        metrics=overall(found),
-        cards=cards(found, labels, packed.wrong),
-        unreadable=(lost := unreadable(run)),
-        silent={each.task for each in lost},
-        undefined=undefined(found),
-        errors=[(metric, error) for metric in overall(found) if (error := metric.standard_error)],
+        metrics=totals,
+        cards=cards(metrics, labels, packed.wrong),
+        unreadable=(unread := unreadable(run)),
+        silent={each.task for each in unread},
+        undefined=undefined(metrics),
+        errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         how_read=how_read(run.tasks),
@@ -163,24 +156,20 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),
-        topics=_topics(
-            packed.diagnostics.overview(overall(found))
-            + _charts(run, found)
-            + packed.diagnostics.charts(overall(found))
-        ),
-        published=tables(list(run.tasks), found) if published else [],
+        topics=_topics(packed.diagnostics.overview(totals) + _charts(run, metrics) + packed.diagnostics.charts(totals)),
+        published=tables(list(run.tasks), metrics) if published else [],
         readings=readings(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},
         packed=packed,
         home=home,
-        images=embedded([run], packed.images.items()) if embed else {},
+        images=embedded([run], packed.packing.media.items()) if embed else {},
     )
 
 
 def _so_far(packed: Packed) -> dict[str, int]:
-    found = packed.outcomes
-    return {"planned": sum(found[name] for name in OUTCOMES), **{name: found[name] for name in OUTCOMES}}
+    outcomes = packed.outcomes
+    return {"planned": sum(outcomes[name] for name in OUTCOMES), **{name: outcomes[name] for name in OUTCOMES}}
 
 
 def _progress(total: Mapping[str, int], expected: int | None) -> str:
@@ -202,26 +191,20 @@ def _bar(total: Mapping[str, int], planned: int) -> list[tuple[str, int, float, 
 
 def _model(run: Run) -> list[tuple[str, str]]:
     model = run.model
+    capabilities = [name.removeprefix("CAPABILITY_") for name in model.get("capabilities", ())]
     known = [
         ("Name", run.model_name),
         ("Weights", model.get("model_revision", "")),
         ("Served by", model.get("server_version", "")),
         ("Number format", model.get("compute_dtype", "")),
         ("Context", f"{int(model['max_context_tokens']):,} tokens" if model.get("max_context_tokens") else ""),
-        (
-            "Can",
-            ", ".join(map(_capability, model.get("capabilities", ()))),
-        ),
+        ("Can", ", ".join(capabilities).replace("_", " ").lower()),
         ("Template's hash", str(model.get("chat_template_sha256", ""))[:12]),
         ("Processor's hash", str(model.get("processor_sha256", ""))[:12]),
         *((name.replace("_", " ").capitalize(), str(value)) for name, value in (model.get("properties") or {}).items()),
         ("Replicas", ", ".join(map(str, run.manifest.get("replicas", ())))),
     ]
     return [(name, str(value)) for name, value in known if value]
-
-
-def _capability(name: str) -> str:
-    return name.removeprefix("CAPABILITY_").replace("_", " ").lower()
 
 
 def _configuration(run: Run, packed: Packed) -> list[tuple[str, str]]:
@@ -259,16 +242,15 @@ def _words(value: Any) -> str:
     return text[:12] if len(text) == 64 and all(c in "0123456789abcdef" for c in text) else text
 
 
-def _charts(run: Run, found: list[MetricResult]) -> list[Chart]:
-    totals = {(metric.task, metric.name): metric for metric in overall(found)}
-    charts: list[Chart] = []
+def _charts(run: Run, metrics: list[MetricResult]) -> list[Chart]:
+    totals = {(metric.task, metric.name): metric for metric in overall(metrics)}
     by_name: dict[str, list[MetricResult]] = {}
     for metric in totals.values():
         by_name.setdefault(metric.name, []).append(metric)
     several = len(run.tasks) > 1
-    charts += grid(list(totals.values()))
+    charts = grid(list(totals.values()))
     charts += [by_task(name, rows) for name, rows in by_name.items() if 2 < len(rows) <= _MOST_TASKS]
-    for (task, name, labels), rows in slices(found).items():
+    for (task, name, labels), rows in slices(metrics).items():
         if len(labels) == 1 and 1 < len(rows) <= _MOST_ROWS:
             charts.append(by_label(rows, totals.get((task, name)), item_labels(run, rows[0]), several=several))
         elif len(labels) == 2 and len(rows) > 1:
@@ -282,20 +264,20 @@ def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
     for chart in charts:
         topics.setdefault(chart.topic, []).append(chart)
     whole = topics.pop("", [])
-    found = list(topics.items())
-    return found[:1] + ([("The run", whole)] if whole else []) + found[1:]
+    others = list(topics.items())
+    return others[:1] + ([("The run", whole)] if whole else []) + others[1:]
+
+
+def relative_address(path: Path, folder: Path) -> str:
+    """Returns the address of a folder from a page that lies in another one, with a slash at its end."""
+    return quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()) + "/"
 
 
 def embedded(runs: Sequence[Run], media: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Returns stored images and clips as data URIs by their names.
-
-    Args:
-        runs: The runs that hold them.
-        media: Their names and media types.
-    """
-    found = {}
+    """Returns images and clips that runs store as data URIs by name, given their names and media types."""
+    uris = {}
     for name, media_type in media:
         if path := next(filter(None, (run.image(name) for run in runs)), None):
             kind = media_type if media_type.startswith(("image/", "audio/", "video/")) else "application/octet-stream"
-            found[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-    return found
+            uris[name] = f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return uris

@@ -87,17 +87,17 @@ def calibration(pairs: Pairs) -> Chart:
 def latency(calls: Calls) -> Chart:
     """How long calls took, replica by replica."""
     quantiles = {
-        replica: [float(q) for q in np.quantile(found[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
-        for replica, found in sorted(calls.items())
+        replica: [float(q) for q in np.quantile(values[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
+        for replica, values in sorted(calls.items())
     }
-    scale = axis([found[-1] for found in quantiles.values()])
+    scale = axis([values[-1] for values in quantiles.values()])
     rows = []
-    for replica, found in quantiles.items():
+    for replica, values in quantiles.items():
         name, count = replica or "–", f"{len(calls[replica]):,}"
-        low, first, middle, third, high = map(scale.at, found)
+        low, first, middle, third, high = map(scale.at, values)
         marks = (("whisker", low, high), ("block", first, third), ("tick", middle, middle))
-        words = f"{name}: median {found[2]:.3g} s, 5th to 95th percentile {found[0]:.3g} to {found[-1]:.3g} s"
-        rows.append(Row(name, f"{words}, n={count}", marks, (f"{found[2]:.2f} s", count)))
+        words = f"{name}: median {values[2]:.3g} s, 5th to 95th percentile {values[0]:.3g} to {values[-1]:.3g} s"
+        rows.append(Row(name, f"{words}, n={count}", marks, (f"{values[2]:.2f} s", count)))
     layout = Rows(rows, scale, ("median", "n"), "seconds a call")
     return Chart("Latency by replica", "Median, middle half, and 5th to 95th percentile.", layout)
 
@@ -105,13 +105,13 @@ def latency(calls: Calls) -> Chart:
 def throughput(calls: Calls) -> Chart:
     """Answers a second over the time of the run, replica by replica, without pauses between stop and resume."""
     calls, paused = _without_pauses(calls)
-    ends = {replica: found.sum(axis=1) for replica, found in sorted(calls.items()) if len(found)}
-    begin = min(float(found[:, 0].min()) for found in calls.values() if len(found))
-    end = max(float(found.max()) for found in ends.values())
+    ends = {replica: each.sum(axis=1) for replica, each in sorted(calls.items()) if len(each)}
+    begin = min(float(each[:, 0].min()) for each in calls.values() if len(each))
+    end = max(float(each.max()) for each in ends.values())
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
-    rates = {replica or "–": np.histogram(found, edges)[0] / width for replica, found in ends.items()}
+    rates = {replica or "–": np.histogram(each, edges)[0] / width for replica, each in ends.items()}
     x = axis((), limits=(0, float(edges[-1] - begin) / unit_seconds))
     y = axis([float(rate.max()) for rate in rates.values()], ticks=4)
     legend = list(zip(rates, cycle(_SERIES), strict=False))
@@ -139,15 +139,15 @@ def _without_pauses(calls: Calls) -> tuple[Calls, float]:
 
     A pause is a time in which no call of any replica was in flight, too long for a wait within a run.
     """
-    every = np.concatenate([found for found in calls.values() if len(found)])
+    every = np.concatenate([each for each in calls.values() if len(each)])
     starts = np.sort(every[:, 0])
     last = np.maximum.accumulate(every[np.argsort(every[:, 0], kind="stable")].sum(axis=1))
     gaps = np.where(starts[1:] - last[:-1] > _PAUSE_SECONDS, starts[1:] - last[:-1], 0.0)
     before = np.concatenate([[0.0], np.cumsum(gaps)])
     moved = {}
-    for replica, found in calls.items():
-        shift = before[np.searchsorted(starts, found[:, 0], side="right") - 1]
-        moved[replica] = np.column_stack([found[:, 0] - shift, found[:, 1]])
+    for replica, each in calls.items():
+        shift = before[np.searchsorted(starts, each[:, 0], side="right") - 1]
+        moved[replica] = np.column_stack([each[:, 0] - shift, each[:, 1]])
     return moved, float(before[-1])
 
 
@@ -161,12 +161,7 @@ def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:
 
 
 def instability(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) -> list[Chart]:
-    """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task.
-
-    Args:
-        totals: The overall results of a run.
-        dimensions: The dimension of each task, as far as tasks have one.
-    """
+    """Accuracy against instability of ReForm-Eval's repeated questions, one dot a task, coloured by dimension."""
     accuracies = _accuracies(totals)
     unstable = {
         result.task: result.value
@@ -200,10 +195,10 @@ def dimensions(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) ->
         return []
     scale = axis((), limits=(0, 100))
     rows = []
-    for name, found in sorted(values.items()):
-        mean = float(np.mean(found))
-        marks = [("block", 0.0, mean), *(("dot small", value, value) for value in found)]
-        words = f"{name}: {mean:.1f}, {len(found)} tasks"
-        rows.append(Row(name, words, marks, (f"{mean:.1f}", str(len(found)))))
+    for name, accuracies in sorted(values.items()):
+        mean = float(np.mean(accuracies))
+        marks = [("block", 0.0, mean), *(("dot small", value, value) for value in accuracies)]
+        words = f"{name}: {mean:.1f}, {len(accuracies)} tasks"
+        rows.append(Row(name, words, marks, (f"{mean:.1f}", str(len(accuracies)))))
     layout = Rows(rows, scale, ("mean", "tasks"))
     return [Chart("Accuracy by dimension", "Bars: mean over the dimension's tasks; dots: the tasks.", layout)]

@@ -19,9 +19,9 @@ class Problem:
     message: str
 
 
-def ordered(found: Mapping[tuple[str, str], Iterable[Any]]) -> list[Problem]:
+def ordered(counts: Mapping[tuple[str, str], Iterable[Any]]) -> list[Problem]:
     """Returns problems from (outcome, reason) -> (count, message), the most frequent first."""
-    problems = (Problem(*names, *rest) for names, rest in found.items())
+    problems = (Problem(*names, *rest) for names, rest in counts.items())
     return sorted(problems, key=lambda problem: (-problem.count, problem.outcome, problem.reason))
 
 
@@ -31,7 +31,7 @@ def problems(run: Run) -> list[Problem]:
     Raises:
         RunLogError: A verdict is damaged.
     """
-    found: dict[tuple[str, str], list[Any]] = {}
+    counts: dict[tuple[str, str], list[Any]] = {}
     for verdict in run.unscored():
-        found.setdefault((verdict.outcome, verdict.reason), [0, verdict.detail])[0] += 1
-    return ordered(found)
+        counts.setdefault((verdict.outcome, verdict.reason), [0, verdict.detail])[0] += 1
+    return ordered(counts)

@@ -40,15 +40,15 @@ class Beside:
     source: str = ""
 
 
-def tables(tasks: Sequence[str], found: Sequence[MetricResult]) -> list[Beside]:
+def tables(tasks: Sequence[str], metrics: Sequence[MetricResult]) -> list[Beside]:
     """Returns the tables of some tasks: the overall metrics, then each metric by each label."""
-    made: list[Beside] = []
+    result: list[Beside] = []
     for task in tasks:
         data = _read(task)
         if data:
-            mine = {(metric.name, _labels(metric.labels)): metric for metric in found if metric.task == task}
-            made += _tables(task, data, mine)
-    return made
+            mine = {(metric.name, _labels(metric.labels)): metric for metric in metrics if metric.task == task}
+            result += _tables(task, data, mine)
+    return result
 
 
 def _read(task: str) -> dict[str, Any]:
@@ -71,15 +71,15 @@ def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, MetricResult]
         key = (row["metric"], _labels(row.get("labels") or {}))
         table = (row["metric"], *(name for name, _ in key[1])) if key[1] else ()
         grouped.setdefault(table, {}).setdefault(key, {})[row["model"]] = float(row["value"])
-    made = []
+    result = []
     for table, columns in grouped.items():
         title = f"{task}: {table[0]} by {' × '.join(table[1:])}" if table else task
         names = [", ".join(value for _, value in labels) if labels else name for name, labels in columns]
         own = PublishedRow("", [_own_cell(mine.get(key)) for key in columns], own=True)
         models = dict.fromkeys(model for column in columns.values() for model in column)
         rows = [PublishedRow(model, [_cell(column.get(model)) for column in columns.values()]) for model in models]
-        made.append(Beside(title, names, [own, *rows], str(data.get("source", "")) if not table else ""))
-    return made
+        result.append(Beside(title, names, [own, *rows], str(data.get("source", "")) if not table else ""))
+    return result
 
 
 def _own_cell(metric: MetricResult | None) -> str:

@@ -14,6 +14,7 @@ from orchestrator.run_folder.metrics import MetricResult, metric_results, overal
 from orchestrator.run_folder.reader import Item, Run, open_run
 
 _MOST_SHOWN = 50
+_MOST_PRINTED = 5
 
 _OF_LETTERS = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
 """Rules that say an option's letter; others say its text."""
@@ -54,11 +55,9 @@ class Compared:
 
 
 def compared(run: Path, most: int) -> Compared:
-    """Compares a run's two readings.
+    """Compares the readings of a run folder scored by both rules (`orchestrator score RUN`, the same with --parity).
 
-    Args:
-        run: A run folder scored by both (`orchestrator score RUN`, `orchestrator score RUN --parity`).
-        most: How many differing items to return.
+    Returns the first `most` items that differ.
     """
     careful, parity = open_run(run), open_run(run / PARITY_FOLDER)
     places = array("q"), array("q")
@@ -78,9 +77,9 @@ def compared(run: Path, most: int) -> Compared:
     return Compared(shown, differing, len(places[0]))
 
 
-def described(run: Path, *, examples: int = 5) -> list[str]:
+def described(run: Path) -> list[str]:
     """Returns lines for people: how many items the two readings differ on, and the first of them."""
-    found = compared(run, examples)
+    found = compared(run, _MOST_PRINTED)
     lines = [f"{found.differing} of {found.items} samples are scored differently by the careful and the parity reading"]
     for one in found.shown:
         text = " ".join(one.text.split())
@@ -93,12 +92,7 @@ def described(run: Path, *, examples: int = 5) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Both readings of a run.
-
-    Attributes:
-        pairs: Each overall result by the default rule and by the reference's.
-        compared: The items that the two read differently.
-    """
+    """Each overall result by the default rule and by the reference's, and the items that the two read differently."""
 
     pairs: Sequence[tuple[MetricResult, MetricResult]]
     compared: Compared

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.interop.facts import reason
 from orchestrator.report.diagnostics import Diagnostics
-from orchestrator.report.packing import SNIPPET, Packing, question, reason, snippet
+from orchestrator.report.packing import SNIPPET, Packing, question, snippet
 from orchestrator.report.selection import Selection
 from orchestrator.run_folder.metrics import OUTCOMES
 from orchestrator.run_folder.reader import STEP, Item, Run
@@ -26,12 +27,10 @@ _CODED = ("outcome", "task", "reason", "turn", "question", "image")
 
 @dataclass(slots=True)
 class Packed:
-    """A run's items as a page holds them, and what was learnt on the way.
+    """A run's items as a page holds them, and what was counted on the way.
 
     Attributes:
-        index: The packed index.
-        chunks: The packed chunks.
-        images: Names of the images and clips shown, with their media types.
+        packing: The items shown.
         problems: How often each (outcome, reason) other than scored occurs, with one message.
         rules: The rules that read the answers.
         decoding: How it was decoded, as asked for, a few words for each way that occurs.
@@ -40,12 +39,9 @@ class Packed:
         wrong: For each task that is asked about, how many of the items with the labels asked for are wrong, and how
             many there are.
         items: How many items the run has.
-        shown: How many of them are packed.
     """
 
-    index: str = ""
-    chunks: list[str] = field(default_factory=list)
-    images: dict[str, str] = field(default_factory=dict)
+    packing: Packing = field(default_factory=lambda: Packing(_PLAIN, _CODED, outcome=_SHOWN))
     problems: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     rules: set[str] = field(default_factory=set)
     decoding: set[str] = field(default_factory=set)
@@ -53,40 +49,37 @@ class Packed:
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: dict[str, tuple[int, int]] = field(default_factory=dict)
     items: int = 0
-    shown: int = 0
 
 
 def pack(run: Run, labels: Mapping[str, Mapping[str, str]] | None = None) -> Packed:
     """Reads a run and packs it: all of it up to `MOST` items, of a larger one a selection.
 
-    Args:
-        run: The run.
-        labels: For each task the labels that its items must have to be counted in `Packed.wrong`.
+    `labels` are, for each task, the labels of the items that `Packed.wrong` counts.
     """
     packed, labels = Packed(items=len(run)), labels or {}
     if packed.items <= MOST:
-        _show(packed, (_learnt(packed, item, labels) for item in run))
+        for item in run:
+            _count(packed, item, labels)
+            _show(packed.packing, item)
         return packed
     selection = Selection()
     for item in run:
-        selection.add(_learnt(packed, item, labels), reason(item))
-    _show(packed, run.at(selection.places(MOST)))
+        _count(packed, item, labels)
+        selection.add(item, reason(item))
+    for item in run.at(selection.places(MOST)):
+        _show(packed.packing, item)
     return packed
 
 
-def _show(packed: Packed, items: Iterable[Item]) -> None:
-    packing = Packing(_PLAIN, _CODED, outcome=_SHOWN)
-    for item in items:
-        text, image = question(item)
-        packing.add(
-            packing.show(item), item.labels,
-            key=item.key, score=item.score, extracted=item.verdict.get("extracted", ""),
-            target=" | ".join(item.scoring.get("targets", ()))[:SNIPPET], answer=_answer(item), length=len(item.text),
-            seconds=item.response.get("seconds"), outcome=item.outcome or PENDING, task=item.task,
-            reason=reason(item) or None, turn=_turn(item), question=text, image=image,
-        )  # fmt: skip
-    packed.index, packed.chunks, packed.images = packing.index(), packing.chunks(), packing.media
-    packed.shown = packing.size
+def _show(packing: Packing, item: Item) -> None:
+    text, image = question(item)
+    packing.add(
+        packing.show(item), item.labels,
+        key=item.key, score=item.score, extracted=item.verdict.get("extracted", ""),
+        target=" | ".join(item.scoring.get("targets", ()))[:SNIPPET], answer=_answer(item), length=len(item.text),
+        seconds=item.response.get("seconds"), outcome=item.outcome or PENDING, task=item.task,
+        reason=reason(item) or None, turn=_turn(item), question=text, image=image,
+    )  # fmt: skip
 
 
 def _is_wrong(item: Item) -> bool:
@@ -112,10 +105,10 @@ def _answer(item: Item) -> str:
     return " ".join(filter(None, (snippet(item.text), "[image]" * pictures)))
 
 
-def _learnt(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]]) -> Item:
-    """Returns the item, what it adds to the run as a whole taken down."""
-    wanted = labels.get(item.task)
-    if wanted is not None and item.outcome != STEP and all(item.labels.get(k) == v for k, v in wanted.items()):
+def _count(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]]) -> None:
+    """Counts what an item adds to the run as a whole."""
+    required = labels.get(item.task)
+    if required is not None and item.outcome != STEP and all(item.labels.get(k) == v for k, v in required.items()):
         wrong, items = packed.wrong.get(item.task, (0, 0))
         packed.wrong[item.task] = (wrong + _is_wrong(item), items + 1)
     if item.outcome in OUTCOMES and item.outcome != "scored":
@@ -128,4 +121,3 @@ def _learnt(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]])
     request = item.response.get("request") or {}
     if config := {name: value for name, value in (request.get("config") or {}).items() if name != "seed"}:
         packed.decoding.add(", ".join(f"{name} {value}" for name, value in sorted(config.items())))
-    return item

@@ -50,22 +50,22 @@ def print_results(run: Path, console: Console) -> None:
     if not opened.tasks:
         console.print(f"{opened.name}: no results yet")
         return
-    found = list(metric_results(opened.tasks_and_groups))
-    lost = unreadable(opened)
-    for each in lost:
+    metrics = list(metric_results(opened.tasks_and_groups))
+    unread = unreadable(opened)
+    for each in unread:
         console.print()
         console.print(Text(str(each), "bold red"))
-    silent = {each.task for each in lost}
+    silent = {each.task for each in unread}
     if len(opened.tasks) > _MOST_TASKS:
         console.print()
         console.print(Text(opened.model_name, "bold"))
-        console.print(_table(overall(found), console.width, silent, tasks=True))
+        console.print(_table(overall(metrics), console.width, silent, tasks=True))
     else:
-        tables = slices(found)
+        tables = slices(metrics)
         for task in opened.tasks_and_groups:
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
-            totals = [metric for metric in overall(found) if metric.task == task]
+            totals = [metric for metric in overall(metrics) if metric.task == task]
             console.print(_table(totals, console.width, silent))
             for metric in totals:
                 if metric.standard_error:
@@ -86,7 +86,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  {printable(read)}", "dim"))
     for one in results(opened):
         _labels(one, console)
-    for line in undefined(found):
+    for line in undefined(metrics):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
@@ -94,11 +94,11 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(line, "yellow"))
     if opened.cut_outputs:
         console.print(Text(opened.cut_outputs, "yellow"))
-    found_wrong = problems(opened)
-    for problem in found_wrong[:_MOST_PROBLEMS]:
+    kinds = problems(opened)
+    for problem in kinds[:_MOST_PROBLEMS]:
         console.print(_problem(problem))
-    if len(found_wrong) > _MOST_PROBLEMS:
-        console.print(Text(f"  and {len(found_wrong) - _MOST_PROBLEMS} more kinds: see the report", "dim"))
+    if len(kinds) > _MOST_PROBLEMS:
+        console.print(Text(f"  and {len(kinds) - _MOST_PROBLEMS} more kinds: see the report", "dim"))
     if better := offered(opened.tasks):
         console.print(Text(better, "yellow"))
     console.print()
@@ -156,12 +156,12 @@ def _by_label(
     task: str, tables: Mapping[tuple[str, str, tuple[str, ...]], list[MetricResult]]
 ) -> dict[str, dict[str, dict[str, MetricResult]]]:
     """Returns a task's metrics by label, by the label's value and by name."""
-    found: dict[str, dict[str, dict[str, MetricResult]]] = {}
+    by_label: dict[str, dict[str, dict[str, MetricResult]]] = {}
     for (owner, name, labels), rows in tables.items():
         if owner == task and len(labels) == 1:
             for row in rows:
-                found.setdefault(labels[0], {}).setdefault(row.slice, {})[name] = row
-    return found
+                by_label.setdefault(labels[0], {}).setdefault(row.slice, {})[name] = row
+    return by_label
 
 
 def _slices(label: str, rows: Mapping[str, Mapping[str, MetricResult]], width: int) -> Table:

@@ -6,8 +6,8 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lyncean.errors import UserError, printable
 from orchestrator.submit.objects import NAME_LABEL, RUN, SERVERS, SUITE, Manifest, pod_of
@@ -22,11 +22,7 @@ class SubmitError(UserError):
 
 
 def kubectl(*words: str, text: str | None = None) -> str:
-    """Runs kubectl and returns what it prints.
-
-    Args:
-        words: Its arguments.
-        text: What it reads.
+    """Runs kubectl with `text` as its standard input and returns what it prints.
 
     Raises:
         SubmitError: If there is no kubectl, or it refuses.
@@ -35,53 +31,113 @@ def kubectl(*words: str, text: str | None = None) -> str:
         raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
     process = subprocess.run(["kubectl", *words], input=text, capture_output=True, text=True, check=False)
     if process.returncode:
-        said = (process.stderr.strip().splitlines() or ["failed"])[-1]
-        raise SubmitError(f"kubectl {words[0]}: {printable(said)}")
+        last_line = (process.stderr.strip().splitlines() or ["failed"])[-1]
+        raise SubmitError(f"kubectl {words[0]}: {printable(last_line)}")
     return process.stdout
 
 
-def objects_of(name: str, namespace: str, label: str = RUN) -> list[Manifest]:
-    """Returns a run's or a suite's Jobs, pods and ConfigMaps, and those of the shared model servers that it uses.
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A run or a suite on a cluster. Each method raises a `SubmitError` if it is not there, or the cluster refuses."""
 
-    Args:
-        name: Its name.
-        namespace: The Kubernetes namespace.
-        label: `RUN` or `SUITE`.
+    name: str
+    namespace: str
+    suite: bool = False
 
-    Raises:
-        SubmitError: If there is no such run, or the cluster does not answer.
-    """
-    found = _get(f"{label}={name}", namespace)
-    jobs = [one for one in found if one["kind"] == "Job"]
-    if not jobs:
-        kind = "run" if label == RUN else "suite"
-        raise SubmitError(f"no {kind} {name!r} in namespace {namespace}: was the rendered {kind} applied?")
-    for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
-        found += [one for one in _get(f"{SERVERS}={servers}", namespace) if RUN not in one["metadata"]["labels"]]
-    return found
+    @property
+    def kind(self) -> str:
+        """What it is, in a word."""
+        return "suite" if self.suite else "run"
 
+    @property
+    def selector(self) -> str:
+        """Selects all that belongs to it."""
+        return f"{SUITE if self.suite else RUN}={self.name}"
 
-def runs_of(suite: str, namespace: str) -> dict[str, list[Manifest]]:
-    """Returns the objects of each run of a suite by its name, those of servers and weights that it waits for included.
+    def kubectl(self, verb: str, *words: str, text: str | None = None) -> str:
+        """Runs kubectl in its namespace, as the function `kubectl` does."""
+        return kubectl(verb, f"--namespace={self.namespace}", *words, text=text)
 
-    Raises:
-        SubmitError: If there is no such suite, or the cluster does not answer.
-    """
-    runs: dict[str, list[Manifest]] = {}
-    shared = []
-    for one in objects_of(suite, namespace, SUITE):
-        if run := one["metadata"]["labels"].get(RUN):
-            runs.setdefault(run, []).append(one)
-        else:
-            shared.append(one)
-    loaders = {_model(found): job for found in runs.values() for job in found if _is_loader(job)}
-    for found in runs.values():
-        used = {one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in found if one["kind"] == "Job"}
-        found += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
-        # The weights of a model are loaded by a Job of its first run.
-        if not any(map(_is_loader, found)) and (loader := loaders.get(_model(found))):
-            found.append(loader)
-    return runs
+    def _get(self, selector: str) -> list[Manifest]:
+        text = self.kubectl("get", "jobs,pods,configmaps", f"--selector={selector}", "--output=json")
+        items: list[Manifest] = json.loads(text)["items"]
+        return items
+
+    def objects(self) -> list[Manifest]:
+        """Returns its Jobs, pods and ConfigMaps, and those of the shared model servers that it uses."""
+        found = self._get(self.selector)
+        jobs = [one for one in found if one["kind"] == "Job"]
+        if not jobs:
+            raise SubmitError(
+                f"no {self.kind} {self.name!r} in namespace {self.namespace}: was the rendered {self.kind} applied?"
+            )
+        for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
+            found += [one for one in self._get(f"{SERVERS}={servers}") if RUN not in one["metadata"]["labels"]]
+        return found
+
+    def runs(self) -> dict[str, list[Manifest]]:
+        """Returns the objects of each of its runs by name, those of servers and weights that it waits for included."""
+        if not self.suite:
+            return {self.name: self.objects()}
+        runs: dict[str, list[Manifest]] = {}
+        shared = []
+        for one in self.objects():
+            if run := one["metadata"]["labels"].get(RUN):
+                runs.setdefault(run, []).append(one)
+            else:
+                shared.append(one)
+        loaders = {_model(found): job for found in runs.values() for job in found if _is_loader(job)}
+        for found in runs.values():
+            used = {one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in found if one["kind"] == "Job"}
+            found += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
+            # The weights of a model are loaded by a Job of its first run.
+            if not any(map(_is_loader, found)) and (loader := loaders.get(_model(found))):
+                found.append(loader)
+        return runs
+
+    def delete(self) -> None:
+        """Deletes all that belongs to it; folders and servers that are shared stay."""
+        self.objects()
+        self.kubectl("delete", "jobs,pods,configmaps,networkpolicies", f"--selector={self.selector}")
+
+    def resume(self) -> list[str]:
+        """Starts its failed Jobs anew and returns their names: their pods go on with the run folders that are there."""
+        failed = [one for one in self.objects() if one["kind"] == "Job" and condition(one, "Failed")]
+        for job in failed:
+            job.pop("status", None)
+            job["spec"].pop("selector", None)
+            for key in _GIVEN_BY_CLUSTER:
+                job["metadata"].pop(key, None)
+            for holder in (job["metadata"], job["spec"]["template"]["metadata"]):
+                holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _GIVEN_LABELS}
+            self.kubectl("delete", f"job/{job['metadata']['name']}", "--cascade=foreground")
+            self.kubectl("create", "--validate=false", "--filename=-", text=json.dumps(job))
+        return [job["metadata"]["name"] for job in failed]
+
+    def get(self, folder: Path) -> None:
+        """Copies a run's folder, or that of its merged shards, from the claim to `folder`, which must not exist."""
+        if folder.exists():
+            raise SubmitError(f"{folder} is there already: give --get a new folder")
+        found = self.objects()
+        jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
+        remote = folder_of(found)
+        if "://" in remote:
+            raise SubmitError(f"{self.name} is in {remote}: `orchestrator report` and `compare` read it there")
+        if "merge" in jobs and not condition(jobs["merge"], "Complete"):
+            raise SubmitError(f"{self.name} is not merged yet: --watch says how it goes")
+        self.copy({remote: folder}, jobs.get("merge", jobs["orchestrator"]))
+
+    def copy(self, folders: Mapping[str, Path], job: Manifest) -> None:
+        """Copies folders from the claim of a Job's run folders to new ones, through a pod that mounts it meanwhile."""
+        pod = _mounting(job, self.name)
+        name = pod["metadata"]["name"]
+        self.kubectl("create", "--validate=false", "--filename=-", text=json.dumps(pod))
+        try:
+            self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
+            for remote, folder in folders.items():
+                self.kubectl("cp", f"{name}:{remote}", str(folder), "--retries=3")
+        finally:
+            self.kubectl("delete", f"pod/{name}", "--wait=false")
 
 
 def _is_loader(one: Manifest) -> bool:
@@ -94,91 +150,6 @@ def _model(found: Sequence[Manifest]) -> str:
     return next((data["MODEL"] for data in maps if "MODEL" in data), "")
 
 
-def delete(name: str, namespace: str, label: str = RUN) -> None:
-    """Deletes all that belongs to a run or suite; folders and servers that are shared stay.
-
-    Args:
-        name: Its name.
-        namespace: The Kubernetes namespace.
-        label: `RUN` or `SUITE`.
-
-    Raises:
-        SubmitError: If there is no such run, or the cluster refuses.
-    """
-    objects_of(name, namespace, label)
-    kubectl("delete", f"--namespace={namespace}", "jobs,pods,configmaps,networkpolicies", f"--selector={label}={name}")
-
-
-def resume(name: str, namespace: str, label: str = RUN) -> list[str]:
-    """Starts a run's or a suite's failed Jobs anew: their pods go on with the run folders that are there.
-
-    Args:
-        name: Its name.
-        namespace: The Kubernetes namespace.
-        label: `RUN` or `SUITE`.
-
-    Returns:
-        The names of the Jobs.
-
-    Raises:
-        SubmitError: If there is no such run, or the cluster refuses.
-    """
-    failed = [one for one in objects_of(name, namespace, label) if one["kind"] == "Job" and condition(one, "Failed")]
-    for job in failed:
-        name = job["metadata"]["name"]
-        job.pop("status", None)
-        job["spec"].pop("selector", None)
-        for key in _GIVEN_BY_CLUSTER:
-            job["metadata"].pop(key, None)
-        for holder in (job["metadata"], job["spec"]["template"]["metadata"]):
-            holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _GIVEN_LABELS}
-        kubectl("delete", f"--namespace={namespace}", f"job/{name}", "--cascade=foreground")
-        kubectl("create", f"--namespace={namespace}", "--validate=false", "--filename=-", text=json.dumps(job))
-    return [job["metadata"]["name"] for job in failed]
-
-
-def get(run: str, namespace: str, folder: Path) -> None:
-    """Copies a run's folder, or that of its merged shards, from the claim: through a pod that mounts it meanwhile.
-
-    Raises:
-        SubmitError: If there is no such run, it has no merged folder yet, `folder` is there already, or the cluster
-            refuses.
-    """
-    if folder.exists():
-        raise SubmitError(f"{folder} is there already: give --get a new folder")
-    found = objects_of(run, namespace)
-    jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
-    remote = folder_of(found)
-    if "://" in remote:
-        raise SubmitError(f"{run} is in {remote}: `orchestrator report` and `compare` read it there")
-    if "merge" in jobs and not condition(jobs["merge"], "Complete"):
-        raise SubmitError(f"{run} is not merged yet: --watch says how it goes")
-    copy({remote: folder}, jobs.get("merge", jobs["orchestrator"]), run, namespace)
-
-
-def copy(folders: Mapping[str, Path], job: Manifest, name: str, namespace: str) -> None:
-    """Copies folders from the claim of a Job's run folders, through a pod that mounts it meanwhile.
-
-    Args:
-        folders: Folder on the claim -> where it goes, which must not be there yet.
-        job: The Job.
-        name: Name of its run or suite.
-        namespace: The Kubernetes namespace.
-
-    Raises:
-        SubmitError: If the cluster refuses.
-    """
-    pod = _mounting(job, name)
-    name, place = pod["metadata"]["name"], f"--namespace={namespace}"
-    kubectl("create", place, "--validate=false", "--filename=-", text=json.dumps(pod))
-    try:
-        kubectl("wait", place, f"pod/{name}", "--for=condition=Ready", "--timeout=300s")
-        for remote, folder in folders.items():
-            kubectl("cp", place, f"{name}:{remote}", str(folder), "--retries=3")
-    finally:
-        kubectl("delete", place, f"pod/{name}", "--wait=false")
-
-
 def folder_of(found: Sequence[Manifest]) -> str:
     """Returns the folder in which a run's report is, or will be: a path on the claim, or a URL."""
     folders = (one["data"]["RUN"] for one in found if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
@@ -188,8 +159,8 @@ def folder_of(found: Sequence[Manifest]) -> str:
 
 def _mounting(job: Manifest, run: str) -> Manifest:
     """Returns a pod that does nothing but mount a Job's run folders."""
-    theirs = pod_of(job)
-    (main,) = theirs["containers"]
+    pod_spec = pod_of(job)
+    (main,) = pod_spec["containers"]
     container = {
         "name": "get",
         "image": main["image"],
@@ -200,12 +171,12 @@ def _mounting(job: Manifest, run: str) -> Manifest:
     }
     keys = ("serviceAccountName", "automountServiceAccountToken", "securityContext", "imagePullSecrets")
     spec = {
-        **{key: theirs[key] for key in keys if key in theirs},
+        **{key: pod_spec[key] for key in keys if key in pod_spec},
         "restartPolicy": "Never",
         "activeDeadlineSeconds": 3600,
         "terminationGracePeriodSeconds": 0,
         "containers": [container],
-        "volumes": [volume for volume in theirs["volumes"] if volume["name"] == "runs"],
+        "volumes": [volume for volume in pod_spec["volumes"] if volume["name"] == "runs"],
     }
     metadata = {"name": f"get-{run}", "labels": {RUN: run, NAME_LABEL: "get"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -215,15 +186,3 @@ def condition(manifest: Manifest, kind: str) -> Manifest | None:
     """Returns a condition of an object if it holds."""
     conditions: list[Manifest] = manifest.get("status", {}).get("conditions", [])
     return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)
-
-
-def _get(selector: str, namespace: str) -> list[Manifest]:
-    words = (
-        "get",
-        f"--namespace={namespace}",
-        "jobs,pods,configmaps",
-        f"--selector={selector}",
-        "--output=json",
-    )
-    items: list[Any] = json.loads(kubectl(*words))["items"]
-    return items

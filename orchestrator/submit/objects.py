@@ -65,7 +65,8 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
                 _embed(server, [service["metadata"]["name"] for service in services], job, run)
         if of_run and shared is None:
             _give_up(job)
-    found = [one for one in found if not (_is_for(one, _SCORER) or (shared is None and _is_sidecar(one)))]
+    sidecars = [one for one in found if _is_for(one, NAME) and one["kind"] != "Job"] if shared is None else []
+    found = [one for one in found if one not in sidecars and not _is_for(one, _SCORER)]
     jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in _labels(one)]
     _name_maps(found, RUN, run, jobs)
     for job in jobs:
@@ -76,13 +77,7 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
 
 
 def way_out(manifests: Sequence[Manifest], run: str, ports: Collection[int]) -> list[Manifest]:
-    """Returns the policy that lets a run's pods reach ports elsewhere, where others shut them: one or none.
-
-    Args:
-        manifests: The run's objects.
-        run: The run's name.
-        ports: Ports of the object store and of what is served elsewhere.
-    """
+    """Returns the policy that lets a run's pods reach an object store's and servers' ports, if others shut them."""
     if not ports or not any(one["kind"] == "NetworkPolicy" for one in manifests):
         return []
     spec = {
@@ -322,10 +317,6 @@ def _containers(pod: Manifest) -> list[Manifest]:
 
 def _selects(service: Manifest, server: Manifest) -> bool:
     return bool(service["spec"]["selector"].items() <= _labels(server["spec"]["template"]).items())
-
-
-def _is_sidecar(manifest: Manifest) -> bool:
-    return _is_for(manifest, NAME) and manifest["kind"] != "Job"
 
 
 def _is_for(manifest: Manifest, server: str) -> bool:

@@ -258,7 +258,8 @@ def _check_endpoints(submission: Submission) -> None:
             raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
         given |= {"--model": submission.model, "--replicas": submission.replicas}
         given["--servers shared"] = submission.servers == "shared"
-        given["--gpus, --memory, --env, --node-selector and --toleration"] = _changed(submission)
+        changed = replace(submission.server, image=None, arguments=()) != Server()
+        given["--gpus, --memory, --env, --node-selector and --toleration"] = changed
     elif len(submission.endpoints) > 1:
         raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")
     elif not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", submission.url):
@@ -268,10 +269,6 @@ def _check_endpoints(submission: Submission) -> None:
     for flag, value in given.items():
         if value:
             raise SubmitError(f"{flag} with --endpoint: the servers are there already; leave it out")
-
-
-def _changed(submission: Submission) -> bool:
-    return replace(submission.server, image=None, arguments=()) != Server()
 
 
 def _run(submission: Submission) -> dict[str, Any]:

@@ -48,10 +48,7 @@ class Server:
     tolerations: tuple[str, ...] = ()
 
     def patch(self, before: str) -> dict[str, Any]:
-        """Returns the kustomize patch of the Deployment.
-
-        Args:
-            before: The manifests as they are without the changes.
+        """Returns the kustomize patch of the Deployment in manifests that are without the changes.
 
         Raises:
             UserError: If a flag is not written as it must be.

@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from lyncean.errors import printable
-from orchestrator.submit.kubectl import SubmitError, condition, folder_of, kubectl, objects_of, runs_of
-from orchestrator.submit.objects import NAME_LABEL, RUN, SUITE, Manifest
+from orchestrator.submit.kubectl import Applied, SubmitError, condition, folder_of, kubectl
+from orchestrator.submit.objects import NAME_LABEL, RUN, Manifest
 from orchestrator.submit.server import LOADING
 
 COMPLETE, FAILED, NOT_UP = 0, 3, 5
@@ -23,17 +23,11 @@ _STUCK = (
 """Reasons of a container that waits and will not start without somebody's help."""
 
 
-def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
+def watch(applied: Applied, patience: float) -> int:
     """Prints how a run goes until it has ended, or all runs of a suite.
 
-    Args:
-        name: Its name.
-        namespace: The Kubernetes namespace.
-        patience: Seconds for which pods may not come up while none runs.
-        label: `RUN` or `SUITE`.
-
     Returns:
-        0 if all is complete, 3 if a run has failed, 5 if the pods do not come up.
+        0 if all is complete, 3 if a run has failed, 5 if for `patience` seconds no pod runs and some do not come up.
 
     Raises:
         SubmitError: If there is no kubectl, or no such run or suite.
@@ -42,14 +36,14 @@ def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
     codes: dict[str, int] = {}
     since = time.monotonic()
     while True:
-        runs = runs_of(name, namespace) if label == SUITE else {name: objects_of(name, namespace)}
-        lines = states(runs, namespace)
+        runs = applied.runs()
+        lines = states(runs, applied.namespace)
         for line in lines:
             if line not in before:
                 print(line, flush=True)
         before = lines
         for run, found in runs.items():
-            if run not in codes and (code := ended(found, namespace)) is not None:
+            if run not in codes and (code := ended(found, applied.namespace)) is not None:
                 codes[run] = code
         if codes.keys() >= runs.keys():
             return max(codes.values())
@@ -60,10 +54,8 @@ def watch(name: str, namespace: str, patience: float, label: str = RUN) -> int:
         elif time.monotonic() - since >= patience:
             for pod in stuck:
                 print(f"{pod['metadata']['name']}: {'; '.join(problems(pod))}", file=sys.stderr)
-            kind = "suite" if label == SUITE else "run"
-            print(
-                f"no pod of {name} has come up within {patience:g} s; --delete takes the {kind} away", file=sys.stderr
-            )
+            late = f"no pod of {applied.name} has come up within {patience:g} s"
+            print(f"{late}; --delete takes the {applied.kind} away", file=sys.stderr)
             return NOT_UP
         time.sleep(_POLL)
 
@@ -74,15 +66,15 @@ def states(runs: Mapping[str, Sequence[Manifest]], namespace: str) -> list[str]:
     for run, found in sorted(runs.items()):
         # Shared servers are of several runs, as weights that another run loads, and said once.
         own = [one for one in found if one["metadata"]["labels"].get(RUN, "" if lines else run) == run]
-        told = state(own, run, namespace)
-        lines += [f"{run}: {line}" for line in told] if len(runs) > 1 else told
+        found_lines = state(own, run, namespace)
+        lines += [f"{run}: {line}" for line in found_lines] if len(runs) > 1 else found_lines
     return lines
 
 
 def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:
     """Returns a line about each Job and each pod that has not ended."""
     lines = []
-    said = _last_lines(run, namespace) if any(_running(pod) for pod in _pods(found)) else {}
+    last_lines = _last_lines(run, namespace) if any(_running(pod) for pod in _pods(found)) else {}
     for job in (one for one in found if one["kind"] == "Job"):
         status, parts = job.get("status", {}), job["spec"].get("completions") or 1
         failed = status.get("failedIndexes")
@@ -97,8 +89,8 @@ def state(found: Sequence[Manifest], run: str, namespace: str) -> list[str]:
         who = name if index is None else f"shard {index}"
         if stuck := problems(pod):
             lines.append(f"{who}: {'; '.join(stuck)}")
-        elif name in said:
-            lines.append(f"{who}: {said[name]}")
+        elif name in last_lines:
+            lines.append(f"{who}: {last_lines[name]}")
     return lines
 
 
@@ -130,7 +122,9 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
     jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
     last = jobs.get("merge", jobs["orchestrator"])
     if condition(last, "Complete"):
-        print(f"{last['metadata']['name']} is complete: the report is {_report(folder_of(found))}")
+        folder = folder_of(found)
+        where = "" if "://" in folder else " on the claim lyncean-runs, and --get brings it"
+        print(f"{last['metadata']['name']} is complete: the report is {folder}/report.html{where}")
         return COMPLETE
     # Weights that another Job brought since are as good.
     waited = [jobs[name] for name in ("orchestrator", LOADING) if name in jobs]
@@ -143,10 +137,6 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
             print(f"kubectl describe --namespace={namespace} job/{name}; --resume goes on with it", file=sys.stderr)
             return FAILED
     return None
-
-
-def _report(folder: str) -> str:
-    return f"{folder}/report.html" + ("" if "://" in folder else " on the claim lyncean-runs, and --get brings it")
 
 
 def _pods(found: Sequence[Manifest]) -> list[Manifest]:

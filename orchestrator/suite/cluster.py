@@ -11,7 +11,7 @@ from lyncean.errors import UserError
 from orchestrator.errors import IncompleteError
 from orchestrator.run.plan import variants
 from orchestrator.run_folder import remote
-from orchestrator.submit.kubectl import SubmitError, condition, copy, folder_of, runs_of
+from orchestrator.submit.kubectl import Applied, SubmitError, condition, folder_of
 from orchestrator.submit.objects import NAME_LABEL, Manifest, hash_of
 from orchestrator.submit.render import Submission, render
 from orchestrator.submit.server import LOADING
@@ -23,12 +23,7 @@ _MOST = 40
 
 
 def run_names(suite: Suite, name: str) -> dict[str, str]:
-    """Returns the name of each cell's run on the cluster, by the cell's name: no two are the same.
-
-    Args:
-        suite: The suite.
-        name: Its name on the cluster.
-    """
+    """Returns the name of each cell's run on a cluster where the suite is `name`, by cell; no two are the same."""
     plain = {cell.name: re.sub("[^a-z0-9]+", "-", f"{name}-{cell.name}".lower()).strip("-") for cell in suite.cells}
     taken = list(plain.values())
     return {
@@ -40,10 +35,9 @@ def run_names(suite: Suite, name: str) -> dict[str, str]:
 
 
 def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest]:
-    """Returns the manifests of a suite: what its runs share stands once, and a model's weights are loaded once.
+    """Returns the manifests of a suite's runs, each given with its model's name.
 
-    Args:
-        submissions: The name of each cell's model, and its run.
+    Objects that the runs share are there once, and a model's weights are loaded once.
 
     Raises:
         SubmitError: If two runs need different objects of one name, or one cannot be rendered.
@@ -69,14 +63,8 @@ def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest
     return list(found.values())
 
 
-def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
-    """Brings the folders of all complete cells from the cluster, and records how the others stand.
-
-    Args:
-        suite: The suite.
-        name: Its name on the cluster.
-        namespace: The Kubernetes namespace.
-        folder: Target folder, which must not exist.
+def fetch(suite: Suite, applied: Applied, folder: Path) -> Record:
+    """Copies the folders of all complete cells into `folder`, which must not exist, and records the others' states.
 
     Raises:
         SubmitError: If there is no such suite, `folder` is there already, or the cluster refuses.
@@ -84,7 +72,7 @@ def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
     """
     if folder.exists():
         raise SubmitError(f"{folder} is there already: give --get a new folder")
-    runs, names = runs_of(name, namespace), run_names(suite, name)
+    runs, names = applied.runs(), run_names(suite, applied.name)
     cells, places, job = [], dict[str, Path](), None
     for cell in suite.cells:
         found = runs.get(names[cell.name], [])
@@ -102,7 +90,7 @@ def fetch(suite: Suite, name: str, namespace: str, folder: Path) -> Record:
     folder.mkdir(parents=True)
     claimed = {place: here for place, here in places.items() if "://" not in place}
     if claimed and job is not None:
-        copy(claimed, job, name, namespace)
+        applied.copy(claimed, job)
     for url in places.keys() - claimed.keys():
         shutil.copytree(remote.fetched(url), places[url])
     record = Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from orchestrator.compare.terminal import plain_table
 from orchestrator.run.dry_run import Size, measure
 from orchestrator.suite.run import PlannedCell
 
@@ -23,7 +22,7 @@ def describe(planned: Sequence[PlannedCell], console: Console) -> None:
     """
     sizes: dict[int, Size] = {}  # cells of the same tasks and options are of the same plan, whatever their model
     total: Counter[str] = Counter()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    table = plain_table()
     table.add_column("cell", overflow="fold")
     for name in ("items", "requests", "images", "text tokens", "output tokens"):
         table.add_column(name, justify="right", no_wrap=True)

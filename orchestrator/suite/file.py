@@ -79,11 +79,9 @@ class Suite:
     """A suite that was read; nothing of it was planned yet.
 
     Attributes:
-        file: The file.
         name: Its name: of its folder, and of the leaderboard.
         cells: The cells, those of one model after each other.
         baseline: The model that the gate compares with, "" for none.
-        conditions: The gate's.
     """
 
     file: SuiteFile
@@ -93,13 +91,7 @@ class Suite:
     conditions: tuple[gate.Condition, ...]
 
     def error(self, cell: Cell, error: Exception | str, place: Place) -> YamlError:
-        """Returns an error of a cell, with the line of the option of the cell that its message names first.
-
-        Args:
-            cell: The cell.
-            error: What is wrong.
-            place: Place of the error if its message names no option of the cell.
-        """
+        """Returns an error of a cell, at the option of the cell that its message names first, else at `place`."""
         words = (word.replace("-", "_") for word in re.findall(r"(?:^|--)([\w-]+)", str(error)))
         places = (cell.places.get(_SPELLED.get(word, word)) for word in words)
         return self.file.error(f"{cell.name}: {error}", *next(filter(None, places), place))
@@ -107,10 +99,6 @@ class Suite:
 
 def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
     """Reads a suite and checks the type of every option.
-
-    Args:
-        path: The file.
-        credentials: For servers that run already.
 
     Raises:
         SuiteError: It is wrong; the message names file, line, key and fix.
@@ -121,14 +109,12 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
     for name in _OF_MODELS:
         if name in common:
             raise file.error(f"{name} is an option of a single model: write it under `models`", "options", name)
-    tasks = values["tasks"]
-    if isinstance(tasks, list):
-        tasks = dict.fromkeys(tasks)
-        places: dict[str, Place] = {word: ("tasks", number) for number, word in enumerate(values["tasks"])}
-        if len(tasks) < len(values["tasks"]):
-            raise file.error("a task stands twice in `tasks`: leave one out", "tasks")
-    else:
-        places = {word: ("tasks", word) for word in tasks}
+    written = values["tasks"]
+    tasks = dict.fromkeys(written) if isinstance(written, list) else written
+    if len(tasks) < len(written):
+        raise file.error("a task stands twice in `tasks`: leave one out", "tasks")
+    at = range(len(written)) if isinstance(written, list) else written
+    places: dict[str, Place] = {word: ("tasks", place) for word, place in zip(tasks, at, strict=True)}
     suite = Suite(file, path.stem, (), *_gate(file))
     cells: dict[str, Cell] = {}
     for model, given in values["models"].items():
@@ -138,9 +124,8 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
             of_task = _options(file, more, places[word])
             for variant, changed in (values.get("variants") or {"": None}).items():
                 of_variant = _options(file, changed, ("variants", variant))
-                parts = [own, of_task, of_variant]
-                _check_apart(file, parts)
-                merged = {key: found for part in (common, *parts) for key, found in part.items()}
+                _check_apart(file, [own, of_task, of_variant])
+                merged = {**common, **own, **of_task, **of_variant}
                 name = "-".join(filter(None, (model, _name(word), variant)))
                 if (other := cells.get(name.casefold())) is not None:
                     raise file.error(
@@ -148,16 +133,18 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
                         f"with {word}: rename the model or the variant",
                         *places[word],
                     )
-                where = {key: place for key, (_, place) in merged.items()}
+                option_places = {key: place for key, (_, place) in merged.items()}
                 task = _beside(path, word) if word.endswith(TASK_FILES) else word
-                given_ = {key: _located(path, key, value) for key, (value, _) in merged.items()}
-                request = RunRequest(task, credentials=credentials, **given_)
-                cell = Cell(model, task, variant, name, request, where, ("models", model), places[word], cluster)
+                options = {key: _located(path, key, value) for key, (value, _) in merged.items()}
+                request = RunRequest(task, credentials=credentials, **options)
+                cell = Cell(
+                    model, task, variant, name, request, option_places, ("models", model), places[word], cluster
+                )
                 try:
                     cells[name.casefold()] = replace(cell, request=checked(request))
                 except ConfigError as error:
                     raise suite.error(cell, error, places[word]) from error
-    return Suite(file, path.stem, tuple(cells.values()), suite.baseline, suite.conditions)
+    return replace(suite, cells=tuple(cells.values()))
 
 
 Options = Mapping[str, tuple[Any, Place]]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import orjson
@@ -68,8 +67,7 @@ class Record:
         Raises:
             RunWriteError: If it cannot be written.
         """
-        content = {each.name: getattr(self, each.name) for each in fields(self)}
-        write(folder / FILE, content | {"cells": [msgspec.to_builtins(cell) for cell in self.cells]})
+        write(folder / FILE, msgspec.to_builtins(self))
 
 
 def read(folder: Path) -> Record:
@@ -91,7 +89,5 @@ def read(folder: Path) -> Record:
 
 def hash_of(request: RunRequest) -> str:
     """Returns the sha256 of all of a request that a number may depend on."""
-    content: Mapping[str, Any] = {
-        each.name: getattr(request, each.name) for each in fields(request) if each.name not in _NO_NUMBERS
-    }
+    content = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in _NO_NUMBERS}
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from orchestrator.suite.terminal import show_headlines
 
 _DEFECT = EngineError.exit_code
 _MISTAKE = ConfigError.exit_code
+_NO_MODEL = "give `model`, a checkpoint, or `endpoint`, H:P of a server"
+_NO_MODEL_HERE = f"`{CLUSTER}` alone is for `orchestrator submit --suite`: to evaluate it from here {_NO_MODEL}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,6 @@ class PlannedCell:
 def plan(suite: Suite, folder: Path) -> list[PlannedCell]:
     """Plans every cell, so that a mistake ends the suite before anything of it is run.
 
-    Args:
-        suite: The suite.
-        folder: Its folder.
-
     Raises:
         SuiteError: A cell cannot be run as it is written; names file, line and cell.
         EngineError: A benchmark fails.
@@ -62,7 +60,7 @@ def plan(suite: Suite, folder: Path) -> list[PlannedCell]:
     for cell in suite.cells:
         request = replace(cell.request, run=str(folder / cell.name))
         if not {"model", "endpoint"} & cell.places.keys():
-            raise suite.error(cell, _nowhere(cell), cell.model_place)
+            raise suite.error(cell, _NO_MODEL_HERE if cell.cluster else _NO_MODEL, cell.model_place)
         if request.endpoint and {"model", "model_options"} & cell.places.keys():
             raise suite.error(cell, "it has an endpoint and a model to serve: leave one out", cell.model_place)
         try:
@@ -81,15 +79,6 @@ def plan(suite: Suite, folder: Path) -> list[PlannedCell]:
         planned.append(PlannedCell(cell, replace(known[word], request=request)))
     _check_tasks(suite, planned)
     return planned
-
-
-def _nowhere(cell: Cell) -> str:
-    if cell.cluster:
-        return (
-            f"`{CLUSTER}` alone is for `orchestrator submit --suite`: to evaluate it from here "
-            "give `model`, a checkpoint, or `endpoint`, H:P"
-        )
-    return "give `model`, a checkpoint, or `endpoint`, H:P of a server"
 
 
 def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
@@ -121,19 +110,17 @@ def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
 async def run(suite: Suite, folder: Path, console: Console) -> Record:
     """Runs every cell that is not complete and returns how each ended; what ends one does not end the others.
 
-    Args:
-        suite: The suite.
-        folder: Its folder.
-        console: Shows progress and the results of each cell.
-
     Raises:
         SuiteError: It cannot be run as it is written; nothing was run then.
         ConfigError: The folder is damaged.
         RunWriteError: It cannot be written.
     """
     planned = plan(suite, folder)
-    _make(folder)
-    record = recorded(suite, planned, _earlier(folder))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise ConfigError(f"--run {folder} cannot be made: {failure.strerror}") from failure
+    record = recorded(suite, planned, records.read(folder) if (folder / records.FILE).exists() else None)
     record.save(folder)
     unusable: dict[str, tuple[int, str]] = {}
     last: dict[str, RecordedCell] = {}
@@ -173,7 +160,7 @@ async def _run_cell(
     same, kept.request = kept.request == request, ""
     error: BaseException | None = None
     try:
-        if same and await _is_whole(each, local):
+        if same and await _is_complete(each, local):
             console.print("complete already", style="dim")
             evaluate.check_limits(each.path, each.plan.request)
             evaluate.check_metrics(each.path)
@@ -200,7 +187,7 @@ def _words(error: BaseException) -> str:
     return line if isinstance(error, UserError) else f"internal error: {type(error).__name__}: {line}"
 
 
-async def _is_whole(each: PlannedCell, local: LocalServers) -> bool:
+async def _is_complete(each: PlannedCell, local: LocalServers) -> bool:
     """Whether a run is complete and would be the same now, as far as that is known without its model.
 
     Its model is the same by the words of its request, which the caller compares, and by `_check_models`.
@@ -210,15 +197,13 @@ async def _is_whole(each: PlannedCell, local: LocalServers) -> bool:
     run = open_run(each.path)
     if counts(run.tasks)["failed"]:
         return False
-    manifest = run.manifest
+    manifest, request, targets = run.manifest, each.plan.request, Targets.of(each.plan.request)
     identity = each.plan.identity(model.GetModelInfoResponse(), {})
     there = manifest["identity"]
     if _json({**identity, "model": there["model"], "stages": there["stages"]}) != _json(there):
         return False
     if resume.code_of(manifest) != each.plan.code():
         return False
-    request = each.plan.request
-    targets = Targets.of(request)
     async with connect_scorer(
         targets.scorer, request.credentials, request.patience, judge=targets.judge, local=local
     ) as (_, rules):
@@ -232,12 +217,16 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 def _check_models(planned: Sequence[PlannedCell], record: Record, last: Mapping[str, RecordedCell]) -> None:
     """Refuses complete cells whose model is another one than what was asked last under that name."""
-    found = list(_complete(planned, record))
+    complete = [
+        (kept, run_manifest.read(each.path)["identity"]["model"])
+        for each, kept in zip(planned, record.cells, strict=True)
+        if kept.exit_code in (0, LimitError.exit_code) and has_results(each.path)
+    ]
     current: dict[str, Mapping[str, Any]] = {}
-    for kept, identity in found:
+    for kept, identity in complete:
         if kept.model not in current or last.get(kept.model) is kept:
             current[kept.model] = identity
-    for kept, identity in found:
+    for kept, identity in complete:
         if _json(identity) != _json(current[kept.model]):
             kept.exit_code, kept.request = _MISTAKE, ""
             kept.error = (
@@ -246,24 +235,12 @@ def _check_models(planned: Sequence[PlannedCell], record: Record, last: Mapping[
             )
 
 
-def _complete(planned: Sequence[PlannedCell], record: Record) -> Iterator[tuple[RecordedCell, Mapping[str, Any]]]:
-    for each, kept in zip(planned, record.cells, strict=True):
-        if kept.exit_code in (0, LimitError.exit_code) and has_results(each.path):
-            yield kept, run_manifest.read(each.path)["identity"]["model"]
-
-
 def _revision(identity: Mapping[str, Any]) -> str:
     return f"{identity.get('model_name')} {str(identity.get('model_revision') or 'without a revision')[:12]}"
 
 
 def recorded(suite: Suite, planned: Sequence[PlannedCell], earlier: Record | None = None) -> Record:
-    """Returns what a suite's folder records before its cells are run.
-
-    Args:
-        suite: The suite.
-        planned: Its cells.
-        earlier: What was recorded before.
-    """
+    """Returns what a suite's folder records before its cells are run, given its earlier record if there is one."""
     requests = {cell.name: cell.request for cell in earlier.cells} if earlier else {}
     cells = [
         RecordedCell(
@@ -272,14 +249,3 @@ def recorded(suite: Suite, planned: Sequence[PlannedCell], earlier: Record | Non
         for each in planned
     ]
     return Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)
-
-
-def _earlier(folder: Path) -> Record | None:
-    return records.read(folder) if (folder / records.FILE).exists() else None
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--run {folder} cannot be made: {error.strerror}") from error

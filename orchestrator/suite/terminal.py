@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.compare import leaderboard
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
-from orchestrator.compare.terminal import COLOURS, p_value
+from orchestrator.compare.terminal import p_value, plain_table, show_findings
 from orchestrator.run_folder.metrics import accounting, counts, headlines, metric_results
 from orchestrator.run_folder.reader import open_run
 
@@ -28,9 +27,7 @@ def show(board: Leaderboard, console: Console) -> None:
         console.print(_matrix(board.name, table))
         for line in table.cautions:
             console.print(Text(f"caution: {line}", "yellow"))
-    for finding in board.findings:
-        mark = Text(finding.verdict, COLOURS[finding.verdict])
-        console.print(Text.assemble("gate  ", mark, f"  {finding.condition}  {finding.run}  ", (finding.what, "dim")))
+    show_findings(board.findings, console)
     for line in board.unjudged:
         console.print(Text(f"gate  {line}", "yellow"))
     for name, state, why in not_complete(board):
@@ -45,12 +42,8 @@ def show_headlines(run: Path, console: Console) -> None:
     console.print(accounting(counts(opened.tasks)), style="dim", highlight=False)
 
 
-def _table(title: str) -> Table:
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", title=title, title_justify="left")
-
-
 def _ranking(title: str, variant: str, entries: list[Entry]) -> Table:
-    table = _table(f"{title}, {variant}" if variant else title)
+    table = plain_table(f"{title}, {variant}" if variant else title)
     table.add_column("rank", justify="right")
     table.add_column("model", overflow="fold")
     for name in ("score", "n", "to the best", "p"):
@@ -58,22 +51,19 @@ def _ranking(title: str, variant: str, entries: list[Entry]) -> Table:
     for entry in entries:
         metric, pair = entry.metric, entry.to_best
         shown = Text(entry.shown if metric is None else metric.shown, "red" if metric is None else "")
-        ends = ""
-        if pair is not None and pair.low is not None and pair.high is not None:
-            ends = f" [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}]"
         table.add_row(
             str(entry.place.rank) if entry.place else "–",
             entry.model,
             shown,
             f"{metric.denominator:,}" if metric else "",
-            f"{100 * pair.difference:+.1f}{ends}" if pair else "",
+            f"{100 * pair.difference:+.1f} {pair.interval}".rstrip() if pair else "",
             p_value(pair.adjusted) if pair else "",
         )
     return table
 
 
 def _matrix(name: str, found: leaderboard.Table) -> Table:
-    table = _table(f"{name}, {found.variant}" if found.variant else name)
+    table = plain_table(f"{name}, {found.variant}" if found.variant else name)
     table.add_column("model", overflow="fold")
     for task in found.tasks:
         table.add_column(task, justify="right", overflow="fold")

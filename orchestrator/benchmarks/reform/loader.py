@@ -268,11 +268,18 @@ def loader_eval(
     import asyncio
     import tempfile
 
-    from orchestrator.interop.reform_import import Wanted, imported
+    from orchestrator.interop.reform_import import import_predictions
 
     if formulation != SINGLE_CHOICE and (multi_round_eval or eval_stability):
         raise ValueError(f"multi_round_eval and eval_stability need formulation {SINGLE_CHOICE}")
-    wanted = Wanted(Path(prediction_file), formulation, infer_method, eval_stability, multi_round_eval)
     with tempfile.TemporaryDirectory() as folder:
-        results = asyncio.run(imported(wanted, Path(folder) / "run"))
+        work = import_predictions(
+            Path(prediction_file),
+            Path(folder) / "run",
+            formulation,
+            infer_method,
+            stability=eval_stability,
+            rounds=multi_round_eval,
+        )
+        results = asyncio.run(work)
     return {metric["name"]: metric["value"] for task in results["tasks"].values() for metric in task["metrics"]}

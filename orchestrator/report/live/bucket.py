@@ -106,14 +106,14 @@ class RemoteFollowed:
 
     def _fetch(self, stamp: object) -> None:
         try:
-            self._copy.fetch(self._tell)
+            self._copy.fetch(self._note_progress)
             self._fetched = stamp
         except UserError as error:
             self._error = str(error)
         except Exception as error:  # else it would be taken for whole
             self._error = f"{self._url} cannot be fetched: {type(error).__name__}: {error}"
 
-    def _tell(self, done: int, total: int) -> None:
+    def _note_progress(self, done: int, total: int) -> None:
         self.bytes = total
         if not done and shutil.disk_usage(self.path).free < total + _FREE_BYTES:
             raise ConfigError(f"{self._url} has {total / 1e9:,.1f} GB: free space in {self.path.parent}, or set TMPDIR")
@@ -128,9 +128,6 @@ class RemoteFollowed:
 
 class Bucket:
     """The runs below a URL, listed again at most every 30 seconds, and only while somebody looks.
-
-    Args:
-        url: The URL.
 
     Attributes:
         title: What the page is called.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +130,7 @@ class Followed:
 
 def _about(run: Run) -> dict[str, Any]:
     """Returns what manifest and results say of a run."""
+    planned = run.manifest.get("planned")
     return {
         "name": run.name,
         "model": run.model_name,
@@ -139,7 +139,7 @@ def _about(run: Run) -> dict[str, Any]:
         "method": str(run.identity.get("method", "")),
         "blind": bool(run.identity.get("blind")),
         "created": str(run.manifest.get("created", "")),
-        **_total(run.manifest),
+        "total": sum(planned.values()) if planned else run.manifest.get("expected"), "estimated": not planned,
         "metrics": [
             {
                 "task": metric.task, "name": metric.name, "shown": metric.text(metric.value), "value": metric.value,
@@ -148,12 +148,6 @@ def _about(run: Run) -> dict[str, Any]:
             for metric in overall(metric_results(run.tasks_and_groups))
         ],
     }  # fmt: skip
-
-
-def _total(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns how many items there will be, None while unknown, and whether that is an estimate."""
-    planned = manifest.get("planned")
-    return {"total": sum(planned.values()) if planned else manifest.get("expected"), "estimated": not planned}
 
 
 def shown_path(path: Path) -> str:

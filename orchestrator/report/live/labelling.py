@@ -42,8 +42,6 @@ class Sheet:
     """The items that one person labels, and what they have said so far.
 
     Args:
-        run: The run.
-        task: Its task.
         count: Units of the sample.
         person: Who labels.
         seed: Of the sample; None for that of the labels that are there, else 0.
@@ -121,9 +119,9 @@ class Sheet:
         with self._lock:
             if len(self.marks) < len(self.keys):
                 return None
-            said = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
-        items = self.run.read(key for key in self.keys if key in said)
-        found = ({"key": item.key, "label": said[item.key], "score": self.drawn.score(item)} for item in items)
+            labels = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
+        items = self.run.read(key for key in self.keys if key in labels)
+        found = ({"key": item.key, "label": labels[item.key], "score": self.drawn.score(item)} for item in items)
         return orjson.dumps([one for one in found if one["label"] != one["score"]])
 
 
@@ -144,7 +142,8 @@ class Handler(LocalHandler):
         """Serves the page, its data, or an image."""
         head, _, rest = path.lstrip("/").rpartition("/")
         if path == "/":
-            self._page()
+            page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=self.sheet)
+            self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
         elif path == "/api/state":
             self.send(HTTPStatus.OK, self.sheet.state(), "application/json")
         elif path == "/api/disagreements":
@@ -174,9 +173,9 @@ class Handler(LocalHandler):
         elif self.path != "/api/label":
             self.missing()
         else:
-            self._say(body)
+            self._record(body)
 
-    def _say(self, body: bytes) -> None:
+    def _record(self, body: bytes) -> None:
         try:
             self.sheet.record(msgspec.json.decode(body, type=LabelRequest))
         except (msgspec.MsgspecError, ValueError) as error:
@@ -186,11 +185,6 @@ class Handler(LocalHandler):
         else:
             self.send(HTTPStatus.OK, b"{}", "application/json")
 
-    def _page(self) -> None:
-        sheet = self.sheet
-        page = document("label.html", scripts=_SCRIPTS, connect=True, sheet=sheet)
-        self.send(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8", policy(_SCRIPTS, connect=True))
-
     def _json(self, body: bytes | None) -> None:
         if body is None:
             self.missing()
@@ -199,11 +193,7 @@ class Handler(LocalHandler):
 
 
 def serve(sheet: Sheet, port: int) -> ThreadingHTTPServer:
-    """Returns a server for one person's labels, bound but not serving yet.
-
-    Args:
-        sheet: What is labelled.
-        port: Port; 0 picks a free one.
+    """Returns a server for one person's labels, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.

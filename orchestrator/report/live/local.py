@@ -57,15 +57,7 @@ class LocalHandler(BaseHTTPRequestHandler):
         self.send(HTTPStatus.NOT_FOUND, b"there is nothing here\n", "text/plain")
 
     def send(self, status: HTTPStatus, body: bytes, kind: str, allowed: str = _NOTHING, *, keep: bool = False) -> None:
-        """Sends a response.
-
-        Args:
-            status: Its status.
-            body: Its body.
-            kind: The body's media type.
-            allowed: The content security policy: what a page may do.
-            keep: Whether a browser may keep it.
-        """
+        """Sends a body of a media type with the content security policy `allowed`; `keep` lets a browser keep it."""
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -91,11 +83,7 @@ def _name(host: str) -> str:
 
 
 def listen(handler: Any, port: int) -> ThreadingHTTPServer:
-    """Returns a server on this machine, bound but not serving yet.
-
-    Args:
-        handler: Makes the handler of a connection.
-        port: Port; 0 picks a free one.
+    """Returns a server on this machine, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.

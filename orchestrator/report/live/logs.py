@@ -1,4 +1,4 @@
-"""Logs of other tools in the folder that is viewed, each read into a run folder of its own behind the page's back."""
+"""Logs of other tools in the folder that is viewed, each read in the background into a run folder of its own."""
 
 from __future__ import annotations
 
@@ -7,29 +7,15 @@ import itertools
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from lyncean.errors import UserError
 from orchestrator.errors import ConfigError
-from orchestrator.report.live.followed import Followed, shown_path
+from orchestrator.interop.tool_logs import find_logs, make_run
+from orchestrator.report.live.followed import DEPTH, Followed, shown_path
 from orchestrator.run_folder.reader import Run
-
-
-@dataclass(frozen=True, slots=True)
-class LogReader:
-    """How logs of other tools are found and read.
-
-    Attributes:
-        find: Yields the logs in a folder.
-        read: Writes a run folder of a log.
-    """
-
-    find: Callable[[Path], Iterable[Path]]
-    read: Callable[[Path, Path], None]
 
 
 class ToolLog:
@@ -39,17 +25,16 @@ class ToolLog:
         path: The log.
         name: Its name in the table.
         folder: The run folder to create.
-        read: Writes it.
 
     Attributes:
         path: The run folder.
         stamp_of_log: What the log was like when it was found: it is read anew when that changes.
     """
 
-    def __init__(self, path: Path, name: str, folder: Path, read: Callable[[Path, Path], None]) -> None:
+    def __init__(self, path: Path, name: str, folder: Path) -> None:
         self.name, self.path = name, folder
         self.stamp_of_log = stamp(path)
-        self._log, self._read = path, read
+        self._log = path
         self._lock = threading.Lock()
         self._followed: Followed | None = None
         self._error: UserError | None = None
@@ -63,7 +48,7 @@ class ToolLog:
         with self._lock:
             if self._followed is None and self._error is None:
                 try:
-                    self._read(self._log, self.path)
+                    make_run(self._log, self.path)
                     self._followed = Followed(self.path, self.name)
                 except UserError as error:
                     self._error = error
@@ -107,15 +92,10 @@ def stamp(path: Path) -> tuple[float, ...]:
 
 
 class ToolLogs:
-    """The logs in a folder. A thread reads them, one after another, into a temporary folder.
+    """The logs in a folder. A thread reads them, one after another, into a temporary folder."""
 
-    Args:
-        folder: The folder.
-        reader: How they are found and read.
-    """
-
-    def __init__(self, folder: Path, reader: LogReader) -> None:
-        self._viewed, self._reader = folder, reader
+    def __init__(self, folder: Path) -> None:
+        self._viewed = folder
         self._known: dict[Path, ToolLog] = {}
         self._growing: dict[Path, tuple[float, ...]] = {}
         self._numbers = itertools.count()
@@ -124,7 +104,7 @@ class ToolLogs:
 
     def runs(self) -> dict[str, ToolLog]:
         """Returns the logs by their names; one that has changed is read again once it rests."""
-        paths = list(self._reader.find(self._viewed))
+        paths = list(find_logs(self._viewed, DEPTH - 1))
         for path in self._known.keys() - set(paths):
             self._forget(path)
         for path in paths:
@@ -133,7 +113,7 @@ class ToolLogs:
                 self._forget(path)
             if path not in self._known:
                 name = shown_path(path.relative_to(self._viewed))
-                self._known[path] = ToolLog(path, name, self._place(), self._reader.read)
+                self._known[path] = ToolLog(path, name, self._place())
                 self._waiting.put(self._known[path])
             self._growing[path] = now
         return {log.name: log for log in self._known.values()}

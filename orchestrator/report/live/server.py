@@ -9,6 +9,7 @@ from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import orjson
@@ -20,7 +21,7 @@ from orchestrator.report import comparison
 from orchestrator.report.live.bucket import Bucket, FetchingError, RemoteFollowed
 from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.live.local import LocalHandler, listen
-from orchestrator.report.live.logs import LogReader, ToolLog, ToolLogs
+from orchestrator.report.live.logs import ToolLog, ToolLogs
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
@@ -32,17 +33,21 @@ _KEPT_SCORES = 8
 Viewed = Followed | ToolLog | RemoteFollowed
 """What a row of the table stands for."""
 
+T = TypeVar("T")
+Kept = dict[Hashable, tuple[Hashable, T]]
+"""Values, each with the state of what it was made of; the one used last comes last."""
+
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
 
 class Site:
     """What is served: the folder, and the pages looked at last as long as their runs do not change."""
 
-    def __init__(self, path: Path | Bucket, logs: LogReader | None = None) -> None:
+    def __init__(self, path: Path | Bucket) -> None:
         self.folder = Folder(path) if isinstance(path, Path) else path
-        self._logs = ToolLogs(path, logs) if logs and isinstance(path, Path) else None
-        self._pages: dict[Hashable, tuple[Hashable, bytes]] = {}
-        self._scores: dict[str, tuple[Hashable, Scores]] = {}
+        self._logs = ToolLogs(path) if isinstance(path, Path) else None
+        self._pages: Kept[bytes] = {}
+        self._scores: Kept[Scores] = {}
         self._lock, self._rendering = Lock(), Lock()
 
     def runs(self) -> bytes:
@@ -62,7 +67,7 @@ class Site:
 
     def page(self, run: Viewed) -> bytes:
         """Returns a run's report, made anew when the run has grown."""
-        return self._kept(run.name, [run], lambda: render(run.run(), home="/"))
+        return self._page(run.name, [run], lambda: render(run.run(), home="/"))
 
     def comparison(self, runs: Sequence[Viewed], *, other_data: bool) -> bytes:
         """Returns the page that compares runs with the first of them, made anew when one has grown.
@@ -76,28 +81,27 @@ class Site:
             compared = compare_scores([self._read(run) for run in runs], other_data=other_data)
             return comparison.render(compared, folders, home="/")
 
-        return self._kept((*(run.name for run in runs), other_data), runs, make)
+        return self._page((*(run.name for run in runs), other_data), runs, make)
 
     def _read(self, run: Viewed) -> Scores:
         """Returns a run's scores: reading them is what takes long where there are many."""
-        stamp, known = run.stamp(), self._scores.pop(run.name, None)
-        if known is None or known[0] != stamp:
-            known = (stamp, read(run.run()))
-        self._scores[run.name] = known
-        if len(self._scores) > _KEPT_SCORES:
-            del self._scores[next(iter(self._scores))]
-        return known[1]
+        return _kept(self._scores, _KEPT_SCORES, run.name, run.stamp(), lambda: read(run.run()))
 
-    def _kept(self, key: Hashable, runs: Sequence[Viewed], make: Callable[[], str]) -> bytes:
+    def _page(self, key: Hashable, runs: Sequence[Viewed], make: Callable[[], str]) -> bytes:
         with self._rendering:
             stamp = tuple(run.stamp() for run in runs)
-            known = self._pages.pop(key, None)
-            if known is None or known[0] != stamp:
-                known = (stamp, make().encode())
-            self._pages[key] = known
-            if len(self._pages) > _KEPT_PAGES:
-                del self._pages[next(iter(self._pages))]
-        return known[1]
+            return _kept(self._pages, _KEPT_PAGES, key, stamp, lambda: make().encode())
+
+
+def _kept(known: Kept[T], most: int, key: Hashable, stamp: Hashable, make: Callable[[], T]) -> T:
+    """Returns a value from `known`, made anew when its stamp has changed; keeps the `most` used last."""
+    found = known.pop(key, None)
+    if found is None or found[0] != stamp:
+        found = (stamp, make())
+    known[key] = found
+    if len(known) > most:
+        del known[next(iter(known))]
+    return found[1]
 
 
 class Handler(LocalHandler):
@@ -167,15 +171,10 @@ def _address(name: str) -> str:
     return f"runs/{quote(name)}/"
 
 
-def serve(path: Path | Bucket, port: int, logs: LogReader | None = None) -> ThreadingHTTPServer:
-    """Returns a server over a folder of runs, bound but not serving yet.
-
-    Args:
-        path: The folder, or the runs below a URL.
-        port: Port; 0 picks a free one.
-        logs: How logs of other tools in it are found and read; None shows none.
+def serve(path: Path | Bucket, port: int) -> ThreadingHTTPServer:
+    """Returns a server over the runs of a folder or below a URL, bound but not serving yet; port 0 picks a free one.
 
     Raises:
         OSError: The port is taken.
     """
-    return listen(partial(Handler, site=Site(path, logs)), port)
+    return listen(partial(Handler, site=Site(path)), port)

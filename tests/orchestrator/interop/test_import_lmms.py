@@ -150,7 +150,7 @@ def test_options_are_read_off_the_prompt(tmp_path):
     puzzle = "Question: (A) is a letter\nOptions:\n(A) 1 (one)\n(B) 2\n(C) 3\n(D) 4\nSolve"
     path = write(tmp_path / "p.jsonl", [{"doc_id": 3, "target": "b", "filtered_resps": [["x"]], "arguments": [puzzle]}])
     (taken,) = read(path, "VisualPuzzles_direct")
-    assert (taken.number, taken.target, taken.options) == (3, "B", ("1 (one)", "2", "3", "4"))
+    assert (taken.key, taken.targets, taken.options) == ("3", ("B",), ("1 (one)", "2", "3", "4"))
     puzzle = (
         "Question: Of these\n(A) a dog\n(B) a cat\nwhich swims?\nOptions:\n(A) both\n(B) neither\n(C) 1\n(D) 2\nSolve"
     )

@@ -6,7 +6,6 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from helpers.report_runs import marvel_run
 
 from orchestrator.cli import main
 from orchestrator.interop.tool_logs import find_logs, make_run, tool_of
-from orchestrator.report.live.logs import LogReader, ToolLogs
+from orchestrator.report.live.logs import ToolLogs
 from orchestrator.report.live.server import Site
 from orchestrator.run_folder.reader import Run, open_run
 
-READER = LogReader(partial(find_logs, depth=2), make_run)
 PROMPT = "Which colour?\nA. red\nB. blue\nAnswer:"
 
 
@@ -156,7 +154,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def test_logs_are_listed_opened_and_read_anew_when_they_change(folder: Path) -> None:
     path = lm_eval(folder)
     name = path.relative_to(folder).as_posix()
-    site = Site(folder, READER)
+    site = Site(folder)
     row = wait_for(listed(site, name, "complete"))
     assert (row["tool"], row["metrics"][0]["shown"], row["counts"]["scored"]) == ("lm-evaluation-harness", "75.0", 4)
     found = site.find(name)
@@ -175,12 +173,12 @@ def test_logs_are_listed_opened_and_read_anew_when_they_change(folder: Path) -> 
 def test_a_damaged_log_says_so_and_hides_no_other(folder: Path, text: str) -> None:
     good = lm_eval(folder).relative_to(folder).as_posix()
     (folder / "samples_x_2026-11-24T00-06-01.4.jsonl").write_text(text, encoding="latin-1")
-    site = Site(folder, READER)
+    site = Site(folder)
     assert wait_for(listed(site, "samples_x_2026-11-24T00-06-01.4.jsonl", "unreadable"))["note"]
     assert wait_for(listed(site, good, "complete"))
 
 
-def test_a_reader_that_fails_in_any_way_ends_no_other(folder: Path) -> None:
+def test_a_reader_that_fails_in_any_way_ends_no_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lm_eval(folder)
     lmms_eval(folder)
 
@@ -190,7 +188,8 @@ def test_a_reader_that_fails_in_any_way_ends_no_other(folder: Path) -> None:
         else:
             raise KeyError("surprise")
 
-    logs = ToolLogs(folder, LogReader(partial(find_logs, depth=2), read))
+    monkeypatch.setattr("orchestrator.report.live.logs.make_run", read)
+    logs = ToolLogs(folder)
 
     def states() -> set[str]:
         return {str(log.state()["state"]) for log in logs.runs().values()}
@@ -200,7 +199,7 @@ def test_a_reader_that_fails_in_any_way_ends_no_other(folder: Path) -> None:
 
 def test_a_log_is_compared_with_a_run_of_ours(inspect_logs: Path) -> None:
     """Metrics of other names are no obstacle: the items' own scores are compared."""
-    site = Site(inspect_logs, READER)
+    site = Site(inspect_logs)
     first, second = site.find("own/first"), site.find("logs/second_marvel.eval")
     assert first
     assert second
