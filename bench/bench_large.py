@@ -1,8 +1,9 @@
 """A large run's folder: `python bench/bench_large.py [--rows N] [--folder DIR] [--steps ...]`.
 
 Makes the folder of a run of which all but a few samples are answered, then measures each step
-as a process of its own: the resume up to its next call on the wire and on to the figures, the
-report, a comparison, scoring again and a merge. CPU and peak memory are the process's own.
+as a process of its own: the resume up to its next call on the wire, with the copy of the key table and
+without, and on to the figures, the report, a comparison, scoring again and a merge. CPU and peak memory
+are the process's own.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ import pipeline_null
 import psutil
 from bench_pipeline import running, scorer
 
+from orchestrator.run_folder.key_table import digests
 from orchestrator.run_folder.lines import sealed
+from orchestrator.run_folder.planned_rows import STRIDE, sealed_stride
 
 LEFT = 100
 """Samples that are not answered yet."""
 
 _FIRST = 200
 LOGS = ("responses.jsonl", "verdicts.jsonl")
-STEPS = "resume,report,compare,score,merge"
+STEPS = "call,resume,report,compare,score,merge"
 
 
 class Noting(pipeline_null.Null):
@@ -93,8 +96,34 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
                 if f"vstar_bench/{row}" not in keys:
                     file.write(sealed(line.replace(key, b"vstar_bench/%d" % row)) + b"\n")
         shutil.copyfile(run / name, folder / name)
+    name = (run / ".planned").read_bytes()[:32]
+    with (run / ".planned").open("wb") as file:
+        file.write(name)
+        for first in range(0, flags.rows, STRIDE):
+            rows = range(first, min(first + STRIDE, flags.rows))
+            keys = digests(b"vstar_bench/%d" % row for row in rows).tolist()
+            file.write(sealed_stride((0, first, len(rows)), [(low, high, True) for low, high in keys]))
     size = sum((run / name).stat().st_size for name in LOGS)
     return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}
+
+
+def call(folder: Path, flags: Any) -> dict[str, Any]:
+    """Runs the command again until its next call on the wire: without the copy of the key table, then with it."""
+    found: dict[str, Any] = {}
+    with servers(folder) as ask:
+        (folder / "run" / ".keys").unlink(missing_ok=True)
+        for suffix in ("without_copy", "with_copy"):
+            (folder / "asked").unlink(missing_ok=True)
+            for name in LOGS:
+                shutil.copyfile(folder / name, folder / "run" / name)
+            started = time.perf_counter()
+            process = psutil.Popen(ask(folder / "run"))
+            while not (folder / "asked").exists() and process.status() != "zombie":
+                time.sleep(0.01)
+            found |= {f"seconds_{suffix}": round(time.perf_counter() - started, 2)} | usage(process, suffix)
+            process.kill()
+            process.wait()
+    return found
 
 
 def resume(folder: Path, flags: Any) -> dict[str, Any]:
@@ -208,6 +237,7 @@ def servers(folder: Path) -> Any:
 
 STEP = {
     "make": make,
+    "call": call,
     "resume": resume,
     "report": report,
     "compare": compare,

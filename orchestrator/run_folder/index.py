@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,14 +12,12 @@ from lyncean.arrays import NDArray, np
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digests
-from orchestrator.run_folder.lines import Head
-from orchestrator.run_folder.log import scan
+from orchestrator.run_folder.log import heads
 
 Offsets: TypeAlias = "NDArray[np.int64]"
 
 _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
-_CHUNK = 1 << 14
 _SHORT = 64
 _HASH = "S16"
 
@@ -69,7 +66,7 @@ class Index:
 
     def find(self, key: str) -> int | None:
         """Returns an item's place in the order, None if there is none of that key."""
-        wanted = _hashes([key])[0]
+        wanted = _hashes([key.encode()])[0]
         place = int(np.searchsorted(self._keys, wanted))
         return int(self._place[place]) if place < len(self) and self._keys[place] == wanted else None
 
@@ -80,11 +77,12 @@ class Index:
 
     def _read(self, path: Path, log: str, found: dict[str, Offsets]) -> None:
         """Takes the lines of a log: those of known items at once, the others behind the last."""
-        lines = ((offset, head) for offset, head in scan(path, Head) if head.key not in self._beyond)
+        left_out = {key.encode() for key in self._beyond}
         new = _Columns()
-        while part := list(islice(lines, _CHUNK)):
-            names = [head.key for _, head in part]
-            starts = np.array([offset for offset, _ in part])
+        for part in heads(path):
+            names, starts = part.keys, part.offsets
+            if left_out and not (kept := np.array([name not in left_out for name in names])).all():
+                names, starts = [names[at] for at in np.flatnonzero(kept)], starts[kept]
             keys = _hashes(names)
             places = np.searchsorted(self._keys, keys)
             known = np.zeros(len(keys), bool)
@@ -93,7 +91,9 @@ class Index:
             found[log][places[known]] = starts[known]  # of several lines of one item the last stays
             unknown = np.flatnonzero(~known).tolist()
             if unknown:
-                new.add(keys[~known], starts[~known], [names[at] for at in unknown], self._tasks, self._natural)
+                new.add(
+                    keys[~known], starts[~known], [names[at].decode() for at in unknown], self._tasks, self._natural
+                )
         if new.keys:
             self._insert(new, log, found)
 
@@ -165,9 +165,9 @@ class _Columns:
         return names
 
 
-def _hashes(keys: Sequence[str]) -> NDArray[Any]:
+def _hashes(keys: Sequence[bytes]) -> NDArray[Any]:
     """Returns the hashes of keys (`key_table.digest`) as strings in the order of their two halves."""
-    return np.frombuffer(digests(keys), "<u8").byteswap().view(_HASH)
+    return digests(keys).byteswap().view(_HASH).reshape(-1)
 
 
 def natural_key(key: str) -> bytes:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lyncean.arrays import NDArray, np
 
 _PAIR = struct.Struct("<QQ")
 _USED = 0x80
+_BLOCK = 1 << 16
+
+ENTRY: Any = [("low", "<u8"), ("high", "<u8"), ("number", "<u8"), ("flags", "u1")]
+"""A key of the table as a record: the halves of its hash, its number and its flags."""
+
+ENTRY_BYTES = 25
 
 
 class KeyTable:
@@ -63,6 +70,11 @@ class KeyTable:
         """Sets flag bits of the keys in some slots."""
         np.frombuffer(self._flags, np.uint8)[slots] |= np.uint8(flags)
 
+    def unset(self, flags: int) -> None:
+        """Takes flag bits from all keys."""
+        table = np.frombuffer(self._flags, np.uint8)
+        table &= np.uint8(~flags & 0xFF)
+
     def put(self, key: str, *, number: int | None = None, flags: int, mask: int = 0x7F) -> tuple[int, int] | None:
         """Sets the flag bits under `mask`, and the number if given; adds the key if new.
 
@@ -83,6 +95,63 @@ class KeyTable:
         self._flags[slot] = self._flags[slot] & ~mask | flags | _USED
         return before
 
+    def put_all(
+        self,
+        low: NDArray[np.uint64],
+        high: NDArray[np.uint64],
+        *,
+        numbers: NDArray[np.uint64] | None = None,
+        flags: NDArray[np.uint8],
+        mask: int = 0x7F,
+    ) -> None:
+        """Does what `put` does for each key with these hashes in turn; arguments of shape [keys]."""
+        slots = self.find(low, high)
+        new = slots < 0
+        if new.any():
+            added = int(np.count_nonzero(new))
+            # As `put`, which grows before it adds a key to a table that is two thirds full.
+            if 3 * (self._count + added - 1) >= 2 * len(self._low):
+                while 3 * (self._count + added - 1) >= 2 * len(self._low):
+                    self._grow()
+                slots = self.find(low, high)
+            slots[new] = self._add(low[new], high[new])
+        # Of several values for one slot the last stays.
+        if numbers is not None:
+            np.frombuffer(self._numbers, np.uint64)[slots] = numbers
+        table = np.frombuffer(self._flags, np.uint8)
+        table[slots] = table[slots] & np.uint8(~mask & 0xFF) | flags | np.uint8(_USED)
+
+    def entries(self, mask: int) -> Iterator[NDArray[np.void]]:
+        """Yields the keys that have flags under a mask as blocks of `ENTRY`, other flags left out."""
+        columns = (np.frombuffer(column, np.uint64) for column in (self._low, self._high, self._numbers))
+        low, high, numbers = columns
+        flags = np.frombuffer(self._flags, np.uint8)
+        for start in range(0, len(flags), _BLOCK):
+            kept = flags[start : start + _BLOCK] & np.uint8(mask)
+            slots = np.flatnonzero(kept)
+            block = np.empty(len(slots), ENTRY)
+            block["flags"] = kept[slots]
+            slots += start
+            block["low"], block["high"], block["number"] = low[slots], high[slots], numbers[slots]
+            yield block
+
+    def _add(self, low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Adds keys that are not in the table, which has room, and returns their slots; one may be there twice."""
+        lows, highs = np.frombuffer(self._low, np.uint64), np.frombuffer(self._high, np.uint64)
+        flags = np.frombuffer(self._flags, np.uint8)
+        mask = np.int64(len(lows) - 1)
+        slots = (low & np.uint64(mask)).astype(np.int64)
+        left = np.arange(len(slots))
+        while len(left):
+            free = left[flags[slots[left]] == 0]
+            # Of several keys that want one slot the first takes it.
+            taken, first = np.unique(slots[free], return_index=True)
+            lows[taken], highs[taken], flags[taken] = low[free[first]], high[free[first]], _USED
+            self._count += len(taken)
+            left = left[(lows[slots[left]] != low[left]) | (highs[slots[left]] != high[left])]
+            slots[left] = slots[left] + 1 & mask
+        return slots
+
     def _allocate(self, capacity: int) -> None:
         self._low = array("Q", [0]) * capacity
         self._high = array("Q", [0]) * capacity
@@ -99,25 +168,24 @@ class KeyTable:
     def _grow(self) -> None:
         old = (self._low, self._high, self._numbers, self._flags)
         self._allocate(2 * len(self._low))
-        for low, high, number, flags in zip(*old, strict=True):
-            if flags:
-                slot = self._find(low, high)
-                self._low[slot], self._high[slot] = low, high
-                self._numbers[slot], self._flags[slot] = number, flags
+        self._count = 0
+        for start in range(0, len(old[0]), _BLOCK):
+            used = np.flatnonzero(np.frombuffer(old[3], np.uint8)[start : start + _BLOCK]) + start
+            low, high, numbers = (np.frombuffer(column, np.uint64)[used] for column in old[:3])
+            slots = self._add(low, high)
+            np.frombuffer(self._numbers, np.uint64)[slots] = numbers
+            np.frombuffer(self._flags, np.uint8)[slots] = np.frombuffer(old[3], np.uint8)[used]
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.blake2b(key.encode(), digest_size=16).digest()
-
-
-def digests(keys: Iterable[str]) -> bytes:
-    """Returns the hashes of keys, 16 bytes each."""
-    return b"".join(map(_digest, keys))
+def digests(keys: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Returns the hashes of keys in UTF-8: shape [keys, 2], the low half of each before the high one."""
+    found = b"".join([hashlib.blake2b(key, digest_size=16).digest() for key in keys])
+    return np.frombuffer(found, "<u8").reshape(-1, 2)
 
 
 def digest(key: str) -> tuple[int, int]:
     """Returns a key's 128-bit hash as two numbers; the same on every machine."""
-    low, high = _PAIR.unpack(_digest(key))
+    low, high = _PAIR.unpack(hashlib.blake2b(key.encode(), digest_size=16).digest())
     return low, high
 
 

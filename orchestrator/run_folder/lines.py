@@ -7,7 +7,8 @@ regular expressions and dicts in docs/decisions.md, 25.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from zlib import crc32
@@ -215,8 +216,8 @@ DamagedLine = msgspec.DecodeError
 """What `decode` raises: the line is not JSON, or lacks a field, or a field has another type."""
 
 _SEAL = len(b',"crc32":"00000000"}')
-_KEY, _OUTCOME, _SAMPLE = b'{"key":"', b',"outcome":"', b',"sample":"'
-_OUTCOMES = {f'{outcome}"'.encode(): outcome for outcome in Outcome}
+_HEAD = re.compile(rb'\{"key":"([^"\\\x80-\xff]*)",(?:"sample":"|"outcome":"(%b)")' % "|".join(Outcome).encode()).match
+_OUTCOMES = {None: None} | {outcome.encode(): outcome for outcome in Outcome}
 _encoder = msgspec.json.Encoder()
 
 
@@ -230,19 +231,14 @@ class _Heads:
         self._whole = msgspec.json.Decoder(Head)
 
     def decode(self, data: bytes) -> Head:
-        end = data.find(b'"', 8)
-        key = data[8:end]
-        if data.startswith(_KEY) and key.isascii() and b"\\" not in key:
-            if data.startswith(_SAMPLE, end + 1):
-                return Head(key.decode())
-            if data.startswith(_OUTCOME, end + 1):
-                start = end + 13
-                if outcome := _OUTCOMES.get(data[start : data.find(b'"', start) + 1]):
-                    return Head(key.decode(), outcome)
-        return self._whole.decode(data)
+        begun = _HEAD(data)
+        if begun is None:
+            return self._whole.decode(data)
+        return Head(begun[1].decode(), _OUTCOMES[begun[2]])
 
 
-_decoders: dict[Any, Any] = {Head: _Heads()}
+_heads = _Heads()
+_decoders: dict[Any, Any] = {Head: _heads}
 
 
 def encode(line: ResponseLine | VerdictLine | LabelLine) -> bytes:
@@ -266,6 +262,29 @@ def verify(data: bytes) -> None:
     start = max(0, end - _SEAL)
     if data[start:end] != _seal(data[:start]):
         raise DamagedLine("its checksum does not match")
+
+
+def heads_of(lines: Sequence[bytes]) -> tuple[list[bytes], list[Outcome | None]]:
+    """Returns the keys, in UTF-8, and the outcomes of whole lines without their newlines.
+
+    Half as long a way as `decode` line by line, which tells which line is damaged.
+
+    Raises:
+        DamagedLine: One of them is not what was written.
+    """
+    if b"".join([line[-_SEAL:] for line in lines]) != b"".join([_seal(line[:-_SEAL]) for line in lines]):
+        raise DamagedLine("a checksum does not match")
+    keys, outcomes = [], []
+    for line, begun in zip(lines, map(_HEAD, lines), strict=True):
+        if begun is None:
+            head = _heads.decode(line)
+            keys.append(head.key.encode())
+            outcomes.append(head.outcome)
+        else:
+            key, outcome = begun.groups()
+            keys.append(key)
+            outcomes.append(_OUTCOMES[outcome])
+    return keys, outcomes
 
 
 def _seal(start: bytes | memoryview) -> bytes:

@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
 
 from lyncean.arrays import NDArray, np
 from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
 from orchestrator.run_folder.files import IMAGES, LABELS, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
-from orchestrator.run_folder.key_table import KeyTable
-from orchestrator.run_folder.lines import DamagedLine, Head, decode, loads, sealed
+from orchestrator.run_folder.key_table import KeyTable, digests
+from orchestrator.run_folder.lines import DamagedLine, Head, decode, heads_of, loads, sealed
+from orchestrator.run_folder.saved_keys import Covered, Prefix, load, save
 
 Hashes: TypeAlias = "NDArray[np.void]"
 """The halves of keys' hashes and whether they are scored: fields `low`, `high` and `scored`."""
@@ -26,6 +28,13 @@ Hashes: TypeAlias = "NDArray[np.void]"
 _OUTCOMES = tuple(Outcome)
 T = TypeVar("T")
 _LOOKS, _LOOK_SECONDS = 5, 0.02
+_READ = 1 << 20
+_STATE, _PLANNED, _VERDICT = 0b11, 0b100, 0b111000
+"""Flag bits of the key table: a `State`, whether this process has planned the key, and the outcome of its verdict."""
+
+_UNSAVED = 1 << 16
+"""Lines that are read again at a resume rather than saved: some tenths of a second."""
+
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -88,10 +97,17 @@ class Appender:
 
     `add` only collects; `flush` writes what was collected with one system call. Whatever
     cannot be written whole is taken back, so that the file always ends with a whole line.
+
+    Attributes:
+        path: The file.
+        crc: The CRC-32 of all that is written, where the opener has set that of what was there.
+        lost: Whether lines that were collected could not be written.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.crc = 0
+        self.lost = False
         self._lines: list[bytes] = []
         self._fd = _open(path)
         self._end = os.fstat(self._fd).st_size
@@ -102,6 +118,11 @@ class Appender:
     def pending(self) -> bool:
         """Whether lines wait for `flush`."""
         return bool(self._lines)
+
+    @property
+    def prefix(self) -> Prefix:
+        """What is written."""
+        return Prefix(self._written, self.crc)
 
     def add(self, line: bytes) -> int:
         """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
@@ -128,8 +149,10 @@ class Appender:
         except OSError as error:
             os.ftruncate(self._fd, self._written)
             self._end = self._written
+            self.lost = True
             raise write_error(self.path, error) from error
         self._written = self._end
+        self.crc = crc32(data, self.crc)
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut. May block for long: call it in a thread."""
@@ -182,7 +205,7 @@ class Appender:
         """Empties the file."""
         self._lines.clear()
         os.ftruncate(self._fd, 0)
-        self._end = self._written = self._synced = 0
+        self._end = self._written = self._synced = self.crc = 0
 
     def close(self) -> None:
         """Writes what was collected and closes the file."""
@@ -215,17 +238,40 @@ class RunLog:
             except OSError as error:
                 raise write_error(path, error) from error
             self.images = ImageStore(path / IMAGES)
-            self._table = KeyTable(_line_count(path / RESPONSES))
-            self.resumed = 0
             self._index()
             self._opened = opened.pop_all()
 
     def _index(self) -> None:
-        for offset, head in scan(self.path / RESPONSES, Head):
-            self._table.put(head.key, number=offset, flags=_state(head.outcome), mask=0b11)
-            self.resumed += 1
-        for _, head in scan(self.path / VERDICTS, Head):
-            self._table.put(head.key, flags=_code(head.outcome) << 3, mask=0b111000)
+        """Reads the logs into the key table, from where its copy ends if one fits."""
+        lines = _line_count(self.path / RESPONSES)
+        covered, self._table = load(self.path, lines) or (Covered(), KeyTable(lines))
+        self.resumed, self._unsaved = covered.lines, 0
+        self.responses.crc, self.verdicts.crc = covered.responses.crc, covered.verdicts.crc
+        for part in heads(self.path / RESPONSES, covered.responses.size):
+            self._note(part, _STATES_OF, _STATE, part.offsets.astype(np.uint64))
+            self.responses.crc = crc32(part.data, self.responses.crc)
+            self.resumed += len(part.keys)
+        for part in heads(self.path / VERDICTS, covered.verdicts.size):
+            self._note(part, _VERDICTS_OF, _VERDICT)
+            self.verdicts.crc = crc32(part.data, self.verdicts.crc)
+        self._lines = self.resumed
+        self._save_if_due()
+
+    def _note(
+        self, part: Heads, flags: dict[Outcome | None, int], mask: int, numbers: NDArray[np.uint64] | None = None
+    ) -> None:
+        hashes = digests(part.keys)
+        values = np.fromiter(map(flags.__getitem__, part.outcomes), np.uint8, len(part.keys))
+        self._table.put_all(hashes[:, 0], hashes[:, 1], numbers=numbers, flags=values, mask=mask)
+        self._unsaved += len(part.keys)
+
+    def _save_if_due(self) -> None:
+        """Saves the key table once the lines behind its copy are a quarter of its keys, so that copies stay rare."""
+        if self._unsaved < max(_UNSAVED, len(self._table) // 4) or self.responses.lost or self.verdicts.lost:
+            return
+        covered = Covered(self._lines, self.responses.prefix, self.verdicts.prefix)
+        save(self.path, covered, self._table, _STATE | _VERDICT)
+        self._unsaved = 0
 
     def entry(self, key: str) -> Entry:
         """Returns what is known of a key."""
@@ -233,7 +279,7 @@ class RunLog:
 
     def plan(self, key: str) -> Entry:
         """Notes that this process has planned a key, and returns what was known of it before."""
-        return _entry(self._table.put(key, flags=0b100, mask=0b100))
+        return _entry(self._table.put(key, flags=_PLANNED, mask=_PLANNED))
 
     def settled(self, keys: Hashes, sizes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
         """Notes that the keys of some strides are planned, as far as nothing is left to do for any of a stride's.
@@ -249,9 +295,9 @@ class RunLog:
         """
         slots = self._table.find(keys["low"], keys["high"])
         flags = self._table.flags(slots)
-        state, verdict, scored = flags & 3, flags >> 3 & 7, keys["scored"] != 0
+        state, verdict, scored = flags & _STATE, flags >> 3 & 7, keys["scored"] != 0
         read = ~scored | ((verdict != 0) & (verdict != _code(Outcome.FAILED)))
-        done = (flags & 4 == 0) & (state != State.NONE) & (state != State.FAILED) & read
+        done = (flags & _PLANNED == 0) & (state != State.NONE) & (state != State.FAILED) & read
         undone = np.concatenate([[0], np.cumsum(~done)])
         ends = np.cumsum(sizes)
         over = undone[ends] == undone[ends - sizes]
@@ -262,34 +308,38 @@ class RunLog:
                 self.settled(keys[end - size : end], np.array([size])) for end, size in zip(ends, sizes, strict=True)
             ]
             return np.concatenate([one[0] for one in each]), np.concatenate([one[1] for one in each])
-        self._table.mark(slots[noted], 0b100)
+        self._table.mark(slots[noted], _PLANNED)
         return over, np.where(noted & scored, verdict, 0).astype(np.uint8)
 
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
         offset = self.responses.add(line)
-        self._table.put(key, number=offset, flags=_state(outcome), mask=0b11)
+        self._table.put(key, number=offset, flags=_state(outcome), mask=_STATE)
+        self._lines += 1
+        self._unsaved += 1
         return offset
 
     def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:
         """Appends an item's verdict."""
         self.verdicts.add(line)
-        self._table.put(key, flags=_code(outcome) << 3, mask=0b111000)
+        self._table.put(key, flags=_code(outcome) << 3, mask=_VERDICT)
+        self._unsaved += 1
 
     def forget_verdicts(self) -> None:
         """Empties `verdicts.jsonl`: every answer is scored anew."""
-        for _, head in scan(self.path / VERDICTS, Head):
-            self._table.put(head.key, flags=0, mask=0b111000)
+        self._table.unset(_VERDICT)
         self.verdicts.truncate()
+        self._unsaved = len(self._table)  # the copy holds for these verdicts no longer
 
     def forget_index(self) -> None:
         """Gives the index's memory back; nothing can be looked up or added any more."""
-        self._table = KeyTable()
+        self._table, self._unsaved = KeyTable(), 0
 
     def flush(self) -> None:
         """Writes what was collected, answers before verdicts."""
         self.responses.flush()
         self.verdicts.flush()
+        self._save_if_due()
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut.
@@ -329,6 +379,60 @@ def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
             offset += len(text)
 
 
+class Heads(NamedTuple):
+    """Heads of some lines that follow each other in a log.
+
+    Attributes:
+        data: The lines.
+        offsets: Where each begins: shape [lines].
+        keys: Their keys in UTF-8.
+        outcomes: Their outcomes.
+    """
+
+    data: bytes
+    offsets: NDArray[np.int64]
+    keys: list[bytes]
+    outcomes: list[Outcome | None]
+
+
+def heads(path: Path, start: int = 0) -> Iterator[Heads]:
+    """Yields the heads of a log's whole lines from a line's start on, some thousands at a time: `scan` in a third.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    if not path.exists():
+        return
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        rest = b""
+        while chunk := file.read(_READ):
+            data = rest + chunk
+            end = data.rfind(b"\n") + 1
+            data, rest = data[:end], data[end:]
+            if not end:
+                continue
+            lines = data.split(b"\n")
+            del lines[-1]
+            ends = start + np.cumsum([len(line) + 1 for line in lines])
+            offsets = np.append(start, ends[:-1])
+            try:
+                keys, outcomes = heads_of(lines)
+            except DamagedLine:
+                _name_damaged(path, lines, offsets)
+                raise
+            yield Heads(data, offsets, keys, outcomes)
+            start += end
+
+
+def _name_damaged(path: Path, lines: Iterable[bytes], offsets: Iterable[int]) -> None:
+    for line, offset in zip(lines, offsets, strict=True):
+        try:
+            decode(line, Head)
+        except DamagedLine as error:
+            raise damaged(path, int(offset), error) from error
+
+
 def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
     """Yields the lines of a log that begin at some offsets, as a type of `lines`.
 
@@ -350,8 +454,11 @@ def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
 
 def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
     """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
+    number = 1
     with path.open("rb") as file:
-        number = file.read(offset).count(b"\n") + 1
+        while offset and (data := file.read(min(offset, _READ))):
+            number += data.count(b"\n")
+            offset -= len(data)
     fix = "delete the line and run the command that made the run again: what it held is asked or scored anew"
     if path.name == LABELS:
         fix = "delete the line and give that label again"
@@ -395,6 +502,10 @@ def _state(outcome: Outcome | None) -> State:
 
 def _code(outcome: Outcome | None) -> int:
     return _OUTCOMES.index(outcome) + 1 if outcome else 0
+
+
+_STATES_OF: dict[Outcome | None, int] = {outcome: _state(outcome) for outcome in (None, *Outcome)}
+_VERDICTS_OF: dict[Outcome | None, int] = {outcome: _code(outcome) << 3 for outcome in (None, *Outcome)}
 
 
 def _open(path: Path) -> int:

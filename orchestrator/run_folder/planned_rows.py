@@ -111,9 +111,8 @@ class PlannedRows:
         keys, self._keys = self._keys, []
         if (task, first, rows) in self._known:
             return
-        data = _HEAD.pack(task, first, rows, len(keys)) + b"".join(_KEY.pack(*key) for key in keys)
         try:
-            os.write(self._fd, data + _CHECK.pack(crc32(data)))
+            os.write(self._fd, sealed_stride((task, first, rows), keys))
         except OSError as error:
             raise write_error(self._path, error) from error
 
@@ -134,6 +133,12 @@ class PlannedRows:
             self._known.add(stride)
             if is_over:
                 self._over.add(stride)
+
+
+def sealed_stride(stride: Stride, keys: Sequence[tuple[int, int, bool]]) -> bytes:
+    """Returns the record of a stride: its keys' hashes as two numbers each, and whether they are scored."""
+    data = _HEAD.pack(*stride, len(keys)) + b"".join(_KEY.pack(*key) for key in keys)
+    return data + _CHECK.pack(crc32(data))
 
 
 class _Strides:
