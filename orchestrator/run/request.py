@@ -105,6 +105,7 @@ class RunRequest:
     share: Annotated[float, Interval(gt=0, le=1)] | None = _option(
         None,
         "Evaluate a random share of each task's samples, 0.1 for a tenth, and estimate the metric of all.",
+        metavar="SHARE",
     )
     items: str | Path | None = _option(
         None,
