@@ -155,6 +155,8 @@ def checked(request: RunRequest) -> RunRequest:
     from pydantic import TypeAdapter, ValidationError
 
     given = {each.name: getattr(request, each.name) for each in fields(request)}
+    if given["tasks"] in ("", [], ()):
+        raise ConfigError("tasks: there is none; `orchestrator tasks` lists them")
     try:
         return TypeAdapter(RunRequest).validate_python(given)
     except ValidationError as error:
