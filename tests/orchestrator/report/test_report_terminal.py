@@ -67,9 +67,9 @@ def test_markup_in_names_is_text(tmp_path: Path) -> None:
 
 def test_nothing_of_a_message_is_cut_off_by_its_control_characters() -> None:
     out = io.StringIO()
-    problem = Problem("failed", "unknown", 1, "x" * 45 + "\x1b[31m" * 3 + " the end")
+    problem = Problem("failed", "unknown", 1, "x" * 40 + " \x1b[31m to the end")
     Terminal(file=out, width=80, markup=False).print(terminal._problem(problem))
-    assert "the end" in " ".join(out.getvalue().split())
+    assert "to the end" in " ".join(out.getvalue().split())
 
 
 def test_command(tmp_path: Path) -> None:
