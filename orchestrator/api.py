@@ -307,6 +307,9 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     from orchestrator.run import evaluate as run_eval
 
     request = checked(RunRequest(*args, **kwargs))
+    for name in ("model", "model_options"):
+        if request.endpoint and kwargs.get(name):
+            raise ConfigError(f"{name} starts a model server, endpoint names those that run: leave one out")
     return load(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False))))
 
 

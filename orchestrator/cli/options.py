@@ -96,9 +96,9 @@ def _option(field: Any, hint: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def _range(interval: Interval, *, whole: bool) -> click.ParamType[Any]:
-    low: Any = interval.ge
+    low: Any = interval.ge if interval.gt is None else interval.gt
     high: Any = interval.le
-    return click.IntRange(low, high) if whole else FiniteRange(low, high)
+    return click.IntRange(low, high) if whole else FiniteRange(low, high, above_low=interval.gt is not None)
 
 
 def as_given(request: RunRequest) -> dict[str, Any]:

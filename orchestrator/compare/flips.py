@@ -25,6 +25,12 @@ class Flip:
         """Whether the second run is the better one."""
         return (self.second.score or 0.0) > (self.first.score or 0.0)
 
+    @property
+    def target(self) -> str:
+        """What is right, "" where no run says; both where they differ, as with shuffled options."""
+        first, second = (" | ".join(item.scoring.get("targets", ())) for item in (self.first, self.second))
+        return first if first == second else f"{first or '–'} → {second or '–'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Flips:

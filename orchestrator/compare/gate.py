@@ -251,7 +251,7 @@ def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     if chosen:
         return chosen
     known = ", ".join(dict.fromkeys(metric.name for metric in found)) or "none with these labels"
-    raise ConfigError(f"--gate: {run.name} has no metric {condition.text!r} speaks of; it has {known}")
+    raise ConfigError(f"--gate {condition.text}: {run.name} has no such metric; it has {known}")
 
 
 def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:

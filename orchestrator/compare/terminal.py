@@ -84,9 +84,9 @@ def _flips(pairing: Pairing, first: str, console: Console, most: int) -> None:
     width = max(len(first), len(pairing.second.name))
     for flip in pairing.flips.read(most):
         mark = Text("better", "green") if flip.gained else Text("worse", "red")
-        target = " | ".join(flip.first.scoring.get("targets", ()))
+        target = f"  target {flip.target}" if flip.target else ""
         console.print()
-        console.print(Text.assemble(mark, f" {flip.first.key}", (f"  target {target}" if target else "", "dim")))
+        console.print(Text.assemble(mark, f" {flip.first.key}", (target, "dim")))
         for name, item in ((first, flip.first), (pairing.second.name, flip.second)):
             read = item.verdict.get("extracted") or item.outcome
             answer = f"{read}  «{' '.join(words(item).split())[:400]}»"

@@ -13,6 +13,9 @@ from orchestrator.samples import BadRowError
 if TYPE_CHECKING:
     from PIL import Image
 
+_LONGEST_PATH = 4096
+_URLS = ("http://", "https://")
+
 
 def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | None:
     """Returns the encoded image that a cell holds, None if it holds none.
@@ -38,14 +41,21 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
         return None
     if not isinstance(value, str):
         raise DataError(f"an image column holds {type(value).__name__}, not bytes or a path")
+    if value.startswith(_URLS):
+        raise DataError(f"image {value} is a URL, and images are read from files: download it, and give its path")
+    if len(value) > _LONGEST_PATH:
+        raise DataError(f"image {value[:40]}... of {len(value):,} characters is not a path: put the image into a file")
     try:
         path = (root / value).resolve()
         if not anywhere and not any(path.is_relative_to(home) for home in _homes(root.resolve())):
             raise DataError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
-        return path.read_bytes()
+        data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"image {root / value} cannot be read: {why}") from error
+    if not data:
+        raise DataError(f"image {root / value} is an empty file")
+    return data
 
 
 def _homes(root: Path) -> Iterator[Path]:

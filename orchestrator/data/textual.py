@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def open_text(file: Path, table: Table, *, root: Path | None = None) -> RowSourc
         for name in table.images:
             found = cell(values, fields, name)
             for path in found if isinstance(found, list) else [found]:
-                if isinstance(path, str) and path and (root / path).is_file():
+                # Path.is_file raises OSError where a name is too long.
+                if isinstance(path, str) and path and isfile(root / path):  # noqa: PTH113
                     images[path] = root / path
     return RowSource(
         origin=file.name, digest=digest_files([(file.name, file), *images.items()]), count=count, iterate=iterate
@@ -84,20 +86,32 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
     except csv.Error as error:
         raise DataError(f"{file} is not valid CSV: {error}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"{file} is not UTF-8: {error}") from error
+        raise DataError(f"{file} is not UTF-8: {error}; save it as UTF-8") from error
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _csv(file: Path) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LINE_BYTES))
     with file.open(encoding="utf-8-sig", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t" if file.suffix == ".tsv" else ",")
+        _check_header(file, list(reader.fieldnames or ()))
         for number, values in enumerate(reader, 1):
             if None in values or None in values.values():
                 raise DataError(
                     f"{file}, row {number}, does not have the {len(reader.fieldnames or ())} cells of the header"
                 )
             yield values
+
+
+def _check_header(file: Path, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{file}: column {', '.join(map(repr, twice))} stands twice: rename one")
+    mark = next((mark for mark in ";\t" if len(names) == 1 and mark in names[0]), None)
+    if mark is not None:
+        kind = "tabs: save it with commas, or name it .tsv" if mark == "\t" else "semicolons: save it with commas"
+        raise DataError(f"{file}: the cells seem to be separated by {kind}")
 
 
 def _json(file: Path) -> Iterator[dict[str, Any]]:

@@ -236,6 +236,8 @@ class Pool:
                 ) from None
             return
         reference = self.reference or info
+        if not info.model_name and strict:
+            raise ConfigError(f"{replica.address}: its GetModelInfo has no model_name, and results need one: set it")
         difference = _difference(reference, info) if info.model_name else "its GetModelInfo has no model_name"
         if replica.health is Health.GONE:
             if not difference:

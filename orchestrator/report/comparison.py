@@ -67,7 +67,7 @@ def _add(packing: Packing, flip: Flip, sides: list[int], second: str, *, several
         {"a": packing.show(flip.first), "b": packing.show(flip.second)}, flip.first.labels or flip.second.labels,
         key=f"{flip.first.key} → {second}" if several else flip.first.key,
         before=_reading(flip.first), after=_reading(flip.second), scores=[flip.first.score, flip.second.score],
-        target=" | ".join(flip.first.scoring.get("targets", ()))[:SNIPPET], sides=sides,
+        target=flip.target[:SNIPPET], sides=sides,
         change="better" if flip.gained else "worse", run=second, task=flip.first.task,
         outcome=" → ".join(dict.fromkeys(outcomes)), question=text, image=image,
     )  # fmt: skip

@@ -195,7 +195,8 @@ def _cell(metric: MetricResult | None, interval: bool) -> Text:
 
 def _problem(problem: Problem) -> Text:
     what = ", ".join(filter(None, (problem.outcome, problem.reason)))
-    message = " ".join(problem.message.split())
+    # Escaped before the line is wrapped, or what it grows by is cut off.
+    message = printable(" ".join(problem.message.split()))
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "…"
     return Text(f"  {problem.count:,} {what}" + (f": {message}" if message else ""), "dim")

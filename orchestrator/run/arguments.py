@@ -179,10 +179,10 @@ def _generation(value: str | Sequence[str] | Mapping[str, object]) -> dict[str, 
 
 
 _RANGES: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], bool], str]] = {
-    "max_output_tokens": (int, lambda value: 1 <= value < 2**32, "a whole number from 1"),
-    "temperature": (float, lambda value: 0 <= value <= 1e6, "a number from 0"),
+    "max_output_tokens": (int, lambda value: 1 <= value < 2**32, "a whole number from 1 to 4294967295"),
+    "temperature": (float, lambda value: 0 <= value <= 1e6, "a number from 0 to 1000000"),
     "top_p": (float, lambda value: 0 < value <= 1, "a number above 0 and at most 1"),
-    "top_k": (int, lambda value: 0 <= value < 2**32, "a whole number from 0"),
+    "top_k": (int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295"),
 }
 """Settings of `--generation`: how each is read, which values it may have, and that in words."""
 

@@ -105,6 +105,7 @@ class RunRequest:
     share: Annotated[float, Interval(gt=0, le=1)] | None = _option(
         None,
         "Evaluate a random share of each task's samples, 0.1 for a tenth, and estimate the metric of all.",
+        metavar="SHARE",
     )
     items: str | Path | None = _option(
         None,
@@ -154,6 +155,8 @@ def checked(request: RunRequest) -> RunRequest:
     from pydantic import TypeAdapter, ValidationError
 
     given = {each.name: getattr(request, each.name) for each in fields(request)}
+    if given["tasks"] in ("", [], ()):
+        raise ConfigError("tasks: there is none; `orchestrator tasks` lists them")
     try:
         return TypeAdapter(RunRequest).validate_python(given)
     except ValidationError as error:

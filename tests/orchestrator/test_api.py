@@ -170,6 +170,8 @@ async def test_it_runs_beside_a_running_loop_and_resumes(task: Path, results: Re
     ("given", "said"),
     [
         ({"tasks": "no_such_task"}, "no task"),
+        ({"tasks": []}, "tasks: there is none"),
+        ({"tasks": "vstar_bench", "model": "demo", "endpoint": "h:1"}, "model starts a model server, endpoint names"),
         ({"tasks": "vstar_bench", "synthetic": True, "settings": {"nothing": 1}}, "known settings"),
         ({"tasks": "vstar_bench", "synthetic": True, "parity": True, "shuffle_options": True}, "--parity"),
         ({"tasks": "vstar_bench", "scorer": "h:1", "judge": ["openai:x"]}, "judge of its own"),

@@ -28,6 +28,7 @@ _NAMES = {
         "question": "question query prompt instruction text problem input",
         "id": "id question_id qid uid sample_id idx index pid",
         "options": "options choices candidates endings multiple_choices",
+        "images": "image images image_path img picture photo file_name",
         "labels": "category subject topic type subset domain task difficulty level split",
     }.items()
 }
@@ -58,6 +59,7 @@ def guess(data: str) -> Guess:
     if images:
         made.values["image"] = images if len(images) > 1 else images[0]
         made.reasons.append(f"image: {', '.join(images)}")
+    made.reasons += _doubts(rows, images)
     free = [name for name in names if name not in images]
     options = _options(free, rows)
     identifier = _named("id", [name for name in free if _unique(rows, name)])
@@ -111,11 +113,26 @@ def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     found = [name for name in names if name not in rows[0]]
     for name in rows[0]:
         cells = [cell if isinstance(cell := row.get(name), list) else [cell] for row in rows[:_SHOWN]]
-        if all(isinstance(value, str) and _PICTURE.match(value) for cell in cells for value in cell):
+        values = [value for cell in cells for value in cell if value not in (None, "")]
+        if values and all(isinstance(value, str) and _PICTURE.match(value) for value in values):
             if max(map(len, cells)) > 1:
                 raise DataError(f"{path}: column {name} holds several images a row: give each a column of its own")
             found.append(name)
     return found
+
+
+def _doubts(rows: Sequence[Mapping[str, Any]], images: Sequence[str]) -> list[str]:
+    """Lines about rows without an image, and about columns that are named like images and hold none."""
+    lines = []
+    for name in rows[0]:
+        filled = [value for row in rows if (value := row.get(name)) not in (None, "")]
+        if name in images and len(filled) < len(rows):
+            lines.append(
+                f"CHECK THIS: {name} is empty in {len(rows) - len(filled)} of {len(rows)} rows, which will be rejected"
+            )
+        elif name not in images and name.lower() in _NAMES["images"] and filled:
+            lines.append(f"CHECK THIS: column {name} is not used: {str(filled[0])[:60]!r} is not the path of an image")
+    return lines
 
 
 def _options(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -136,9 +153,10 @@ def _options(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
 
 def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str], answer: str) -> None:
     """Sets `answer_is` by what every answer fits."""
-    texts = ["" if row.get(answer) is None else str(row[answer]).strip().removesuffix(".0") for row in rows]
+    rows = [row for row in rows if row.get(answer) not in (None, "")]  # what is missing is named where it is read
+    texts = [str(row[answer]).strip().removesuffix(".0") for row in rows]
     offers = [_list(row[options[0]]) or [] if len(options) == 1 else [row[name] for name in options] for row in rows]
-    most = max(map(len, offers))
+    most = max(map(len, offers), default=0)
     if all(text in [str(option).strip() for option in offer] for text, offer in zip(texts, offers, strict=True)):
         form, why = "text", "every answer is the text of an option"
     elif all(re.fullmatch(r"\(?[A-Za-z]\)?\.?", text) for text in texts):

@@ -24,8 +24,8 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 class FiniteRange(click.FloatRange):
     """A range of numbers with both ends; click's own lets `nan` through, which is neither below nor above anything."""
 
-    def __init__(self, low: float, high: float) -> None:
-        super().__init__(low, high)
+    def __init__(self, low: float, high: float, *, above_low: bool = False) -> None:
+        super().__init__(low, high, min_open=above_low)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns a number."""

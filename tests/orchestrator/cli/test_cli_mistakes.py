@@ -63,6 +63,7 @@ def test_the_help_has_every_option_once() -> None:
         ("--concurrency", "99999999999999999999"),
         ("--max-requests-per-second", "nan"),
         ("--max-requests-per-second", "1e-320"),
+        ("--share", "0"),
         ("--timeout", "inf"),
         ("--timeout", "nan"),
         ("--timeout", "1e12"),

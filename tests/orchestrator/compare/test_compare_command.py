@@ -65,6 +65,7 @@ def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: 
     assert again.exit_code == 0
     assert again.stdout.count("caution:") == bool(data or prompt or target)
     assert ("prompt or images" in " ".join(again.stdout.split())) is bool(prompt)
+    assert ("target 1 → 2" in again.stdout) is bool(target)
     told = orjson.loads(invoke(before, after, "--other-data", "--json").stdout)["comparisons"][0]["warnings"]
     assert ("marvel: prompt or images differ in 20 of 20 items" in told) is bool(prompt)
 

@@ -93,7 +93,7 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("wer<=0.1", "it has AVR"),
+        ("wer<=0.1", "--gate wer<=0.1: .* has no such metric; it has AVR"),
         ("AVR[pattern=Nonsense]>0", "none with these labels"),
         ("other/AVR>0", "none with these labels"),
         ("other/failed<=0", "has no results of other"),

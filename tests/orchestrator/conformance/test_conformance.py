@@ -164,6 +164,15 @@ async def test_what_cannot_be_judged_of_a_batch_is_skipped(change: Any, judged: 
     )
 
 
+async def test_a_limit_below_any_request_is_judged_like_others() -> None:
+    def tiny(info: Any) -> None:
+        info.max_request_bytes = 10
+
+    async with served(broken(describe=tiny)) as address:
+        found = [r async for r in judge(address, timeout=20, only={"accepts_large_requests"})]
+    assert [result.status for result in found] == [Status.PASSED]
+
+
 async def test_a_drain_that_never_comes_is_a_failure() -> None:
     deaf = subprocess.Popen(["sleep", "600"])
     try:

@@ -193,6 +193,22 @@ def test_other_mistakes_are_named(tmp_path):
     (folder / "a.csv").write_text("id,text\n1,one,too many\n")
     with pytest.raises(DataError, match="row 1, does not have the 2 cells"):
         open_rows(folder / "a.csv", TABLE)
+    (folder / "a.csv").write_text("id,text,text\n1,one,two\n")
+    with pytest.raises(DataError, match="column 'text' stands twice"):
+        open_rows(folder / "a.csv", TABLE)
+    (folder / "a.csv").write_text("id;text;image\n1;one;1.png\n")
+    with pytest.raises(DataError, match="separated by semicolons: save it with commas"):
+        open_rows(folder / "a.csv", TABLE)
+    (folder / "a.csv").write_bytes("id,text\n1,T\u00fcr\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"is not UTF-8: .*save it as UTF-8"):
+        open_rows(folder / "a.csv", TABLE)
+
+
+def test_a_huge_cell_is_read(tmp_path):
+    text = "x" * 200_000
+    (tmp_path / "rows.csv").write_text(f"id,text,options,image\n1,{text},,\n")
+    (row,) = open_rows(tmp_path / "rows.csv", TABLE)
+    assert row["text"] == text
 
 
 def test_a_damaged_page_is_one_line(tmp_path):
@@ -254,6 +270,22 @@ def test_images_that_cannot_be_read_reject_the_sample(tmp_path):
     with pytest.raises(BadRowError) as caught:
         row_image(none)
     assert caught.value.reason == "no_image"
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("https://host/a.png", "is a URL, and images are read from files"),
+        ("empty.png", "empty.png is an empty file"),
+        ("iVBORw0KGgo" * 1000, "of 11,000 characters is not a path"),
+    ],
+)
+def test_what_is_no_image_file_is_said(tmp_path, image, why):
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": image}))
+    (row,) = open_rows(tmp_path / "rows.jsonl", TABLE)  # its digest passes over what is no file
+    with pytest.raises(DataError, match=why):
+        row.image()
 
 
 def test_hub_without_a_network_says_what_to_do(tmp_path):

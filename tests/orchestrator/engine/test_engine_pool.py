@@ -15,7 +15,7 @@ from lyncean.rpc import PLAIN, CallError
 from orchestrator.engine import Endpoint, Pool
 from orchestrator.engine import pool as pool_module
 from orchestrator.engine.replica import Health, Replica
-from orchestrator.errors import IncompleteError
+from orchestrator.errors import ConfigError, IncompleteError
 
 INFO = model.GetModelInfoResponse(model_name="m", max_concurrency=2)
 STAYS, LEAVES = "127.0.0.1:11", "127.0.0.1:12"
@@ -113,6 +113,17 @@ async def test_who_does_not_answer_at_the_start_is_named_once_and_when_he_comes(
         while pool._probing:
             await asyncio.sleep(0.005)
     assert notes[1:] == [f"{LEAVES} answers"]
+    await pool.close()
+
+
+async def test_a_server_without_a_model_name_is_told_just_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nameless(_: Replica) -> model.GetModelInfoResponse:
+        return model.GetModelInfoResponse(max_concurrency=2)
+
+    monkeypatch.setattr(Replica, "fetch_info", nameless)
+    pool = Pool([Endpoint("127.0.0.1", 11)], PLAIN)
+    with pytest.raises(ConfigError, match="its GetModelInfo has no model_name, and results need one"):
+        await pool.connect()
     await pool.close()
 
 

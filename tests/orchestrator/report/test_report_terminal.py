@@ -13,8 +13,11 @@ from helpers.report_runs import Writer, marvel_run
 from rich.console import Console
 
 from orchestrator.cli.report import command
+from orchestrator.report import terminal
 from orchestrator.report.page import render
+from orchestrator.report.problems import Problem
 from orchestrator.report.terminal import print_results
+from orchestrator.run.console import Terminal
 from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.reader import open_run
 
@@ -60,6 +63,13 @@ def test_markup_in_names_is_text(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", "[red]model[/red] [/nonsense]")
     writer.item("marvel/1", answer="1", score=1.0)
     assert "[red]model[/red] [/nonsense]" in shown(writer.close(), 100)
+
+
+def test_nothing_of_a_message_is_cut_off_by_its_control_characters() -> None:
+    out = io.StringIO()
+    problem = Problem("failed", "unknown", 1, "x" * 40 + " \x1b[31m to the end")
+    Terminal(file=out, width=80, markup=False).print(terminal._problem(problem))
+    assert "to the end" in " ".join(out.getvalue().split())
 
 
 def test_command(tmp_path: Path) -> None:

@@ -248,6 +248,17 @@ def test_what_cannot_be_guessed_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "set.yaml").exists()
 
 
+def test_an_empty_cell_hides_neither_images_nor_the_form_of_answers(tmp_path: Path) -> None:
+    file = tmp_path / "set.csv"
+    file.write_text("image,question,A,B,answer\n1.png,?,x,y,A\n,?,x,y,\n")
+    found = guess(str(file))
+    assert found.values["image"] == "image"
+    assert "CHECK THIS: image is empty in 1 of 2 rows, which will be rejected" in found.reasons
+    assert found.values["answer_is"] == "letter"
+    file.write_text("image,question,A,B,answer\n17,?,x,y,A\n")
+    assert "CHECK THIS: column image is not used: '17' is not the path of an image" in guess(str(file)).reasons
+
+
 @pytest.mark.parametrize("answer", ["reference", "gt", "ground_truth", "target", "label", "answers"])
 @pytest.mark.parametrize(("image", "question"), [("image_path", "prompt"), ("images", "query")])
 def test_the_fields_column_names_are_known(tmp_path: Path, answer: str, image: str, question: str) -> None:
