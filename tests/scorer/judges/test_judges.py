@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 from helpers import commands
-from helpers.judge_server import JudgeServer, Vendor
+from helpers.judge_server import Vendor
 
 from lyncean.budget import Budget
 from lyncean.limiter import retry_after
@@ -51,12 +50,6 @@ def correct_if_right(user: str) -> dict[str, Any]:
 @pytest.fixture
 def vendor() -> Vendor:
     return Vendor(correct_if_right)
-
-
-@pytest.fixture
-def url(vendor: Vendor) -> Iterator[str]:
-    with JudgeServer(vendor) as address:
-        yield address
 
 
 def judging(url: str, **changes: Any) -> Judging:
