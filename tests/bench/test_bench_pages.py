@@ -176,6 +176,7 @@ def test_pipeline(run: Run, folder: Path) -> None:
     assert not list((folder / "made/by/it").iterdir())
 
 
+@pytest.mark.weekly
 def test_harnesses(run: Run) -> None:
     (printed,) = run("bench_harnesses.py")
     (figures,) = objects(printed)
@@ -205,6 +206,7 @@ def test_scorer(run: Run) -> None:
     assert all(0 < row["rss_start_mib"] <= row["rss_half_mib"] <= row["rss_peak_mib"] for row in found)
 
 
+@pytest.mark.weekly
 def test_reading(run: Run) -> None:
     (printed,) = run("bench_reading.py")
     found = json.loads(printed)
@@ -215,6 +217,7 @@ def test_reading(run: Run) -> None:
     assert all(row.keys() == {"rule", "answer", "per_second", "by_yardstick"} for row in found)
 
 
+@pytest.mark.weekly
 def test_likelihood(here: Run, folder: Path) -> None:
     for printed in here("bench_likelihood.py"):
         assert "prompt of 600 tokens, 576 for the image; best of 1 rounds" in printed
@@ -224,6 +227,7 @@ def test_likelihood(here: Run, folder: Path) -> None:
         assert figures["apart"] < 1e-4
 
 
+@pytest.mark.weekly
 def test_generate(here: Run, folder: Path) -> None:
     (printed,) = here("bench_generate.py")
     assert printed.count("2 of 2 texts as there") == 6
@@ -261,6 +265,7 @@ def test_simulation(run: Run) -> None:
     assert all(0 < outcome[use] <= 1 for use in uses)
 
 
+@pytest.mark.weekly
 def test_simulation_beside_real_runs(run: Run) -> None:
     (printed,) = run("simulate_check.py")
     alone, beside = objects(printed)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
+from helpers import submitting
 from helpers.admission import changed, contended, over_quota, refused, unchangeable
-from helpers.manifests import ALL, DEPLOY, Manifest, needs_kubectl, of_kind, rendered
+from helpers.manifests import ALL, DEPLOY, Manifest, needs_kubectl, objects, of_kind, rendered
 
 import orchestrator.cli
 
@@ -37,9 +37,7 @@ SUBMITS: dict[str, tuple[str, ...]] = {
 
 @functools.cache
 def submitted(*flags: str) -> list[Manifest]:
-    result = CliRunner().invoke(orchestrator.cli.main, ["submit", *DATA, *flags])
-    assert result.exit_code == 0, result.stderr
-    return [one for one in yaml.safe_load_all(result.stdout) if one]
+    return submitting.submitted(*DATA, *flags)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -94,11 +92,10 @@ CHART: dict[str, dict[str, Any]] = {
 def test_what_the_chart_renders_is_admitted(name: str, release: str) -> None:
     helm = pytest.importorskip("helm_python", reason="no Helm: pip install helm-python-sdk brings its engine")
     found = helm.Chart.load(DEPLOY / "helm/lyncean").render(CHART[name], name=release, namespace="lyncean")
-    texts = [text for file, text in found.items() if not file.endswith("NOTES.txt")]
-    objects = [one for text in texts for one in yaml.safe_load_all(text) if one]
-    for one in objects:
+    made = objects(*(text for file, text in found.items() if not file.endswith("NOTES.txt")))
+    for one in made:
         one["metadata"]["namespace"] = "lyncean"  # Helm's own client sets it
-    assert refused(objects) == []
+    assert refused(made) == []
 
 
 def test_a_release_whose_jobs_could_not_be_named_is_refused() -> None:

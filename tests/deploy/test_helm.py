@@ -8,11 +8,8 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
-from click.testing import CliRunner
-from helpers.manifests import DEPLOY, Manifest, needs_kubectl, of_kind
-
-import orchestrator.cli
+from helpers import submitting
+from helpers.manifests import DEPLOY, Manifest, needs_kubectl, objects, of_kind
 
 helm = pytest.importorskip("helm_python", reason="no Helm: pip install helm-python-sdk brings its engine")
 pytestmark = needs_kubectl
@@ -23,15 +20,11 @@ TOLERATED: dict[str, Any] = {"tolerations": []}
 
 def charted(values: dict[str, Any], name: str = "night") -> list[Manifest]:
     rendered = helm.Chart.load(CHART).render(values, name=name, namespace="lyncean")
-    texts = [text for file, text in rendered.items() if not file.endswith("NOTES.txt")]
-    return [one for text in texts for one in yaml.safe_load_all(text) if one]
+    return objects(*(text for file, text in rendered.items() if not file.endswith("NOTES.txt")))
 
 
 def submitted(*flags: str) -> list[Manifest]:
-    words = ["submit", "--run=night", "--tag=0.1.0", "--task=marvel", "--data=/data/marvel", *flags]
-    result = CliRunner().invoke(orchestrator.cli.main, words)
-    assert result.exit_code == 0, result.stderr
-    return [one for one in yaml.safe_load_all(result.stdout) if one]
+    return submitting.submitted("--run=night", "--tag=0.1.0", "--task=marvel", "--data=/data/marvel", *flags)
 
 
 def meaning(job: Manifest, manifests: list[Manifest]) -> Any:

@@ -23,6 +23,7 @@ from helpers.manifests import (
     workloads,
 )
 from helpers.page_commands import commands
+from helpers.submitting import submitted
 
 import orchestrator.cli
 from scorer.cli import main as scorer_cli
@@ -129,9 +130,7 @@ def test_the_judge_s_component_gives_the_scorer_a_judge(tmp_path: Path) -> None:
     (component,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
     (tmp_path / "kustomization.yaml").write_text(component)
     flags = ["--overlay", "cpu-demo", "--task", "marvel", "--synthetic", "--component", str(tmp_path)]
-    result = CliRunner().invoke(orchestrator.cli.main, ["submit", *flags])
-    assert result.exit_code == 0, result.stderr
-    (job,) = of_kind([found for found in yaml.safe_load_all(result.stdout) if found], "Job")
+    (job,) = of_kind(submitted(*flags), "Job")
     (container,) = (one for one in containers(job) if one["name"] == "scorer")
     serve = scorer_cli.get_command(click.Context(scorer_cli), container["args"][0])
     assert serve

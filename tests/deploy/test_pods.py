@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from helpers import submitting
 from helpers.certificates import issue
-from helpers.manifests import Manifest, of_kind, rendered, with_components
+from helpers.manifests import Manifest, objects, of_kind, rendered, with_components
 from helpers.pod_runner import Cluster, Pod, missing
 
 pytestmark = [
@@ -74,9 +74,14 @@ async def connects(source: Pod, address: str, port: int) -> bool:
     return process.returncode == 0
 
 
-async def test_the_demo_runs_to_a_report_with_a_local_runs_results(tmp_path: Path, local: dict[str, Any]) -> None:
+async def test_the_demo_runs_over_mutual_tls_to_a_report_with_a_local_runs_results(
+    tmp_path: Path, local: dict[str, Any]
+) -> None:
+    manifests = with_components("cpu-demo", "network-policies", "mtls")
     async with Cluster(tmp_path) as cluster:
-        cluster.apply(with_components("cpu-demo", "network-policies"))
+        for name, files in issue(of_kind(manifests, "Certificate")).items():
+            cluster.secret(name, files)
+        cluster.apply(manifests)
         assert await cluster.job("orchestrator") == "Complete", logs(cluster)
         run = cluster.claim("lyncean-runs") / "demo"
         assert results(run) == local
@@ -142,22 +147,9 @@ async def test_a_mistake_fails_the_job_at_once(tmp_path: Path) -> None:
         assert len([pod for pod in cluster.past if pod.owner["kind"] == "Job"]) == 1
 
 
-async def test_the_demo_runs_over_mutual_tls(tmp_path: Path, local: dict[str, Any]) -> None:
-    manifests = with_components("cpu-demo", "mtls")
-    async with Cluster(tmp_path) as cluster:
-        for name, files in issue(of_kind(manifests, "Certificate")).items():
-            cluster.secret(name, files)
-        cluster.apply(manifests)
-        assert await cluster.job("orchestrator") == "Complete", logs(cluster)
-        assert results(cluster.claim("lyncean-runs") / "demo") == local
-        assert not [pod.name for pod in cluster.pods if pod.restarts]
-
-
 def submitted(*flags: str) -> list[Manifest]:
     """What `orchestrator submit` renders of the demo."""
-    command = [str(BIN / "orchestrator"), "submit", "--overlay=cpu-demo", "--task=vstar_bench", "--synthetic"]
-    done = subprocess.run([*command, "--limit=40", *flags], check=True, capture_output=True, text=True)
-    return [found for found in yaml.safe_load_all(done.stdout) if found]
+    return submitting.submitted("--overlay=cpu-demo", "--task=vstar_bench", "--synthetic", "--limit=40", *flags)
 
 
 async def test_runs_bring_their_servers_and_leave_nothing(tmp_path: Path, local: dict[str, Any]) -> None:
@@ -269,7 +261,7 @@ async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, A
                 await in_store(cluster, "urllib.request.urlopen(urllib.request.Request(url, method='PUT')).read()")
                 cluster.secret("lyncean-storage", {key: value.encode() for key, value in STORE.items()})
                 cluster.apply(manifests)
-                await in_store(cluster, "store.names('runs/one/shard-0/responses/') or exit(1)")
+                await in_store(cluster, "assert store.names('runs/one/shard-0/responses/')")
                 (pod,) = (one for one in cluster.of("orchestrator") if one.index == 0)
                 await cluster.drain(pod)
                 assert pod.exit_code == 3, logs(cluster)
@@ -283,20 +275,27 @@ async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, A
 
 async def in_store(cluster: Cluster, code: str) -> str:
     """Runs a line of Python that asks the `store` at `url`, again and again until it succeeds."""
-    words = [*cluster.outside, sys.executable, "-c"]
-    code = f"store, url = Store('s3://bucket'), 'http://10.244.0.1:5000/bucket'; {code}"
-    code = f"import urllib.request; from orchestrator.run_folder.remote.store import Store; {code}"
+    program = f"""
+import time, urllib.request
+from orchestrator.run_folder.remote.store import Store
+store, url, end = Store("s3://bucket"), "http://10.244.0.1:5000/bucket", time.monotonic() + 300
+while True:
+    try:
+        {code}
+        break
+    except Exception:
+        if time.monotonic() > end:
+            raise
+        time.sleep(0.2)
+"""
+    words = [*cluster.outside, sys.executable, "-c", program]
     environment = {"PATH": "/usr/sbin:/usr/bin:/bin", **STORE}
-    end = time.monotonic() + 300
-    while True:
-        process = await asyncio.create_subprocess_exec(
-            *(*words, code), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        output, said = await process.communicate()
-        if process.returncode == 0:
-            return output.decode()
-        assert time.monotonic() < end, f"{said.decode()}\n{logs(cluster)}"
-        await asyncio.sleep(0.2)
+    process = await asyncio.create_subprocess_exec(
+        *words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    output, said = await process.communicate()
+    assert process.returncode == 0, f"{said.decode()}\n{logs(cluster)}"
+    return output.decode()
 
 
 SUITE = """\
@@ -322,7 +321,7 @@ async def test_a_suite_of_two_models_by_three_tasks_ends_in_one_leaderboard(tmp_
     (tmp_path / "night.yaml").write_text(SUITE)
     command = [str(BIN / "orchestrator"), "submit", "--suite", "night.yaml"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    manifests = [found for found in yaml.safe_load_all(done.stdout) if found]
+    manifests = objects(done.stdout)
     jobs = of_kind(manifests, "Job")
     assert len(jobs) == 3 + 2 * 3, "three runs, and three of two shards with their merges"
     async with Cluster(tmp_path / "cluster") as cluster:

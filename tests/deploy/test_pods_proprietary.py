@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from helpers import pod_memory
-from helpers.manifests import REPOSITORY, Manifest, of_kind
+from helpers.manifests import REPOSITORY, Manifest, objects, of_kind
 from helpers.pod_runner import Cluster, missing
 from helpers.pod_states import PodApi
 
@@ -62,7 +61,7 @@ def submit(*flags: str, env: dict[str, str] | None = None) -> subprocess.Complet
 def rendered(*flags: str) -> list[Manifest]:
     done = submit(*flags)
     assert done.returncode == 0, done.stderr
-    return [one for one in yaml.safe_load_all(done.stdout) if one]
+    return objects(done.stdout)
 
 
 def logs(cluster: Cluster) -> str:

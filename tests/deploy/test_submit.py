@@ -10,7 +10,6 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 from helpers.manifests import (
     COMPONENTS,
     DEPLOY,
@@ -22,23 +21,14 @@ from helpers.manifests import (
     of_kind,
     words,
 )
+from helpers.submitting import submit
+from helpers.submitting import submitted as rendered
 
-import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
 
 pytestmark = needs_kubectl
 HERE = ("--overlay=cpu-demo", "--task=vstar_bench", "--run=vstar-bench")
 DEMO = (*HERE, "--synthetic")
-
-
-def submit(*flags: str, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(orchestrator.cli.main, ["submit", *flags], env=env)
-
-
-def rendered(*flags: str) -> list[Manifest]:
-    result = submit(*flags)
-    assert result.exit_code == 0, result.stderr
-    return [found for found in yaml.safe_load_all(result.stdout) if found]
 
 
 def arguments(manifests: list[Manifest], job: str, index: int = 0) -> list[str]:

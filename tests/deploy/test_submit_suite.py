@@ -9,12 +9,10 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
-from click.testing import CliRunner, Result
 from helpers.kubectl_stages import RUNNING, cluster, ended, pod, waiting
 from helpers.manifests import DEPLOY, REPOSITORY, Manifest, environment, kustomize, needs_kubectl, of_kind, words
+from helpers.submitting import submit, submitted
 
-import orchestrator.cli
 from orchestrator.cli.eval import command as evaluate
 
 pytestmark = needs_kubectl
@@ -36,14 +34,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.02)
 
 
-def submit(*flags: str, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(orchestrator.cli.main, ["submit", *flags], env=env)
-
-
 def rendered(file: Path, *flags: str) -> list[Manifest]:
-    result = submit("--suite", str(file), *flags)
-    assert result.exit_code == 0, result.stderr
-    return [one for one in yaml.safe_load_all(result.stdout) if one]
+    return submitted("--suite", str(file), *flags)
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,10 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
-from click.testing import CliRunner, Result
 from helpers.kube_api import KubeApi
 from helpers.kubectl_stages import RUNNING, cluster, ended, pod, waiting
 from helpers.manifests import Manifest, needs_kubectl, of_kind
-
-import orchestrator.cli
+from helpers.submitting import submit, submitted
 
 pytestmark = needs_kubectl
 RUN = ("--overlay=gpu", "--task=marvel", "--data=/data/marvel", "--model=/models/a", "--run=first")
@@ -25,15 +22,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.submit.watch._POLL", 0.02)
 
 
-def submit(*flags: str, env: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(orchestrator.cli.main, ["submit", *flags], env=env)
-
-
 def applied(*flags: str) -> list[Manifest]:
     """What `submit` renders, as a cluster holds it."""
-    result = submit(*RUN, *flags)
-    assert result.exit_code == 0, result.stderr
-    found = [one for one in yaml.safe_load_all(result.stdout) if one]
+    found = submitted(*RUN, *flags)
     for job in of_kind(found, "Job"):
         given = {"batch.kubernetes.io/controller-uid": "u", "job-name": job["metadata"]["name"]}
         job["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -148,11 +139,7 @@ def test_a_failed_shard_ends_the_watch_and_one_command_goes_on(tmp_path: Path) -
         "delete --namespace=lyncean job/orchestrator-first --cascade=foreground",
         "create --namespace=lyncean --validate=false --filename=-",
     ]
-    (rendered,) = (
-        one
-        for one in yaml.safe_load_all(submit(*RUN, "--shards=2").stdout)
-        if one["metadata"]["name"] == "orchestrator-first"
-    )
+    (rendered,) = (one for one in submitted(*RUN, "--shards=2") if one["metadata"]["name"] == "orchestrator-first")
     assert json.loads((tmp_path / "created").read_text()) == rendered, "as it was applied first"
 
 

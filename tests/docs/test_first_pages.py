@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from helpers.commands import orchestrator
 from helpers.engine_cluster import Server, environment
 from helpers.page_commands import PAGES, commands, made
 from helpers.page_typist import Typist
@@ -38,7 +40,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def type_in(text: str, folder: Path, model: Server, scorer: Server, drawn: str = "--model demo:hash") -> str:
+def type_in(
+    text: str, folder: Path, model: Server, scorer: Server, drawn: str = "--model demo:hash", *, in_shell: bool = False
+) -> str:
+    """Types it into a shell if told to, or if it is more than commands of ours; returns what it printed."""
     for written, here in {
         "Qwen/Qwen2.5-VL-7B-Instruct": "demo:hash",
         "model:50051": model.address,
@@ -48,6 +53,9 @@ def type_in(text: str, folder: Path, model: Server, scorer: Server, drawn: str =
         "--limit 20": "",
     }.items():
         text = text.replace(written, here)
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    if not in_shell and all(words[:1] == ["orchestrator"] for words in lines):
+        return "".join(orchestrator(*words[1:], folder=folder) for words in lines)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["bash", "-euc", text]
     done = subprocess.run(
@@ -66,7 +74,7 @@ def planned(run: Path) -> int:
 def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
     (evaluations,) = (block for block in blocks("README.md") if "orchestrator eval" in block)
     assert len(evaluations.splitlines()) == 2
-    type_in(evaluations, folder, demo, shared_scorer)
+    type_in(evaluations, folder, demo, shared_scorer, in_shell=True)
     # The server is what the first command started, so the second finds the run complete.
     assert [planned(run) for run in (folder / "runs").iterdir()] == [10]
 
@@ -83,7 +91,16 @@ def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
     (named,) = {word for line in commands(ROOT / "README.md") for word in re.findall(r"dist/([\w.-]+\.whl)", line)}
     assert wheel.name == named
     subprocess.run([sys.executable, "-m", "venv", str(here)], check=True)
-    install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel)]
+    install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--constraint",
+        str(ROOT / "constraints.txt"),
+        str(wheel),
+    ]
     subprocess.run([str(here / "bin/python"), *install], check=True)
     command = [str(here / "bin/orchestrator"), "eval", "--task", "marvel", "--synthetic", "--limit", "2"]
     bare = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from helpers import commands
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -113,9 +116,11 @@ class Cluster:
         assert process.returncode == code, f"exit {process.returncode}\n{err}\n{out}"
         return err + out
 
-    def orchestrator(self, *words: str, code: int = 0, timeout: float = 120.0) -> str:
-        """Runs to the end; returns and fails as `ended` does."""
-        return self.ended(self.start(*words), code, timeout)
+    def orchestrator(self, *words: str, code: int = 0) -> str:
+        """Runs to the end in this process, which has loaded everything already; returns and fails as `ended` does."""
+        if self.before or _in_a_loop():
+            return self.ended(self.start(*words), code)
+        return commands.orchestrator(*words, folder=self.folder, code=code)
 
     def under_way(self, servers: list[Server], scorer: Server, *words: str, answered: int) -> subprocess.Popen[str]:
         """Starts the run `run` and waits until so many calls are answered."""
@@ -169,6 +174,14 @@ class Cluster:
             if server.process and server.process.poll() is None:
                 server.process.send_signal(signal.SIGCONT)
             server.kill()
+
+
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def environment() -> dict[str, str]:

@@ -34,7 +34,12 @@ def kustomize(folder: Path) -> list[Manifest]:
     """Renders a folder."""
     done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [found for found in yaml.safe_load_all(done.stdout) if found]
+    return objects(done.stdout)
+
+
+def objects(*texts: str) -> list[Manifest]:
+    """Those of texts of YAML, read by the loader in C."""
+    return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]
 
 
 @functools.cache

@@ -208,7 +208,7 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.full] if kind in LIKE_OTHERS else []) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=[pytest.mark.weekly] if kind in LIKE_OTHERS else []) for kind in KINDS]
 )
 async def test_company_and_kept_features_change_nothing(kind: str, served: Any, hf: Any, picture: Any) -> None:
     one, two, image = film(1), film(2), picture(1)

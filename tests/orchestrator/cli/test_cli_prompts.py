@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from helpers.bench_scoring import shared_data
-from helpers.engine_cluster import Server
 from helpers.page_commands import ROOT, commands
 
 from orchestrator.cli import main
@@ -112,15 +111,6 @@ def test_mistakes_are_one_line(words, message):
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    """The demo without weights."""
-    command = [sys.executable, "-m", "model_server", "serve", "--backend", "demo"]
-    server = Server(tmp_path_factory.mktemp("demo"), command).start()
-    yield server
-    server.kill()
 
 
 def test_rendered_prompts_are_those_of_the_server(demo):

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers.commands import orchestrator
 
 from orchestrator.report.readings import readings
 from orchestrator.run_folder.reader import open_run
-
-
-def orchestrator(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "orchestrator", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize(("answer", "differing"), [("(B)", 0), ("B", 5), ("The answer is (A): no, (B).", 5)])

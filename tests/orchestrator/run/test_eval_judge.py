@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import commands
 from helpers.engine_cluster import Server
 from helpers.judge_server import JudgeServer, Vendor
-from helpers.page_commands import ROOT, commands
+from helpers.page_commands import ROOT
+from helpers.page_commands import commands as typed
 
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
 
 def orchestrator(*words: str, code: int = 0) -> str:
-    """Runs a command with the judge's key; returns its output, errors last."""
-    command, environment = (
-        [sys.executable, "-m", "orchestrator", *words],
-        {**os.environ, "LYNCEAN_JUDGE_KEY": SECRETS[0]},
-    )
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    """Runs a command with the judge's key; returns its output."""
+    return commands.orchestrator(*words, environment={"LYNCEAN_JUDGE_KEY": SECRETS[0]}, code=code)
 
 
 def evaluate(tmp_path: Path, model: str, *more: str, code: int = 0) -> str:
@@ -150,7 +144,7 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
     assert result() == {"planned": 4, "scored": 4, "read": {"doubtful": 4}}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
         with JudgeServer(Vendor(lambda _, choice=choice: {"choice": choice})) as url:
-            page = commands(ROOT / "docs" / "judges.md")
+            page = typed(ROOT / "docs" / "judges.md")
             (line,) = (line for line in page if "--judge-reads" in line)
             words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
             output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers.commands import orchestrator
 from helpers.engine_cluster import HERE, ROOT, Cluster, Server
 from helpers.judge_server import JudgeServer, Vendor
 
@@ -137,12 +136,9 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
 
     def judged(run: str, judge: str) -> tuple[str, str]:
         """Returns what a command says and the one judge of all its verdicts."""
-        command = [sys.executable, "-m", "orchestrator", "eval", "--task", "vstar_bench", "--synthetic", "--limit", "6"]
-        command += ["--model", "demo:constant:whichever fits", "--run", run, "--judge", f"openai:{judge}@{url}"]
-        command += ["--judge-cache", "cache.sqlite"]
-        environment = {**os.environ, "LYNCEAN_JUDGE_KEY": "k3y"}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "6", "--judge-cache", "cache.sqlite"]
+        words += ["--model", "demo:constant:whichever fits", "--run", run, "--judge", f"openai:{judge}@{url}"]
+        output = orchestrator(*words, folder=tmp_path, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
         last = Index(tmp_path / run)
         lines = (tmp_path / run / "verdicts.jsonl").read_bytes().splitlines()
         assert len(lines) == len(last) == 6
@@ -150,7 +146,7 @@ def test_another_judge_judges_everything_and_the_first_one_is_not_paid_again(tmp
         named = json.loads((tmp_path / run / "manifest.json").read_text())["judges"]
         assert len(models) == len(named) == 1
         assert f"openai:{judge}@" in named[0]
-        return done.stdout, models.pop()
+        return output, models.pop()
 
     with JudgeServer(vendor) as url:
         _, first = judged("run", "x")

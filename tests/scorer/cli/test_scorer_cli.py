@@ -11,13 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from helpers import commands
 
 from lyncean.rpc import dial, is_serving
+from scorer.cli import main
 
 
-def scorer(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scorer", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=300, check=False)
+def scorer(*arguments: str, given: str | None = None) -> Result:
+    return commands.run(main, *arguments, given=given)
 
 
 def item(key: str, best: int, **fields: object) -> str:
@@ -31,7 +33,7 @@ def test_one_verdict_a_line_in_the_order_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "items.jsonl"
     file.write_text("\n".join([item("t/2", 1), "", item("t/1", 0)]) + "\n")
     done = scorer("score", str(file))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     first, second = [json.loads(line) for line in done.stdout.splitlines()]
     assert first["key"] == "t/2"
     assert (first["outcome"], first["extracted"], first["score"]) == ("scored", "B", 1.0)
@@ -87,7 +89,7 @@ def test_a_bad_line_is_named_in_one_line(tmp_path: Path, line: str, words: str) 
     file.write_text(item("good", 1) + "\n" + line + "\n")
     specs.write_text('[{"name": "acc", "metric": "accuracy"}]')
     done = scorer("score", str(file), "--metrics", str(specs))
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert json.loads(done.stdout)["key"] == "good"
     assert len(done.stderr.strip().splitlines()) == 1
     assert words in done.stderr
@@ -103,7 +105,7 @@ def test_bad_metrics_are_named(tmp_path: Path) -> None:
     ):
         (tmp_path / "specs.json").write_text(text)
         done = scorer("score", "-", "--metrics", str(tmp_path / "specs.json"), given="")
-        assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1)
+        assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1)
         assert words in done.stderr
 
 
@@ -132,5 +134,5 @@ async def test_serve_drains_at_sigterm(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_a_usage_error() -> None:
     done = scorer("serve", "--host", "203.0.113.1", "--port", "1")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "cannot listen" in done.stderr.splitlines()[-1]

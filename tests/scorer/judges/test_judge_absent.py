@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from helpers.judge_server import JudgeServer, Vendor
+from helpers.judge_server import Vendor
 
 from scorer.cli import calibrate, score, telling
 from scorer.judges import model_service
@@ -19,12 +19,6 @@ from scorer.judges.cache import Cache
 @pytest.fixture
 def vendor() -> Vendor:
     return Vendor(lambda _: {"explanation": "because", "correct": True})
-
-
-@pytest.fixture
-def url(vendor: Vendor) -> Iterator[str]:
-    with JudgeServer(vendor) as address:
-        yield address
 
 
 @pytest.fixture

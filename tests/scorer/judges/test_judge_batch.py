@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.judge_server import JudgeServer, Vendor
+from helpers.judge_server import Vendor
 
 from lyncean.budget import Budget
 from lyncean.outcomes import Outcome
@@ -23,12 +22,6 @@ from scorer.scoring import Scorer
 @pytest.fixture
 def vendor() -> Vendor:
     return Vendor(lambda user: {"explanation": "because", "correct": "blue" in user.split("<answer>")[1]})
-
-
-@pytest.fixture
-def url(vendor: Vendor) -> Iterator[str]:
-    with JudgeServer(vendor) as address:
-        yield address
 
 
 def judging(url: str, tmp_path: Path, **changes: Any) -> Judging:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from helpers.judge_server import JudgeServer, Vendor
+from helpers.judge_server import Vendor
 
 
 @pytest.fixture
@@ -21,12 +21,6 @@ def vendor() -> Iterator[Vendor]:
     made = Vendor(lambda _: {"explanation": "because", "correct": True})
     yield made
     made.release.set()
-
-
-@pytest.fixture
-def url(vendor: Vendor) -> Iterator[str]:
-    with JudgeServer(vendor) as address:
-        yield address
 
 
 def command(tmp_path: Path, judge: str, number: int = 8) -> list[str]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.judge_server import JudgeServer, Vendor
+from helpers import commands
+from helpers.judge_server import Vendor
 
 from lyncean.budget import Budget
 from lyncean.limiter import retry_after
@@ -24,6 +22,7 @@ from lyncean.reasons import DOUBTFUL
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.stats import wilson
 from scorer.calibration import SETS, calibrate, cases
+from scorer.cli import main
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache, CacheError
 from scorer.judges.options import Judging
@@ -51,12 +50,6 @@ def correct_if_right(user: str) -> dict[str, Any]:
 @pytest.fixture
 def vendor() -> Vendor:
     return Vendor(correct_if_right)
-
-
-@pytest.fixture
-def url(vendor: Vendor) -> Iterator[str]:
-    with JudgeServer(vendor) as address:
-        yield address
 
 
 def judging(url: str, **changes: Any) -> Judging:
@@ -348,16 +341,16 @@ def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
 def test_the_command_line(url: str, tmp_path: Path) -> None:
     lines = tmp_path / "items.jsonl"
     lines.write_text(json.dumps({"key": "a", "rule": "judge_answer", "text": "blue", "targets": ["blue"]}) + "\n")
-    command = [sys.executable, "-m", "scorer", "score", str(lines)]
-    none = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert none.returncode == 2
+    command = ["score", str(lines)]
+    none = commands.run(main, *command)
+    assert none.exit_code == 2
     assert "judge" in none.stderr
     assert "Traceback" not in none.stderr
     given = [*command, "--judge", f"openai:j@{url}", "--judge-cache", str(tmp_path / "c.sqlite")]
-    done = subprocess.run(given, capture_output=True, text=True, check=True, env={"LYNCEAN_JUDGE_KEY": "k3y"})
+    done = commands.run(main, *given, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
     assert json.loads(done.stdout)["score"] == 1.0
-    wrong = subprocess.run([*command, "--judge", "gpt"], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2
+    wrong = commands.run(main, *command, "--judge", "gpt")
+    assert wrong.exit_code == 2
     assert "openai:MODEL" in wrong.stderr
 
 
@@ -404,9 +397,10 @@ async def test_calibration_counts_every_decision(name: str) -> None:
 
 
 def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "scorer", "calibrate", "--set", "open_answer", "--judge", f"openai:j@{url}"]
+    command = ["calibrate", "--set", "open_answer", "--judge", f"openai:j@{url}"]
     command += ["--judge-cache", str(tmp_path / "cache.sqlite")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = commands.run(main, *command)
+    assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("open_answer: agrees with ")
     assert "kappa" in done.stdout
     plain = f"openai:j@{url}"
@@ -421,10 +415,10 @@ def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
     case = {"question": "q", "targets": ["blue"], "answer": "blue", "expected": {"correct": True}}
     own.write_text(json.dumps(case) + "\n")
     for flags, said in (["--json"], '"kappa": null'), ([], "kappa undefined"):
-        alike = subprocess.run([*command, "--cases", str(own), *flags], capture_output=True, text=True, check=True)
+        alike = commands.run(main, *command, "--cases", str(own), *flags)
         assert said in alike.stdout
     own.write_text('{"question": "q"}\n')
-    bad = subprocess.run([*command, "--cases", str(own)], capture_output=True, text=True, check=False)
-    assert bad.returncode == 2
+    bad = commands.run(main, *command, "--cases", str(own))
+    assert bad.exit_code == 2
     assert "line 1" in bad.stderr
     assert "Traceback" not in bad.stderr

@@ -15,16 +15,12 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The model server."""
-    yield from _serve(tmp_path_factory.mktemp("model"), str(ROOT / "tests" / "helpers" / "harness_model.py"))
-
-
-@pytest.fixture(scope="module")
-def scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The scorer."""
-    yield from _serve(tmp_path_factory.mktemp("scorer"), "-m", "scorer", "serve")
-
-
-def _serve(folder: Path, *command: str) -> Iterator[str]:
-    server = Server(folder, [sys.executable, *command]).start()
+    program = ROOT / "tests" / "helpers" / "harness_model.py"
+    server = Server(tmp_path_factory.mktemp("model"), [sys.executable, str(program)]).start()
     yield server.address
     server.kill()
+
+
+@pytest.fixture
+def scorer(shared_scorer: Server) -> str:
+    return shared_scorer.address

@@ -1,0 +1,14 @@
+"""A judge's endpoint, which answers as the file's own `vendor` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from helpers.judge_server import JudgeServer, Vendor
+
+
+@pytest.fixture
+def url(vendor: Vendor) -> Iterator[str]:
+    with JudgeServer(vendor) as address:
+        yield address
