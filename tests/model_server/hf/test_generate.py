@@ -198,7 +198,7 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
     served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = Metrics()
-    backend = hf("text", metrics=metrics, batch_wait=0.5)
+    backend = hf("text", metrics=metrics, batch_wait=1.0, max_batch=6)
     async with served(backend) as server:
         sent = [request(ask(f"What is {n}?"), max_output_tokens=12) for n in range(6)]
         alone = [await server.send(each) for each in sent]

@@ -125,7 +125,7 @@ def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Se
 
 
 def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(place: Cluster, shared_scorer: Server) -> None:
-    server = place.model("--weights", "2", "--concurrency", "2", "--broken", "5")
+    server = place.model("--weights", "2", "--concurrency", "2", "--delay", "0.05", "--broken", "5")
     flags = (*ROWS, *UNTIL, "--patience", "0.2")
     said = place.eval("broken", [server], shared_scorer, *flags, code=3)
     assert "is failed, and the sequence waits for it" in said
