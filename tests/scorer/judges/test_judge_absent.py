@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from helpers.judge_server import Vendor
 
-from scorer.cli import calibrate, score, telling
+from scorer.cli import calibrate, score, waiting
 from scorer.judges import model_service
 from scorer.judges.cache import Cache
 
@@ -30,7 +30,7 @@ def nobody() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(waiting, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
 
 
