@@ -121,8 +121,20 @@ class Run:
 
     @cached_property
     def index(self) -> Index:
-        """Where the line of each item begins, items in natural order of their keys."""
-        return Index(self.path, natural=True)
+        """Where the line of each item begins, items in natural order of their keys.
+
+        Raises:
+            ConfigError: results.json counts more items than the logs hold.
+        """
+        index = Index(self.path, natural=True)
+        planned = sum(int(task["counts"]["planned"]) for task in self.tasks.values())
+        held = int(((index.responses >= 0) & (index.verdicts >= 0)).sum())
+        if held < planned:
+            raise ConfigError(
+                f"{self.path} has {held:,} of the {planned:,} items that its results.json counts: {RESPONSES} or "
+                f"{VERDICTS} was cut or replaced; restore it, or run the same command again to ask for what is missing"
+            )
+        return index
 
     def __len__(self) -> int:
         return len(self.index)

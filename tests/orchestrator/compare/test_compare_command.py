@@ -265,7 +265,8 @@ def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
         results = orjson.loads((run / "results.json").read_bytes())
         for task, value in scores.items():
             metric = {"name": "Accuracy", "value": value, "unit": "fraction", "labels": {}}
-            results["tasks"][task] = results["tasks"]["marvel"] | {"metrics": [metric]}
+            none = dict.fromkeys(results["tasks"]["marvel"]["counts"], 0)
+            results["tasks"][task] = results["tasks"]["marvel"] | {"metrics": [metric], "counts": none}
         (run / "results.json").write_bytes(orjson.dumps(results))
     shown = invoke(*runs).output
     assert "ReForm-Eval: means over datasets (ranks)" in shown

@@ -14,6 +14,7 @@ from helpers.report_runs import Writer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.errors import ConfigError
 from orchestrator.report import page, samples
 from orchestrator.run_folder import index
 from orchestrator.run_folder import log as run_log
@@ -121,7 +122,9 @@ def large(path: Path) -> Run:
 
 
 def unpacked(packed: samples.Packed) -> list[dict]:
-    return [line for chunk in packed.chunks for line in orjson.loads(gzip.decompress(base64.b64decode(chunk)))]
+    return [
+        line for chunk in packed.packing.chunks() for line in orjson.loads(gzip.decompress(base64.b64decode(chunk)))
+    ]
 
 
 def test_a_page_of_a_large_run_holds_some_of_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,3 +149,12 @@ def test_a_page_of_a_large_run_holds_some_of_every_kind(tmp_path: Path, monkeypa
     assert f"This page holds {packed.shown} of 1,200 items" in page_of_some
     assert "This page holds" not in whole
     assert re.findall(r'class="number">[\d,]+</td>', page_of_some) == re.findall(r'class="number">[\d,]+</td>', whole)
+
+
+@pytest.mark.parametrize("name", ["responses.jsonl", "verdicts.jsonl"])
+def test_a_complete_run_whose_log_was_cut_is_not_taken_for_whole(tmp_path: Path, name: str) -> None:
+    path = large(tmp_path / "run").path
+    log = path / name
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    with pytest.raises(ConfigError, match=r"items that its results.json counts: .* was cut or replaced; restore it"):
+        page.render(open_run(path))
