@@ -19,6 +19,9 @@ Offsets: TypeAlias = "NDArray[np.int64]"
 _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
 _SHORT = 64
+_TOGETHER = 1 << 14
+"""Names in one array: large enough that its memory is given back once it is freed."""
+
 _HASH = "S16"
 
 
@@ -126,6 +129,7 @@ class _Columns:
     def __init__(self) -> None:
         self.keys, self.starts, self.tasks = bytearray(), array("q"), array("i")
         self._names: list[NDArray[Any]] = []
+        self._latest: list[bytes] = []
 
     def add(
         self, keys: NDArray[Any], starts: Offsets, names: Sequence[str], tasks: dict[str, int], natural: bool
@@ -134,9 +138,9 @@ class _Columns:
         self.starts.frombytes(starts.astype(np.int64).tobytes())
         self.tasks.extend(tasks.setdefault(name.partition("/")[0], len(tasks)) for name in names)
         if natural:
-            found = list(map(natural_key, names))
-            kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
-            self._names.append(np.array(found, kind))
+            self._latest += map(natural_key, names)
+            if len(self._latest) >= _TOGETHER:
+                self._pack()
 
     def sorted(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Returns the hashes in their order and where each was, and lets them go."""
@@ -153,6 +157,8 @@ class _Columns:
 
     def named(self, lines: NDArray[np.int64]) -> NDArray[Any]:
         """Returns the sorting names of some lines, and lets all of them go part by part."""
+        if self._latest:
+            self._pack()
         place = np.full(sum(map(len, self._names)), -1, np.int32)
         place[lines] = np.arange(len(lines), dtype=np.int32)
         names: NDArray[Any] = np.zeros(len(lines), np.result_type(*(part.dtype for part in self._names)))
@@ -163,6 +169,11 @@ class _Columns:
             end -= len(part)
             names[places[places >= 0]] = part[places >= 0]
         return names
+
+    def _pack(self) -> None:
+        found, self._latest = self._latest, []
+        kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
+        self._names.append(np.array(found, kind))
 
 
 def _hashes(keys: Sequence[bytes]) -> NDArray[Any]:

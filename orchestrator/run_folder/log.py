@@ -396,7 +396,7 @@ class Heads(NamedTuple):
 
 
 def heads(path: Path, start: int = 0) -> Iterator[Heads]:
-    """Yields the heads of a log's whole lines from a line's start on, some thousands at a time: `scan` in a third.
+    """Yields the heads of a log's whole lines from a line's start on, some thousands at a time and sooner than `scan`.
 
     Raises:
         RunLogError: If a line is damaged.
