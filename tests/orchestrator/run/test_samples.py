@@ -227,7 +227,7 @@ async def test_a_checkpoint_reads_the_prompt_once(
         request = model.GenerateRequest(messages=[ask(*shown, "What is it?")], config=config, samples=3)
         other = model.GenerateRequest(messages=[ask(*shown, "What is this?")], config=config)
         read: list[int] = []
-        counting = backend._checkpoint.model.register_forward_pre_hook(
+        counting = backend._loaded.checkpoint.model.register_forward_pre_hook(
             lambda _, args, kwargs: read.append(kwargs["input_ids"].shape[0]), with_kwargs=True
         )
         reply, beside = await asyncio.gather(server.send(request), server.send(other))

@@ -134,7 +134,7 @@ def test_a_page_of_a_large_run_holds_some_of_every_kind(tmp_path: Path, monkeypa
     packed = samples.pack(run)
     lines = unpacked(packed)
     assert packed.items == 1200
-    assert 190 <= packed.shown == len(lines) <= 200
+    assert 190 <= packed.packing.size == len(lines) <= 200
     outcomes = Counter(line["v"].get("outcome") for line in lines)
     assert outcomes["refused"] == 2
     assert outcomes["failed"] == 1
@@ -146,7 +146,7 @@ def test_a_page_of_a_large_run_holds_some_of_every_kind(tmp_path: Path, monkeypa
     assert min(right) < 20
     assert max(right) > 580
     page_of_some = page.render(run)
-    assert f"This page holds {packed.shown} of 1,200 items" in page_of_some
+    assert f"This page holds {packed.packing.size} of 1,200 items" in page_of_some
     assert "This page holds" not in whole
     assert re.findall(r'class="number">[\d,]+</td>', page_of_some) == re.findall(r'class="number">[\d,]+</td>', whole)
 
