@@ -308,18 +308,17 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
         if request.method not in benchmark.methods:
             known = " or ".join(benchmark.methods)
             raise ConfigError(f"task {name} has no method {request.method!r}: give --method {known}")
-        found[name] = (
-            benchmark,
-            Variant(
-                task=name,
-                method=request.method,
-                seed=request.seed,
-                repeats=request.repeats,
-                shuffle_options=request.shuffle_options,
-                parity=request.parity,
-                settings=settings[benchmark.name],
-            ),
+        variant = Variant(
+            task=name,
+            method=request.method,
+            seed=request.seed,
+            repeats=request.repeats,
+            shuffle_options=request.shuffle_options,
+            parity=request.parity,
+            settings=settings[benchmark.name],
         )
+        benchmark.needs(variant)  # refuses what contradicts itself before any data is read or a model is loaded
+        found[name] = (benchmark, variant)
     return found
 
 
