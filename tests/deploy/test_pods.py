@@ -153,7 +153,7 @@ def submitted(*flags: str) -> list[Manifest]:
 
 
 async def test_runs_bring_their_servers_and_leave_nothing(tmp_path: Path, local: dict[str, Any]) -> None:
-    slow = "--max-requests-per-second=4"
+    slow = "--max-requests-per-second=2"
     async with Cluster(tmp_path) as cluster:
         secured = submitted("--run=one", "--shards=2", slow, "--component=mtls")
         for name, files in issue(of_kind(secured, "Certificate")).items():
