@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -15,11 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from lyncean.rpc.parent import with_parent
 from lyncean.rpc.security import TOKEN_VARIABLE
 from orchestrator.engine.resolve import Endpoint
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, UnreachableError
 
-_PR_SET_PDEATHSIG = 1
+_OWN_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
+"""Exit codes of a process whose own native code failed: its last line may say why."""
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 10.0
 _ENDS_WITHIN = 5.0
@@ -56,9 +57,8 @@ class LocalServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
+                env=with_parent({name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}),
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
             )
         started = time.monotonic()
         try:
@@ -169,7 +169,10 @@ def _failure(module: str, code: int, log: Path) -> EngineError:
     name = module.replace("_", "-")
     if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
         how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
-        return IncompleteError(f"{name} has ended {how}; every answer is safe: run the same command again to resume")
+        words = f" ({_last(log)})" if code in _OWN_SIGNALS and _last(log) else ""
+        return IncompleteError(
+            f"{name} has ended {how}{words}; every answer is safe: run the same command again to resume"
+        )
     kind = ConfigError if code == 2 else EngineError
     return kind(f"{name} has ended: {last}")
 
@@ -177,11 +180,3 @@ def _failure(module: str, code: int, log: Path) -> EngineError:
 def _last(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def _die_with_parent() -> None:
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

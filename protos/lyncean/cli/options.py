@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from lyncean.errors import UserError
+from lyncean.rpc.parent import end_with_parent
 from lyncean.rpc.security import Tls, read_token
 from lyncean.rpc.settings import ServerConfig, client_credentials
 
@@ -78,6 +79,7 @@ def _server_config(
     health_port: int | None = None,
     max_connection_age: float | None = None,
 ) -> ServerConfig:
+    end_with_parent()
     tls = Tls(tls_cert, tls_key, tls_client_ca) if tls_cert or tls_key or tls_client_ca else None
     if tls and not (tls_cert and tls_key):
         raise UserError("TLS needs both --tls-cert and --tls-key")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from helpers.engine_cluster import wait_for
 
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run import local_server
@@ -17,6 +22,26 @@ print("loading the weights", flush=True)
 port.write_text("1")
 {then}
 """
+
+PARENT = """
+import asyncio, pathlib, sys
+from orchestrator.run.local_server import LocalServer
+
+async def main():
+    server = LocalServer("scorer")
+    async with server:
+        pathlib.Path(sys.argv[1]).write_text(str(server._process.pid))
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def alive(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 def module(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> str:
@@ -39,3 +64,32 @@ async def test_one_that_is_still_at_it_is_given_more_patience(tmp_path: Path, mo
     async with server:
         with pytest.raises(IncompleteError, match="does not answer yet: loading the weights; give it longer by --pat"):
             await server.explain(IncompleteError("nobody answers at 127.0.0.1:1"))
+
+
+async def test_one_that_aborts_repeats_its_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = module(
+        tmp_path, monkeypatch, "time.sleep(0.5); print('out of threads', flush=True); __import__('os').abort()"
+    )
+    server = LocalServer(name)
+    async with server:
+        with pytest.raises(IncompleteError, match=r"has ended by SIGABRT \(out of threads\); every answer is safe"):
+            await server.explain(IncompleteError("nobody answers at 127.0.0.1:1"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends a child with its parent")
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path / "child")], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    child = int(wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text()))
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not alive(child))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends a child with its parent")
+def test_it_ends_if_the_parent_ended_before_it_asked() -> None:
+    left = subprocess.Popen(
+        [sys.executable, "-m", "scorer", "serve", "--port", "0"], env=os.environ | {"LYNCEAN_PARENT": "1"}
+    )
+    assert left.wait(60) == -signal.SIGTERM
