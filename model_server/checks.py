@@ -144,7 +144,7 @@ def _check_messages(messages: Sequence[model.Message], info: Info) -> None:
         for number, part in enumerate(message.parts):
             kind = _checked_part(part, f"message {index}, part {number}")
             counts[kind] += kind != "text" or bool(part.text.strip())
-    _check_last(messages[-1], info)
+    _check_last(messages, info)
     for index, message in enumerate(messages[:-1]):
         if message.reasoning:
             raise InvalidRequest("reasoning_not_last", f"message {index} has reasoning, and is not to be continued")
@@ -174,8 +174,9 @@ def _check_role(message: model.Message, index: int, info: Info) -> None:
         raise InvalidRequest("empty_message", f"message {index} has no parts")
 
 
-def _check_last(message: model.Message, info: Info) -> None:
+def _check_last(messages: Sequence[model.Message], info: Info) -> None:
     """Makes sure that a conversation ends in a question, or in the beginning of an answer that can be continued."""
+    message = messages[-1]
     if message.role == model.ROLE_SYSTEM:
         raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
     if message.role == model.ROLE_USER:
@@ -184,6 +185,8 @@ def _check_last(message: model.Message, info: Info) -> None:
         return
     words = "continues no answers: end the conversation with the user's message"
     _require(info, model.CAPABILITY_ANSWER_PREFIX, "no_answer_prefix", words)
+    if len(messages) == 1:
+        raise InvalidRequest("bad_answer_prefix", "there is no message before the beginning of the answer: send one")
     if any(part.WhichOneof("kind") != "text" for part in message.parts):
         raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is not text alone")
     if message.reasoning:

@@ -87,6 +87,7 @@ INVALID = {
     "too_many_clips": request(user(*[audio()] * 33, *[video()] * 32)),
     "last_not_user": request(model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="x")])),
     "empty_prefix": request(user(), begun("")),
+    "prefix_alone": request(begun("x")),
     "prefix_of_an_image": request(user(), model.Message(role=model.ROLE_ASSISTANT, parts=[image()])),
     "users_reasoning": request(model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")], reasoning="y")),
     "earlier_reasoning": request(user(), begun("x", "y"), user()),
@@ -109,7 +110,7 @@ INVALID = {
 }
 REASONS = {"unknown_role": "no_role", "blank_prompt": "empty_prompt", "nan_temperature": "bad_temperature"}
 REASONS |= {"high_top_p": "bad_top_p"}
-REASONS |= dict.fromkeys(("empty_prefix", "prefix_of_an_image"), "bad_answer_prefix")
+REASONS |= dict.fromkeys(("empty_prefix", "prefix_alone", "prefix_of_an_image"), "bad_answer_prefix")
 REASONS |= dict.fromkeys(("users_reasoning", "earlier_reasoning"), "reasoning_not_last")
 REASONS |= dict.fromkeys(("negative_span", "empty_span", "end_at_once"), "bad_span")
 REASONS |= dict.fromkeys(("no_policy", "no_frames", "bad_rate", "endless_rate", "two_bounds"), "bad_sampling")

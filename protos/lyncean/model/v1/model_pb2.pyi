@@ -837,8 +837,8 @@ class GenerateRequest(_message.Message):
         """The conversation; the last message is the user's. Empty, or ending in
         another role, is refused with INVALID_ARGUMENT.
 
-        With CAPABILITY_ANSWER_PREFIX the last message may be the assistant's: the
-        beginning of its answer, which the output goes on from and does not repeat. The
+        With CAPABILITY_ANSWER_PREFIX the last of several messages may be the assistant's:
+        the beginning of its answer, which the output goes on from and does not repeat. The
         server renders it with its template as an assistant's message, the reasoning
         closed as the template closes it, and leaves out all that would follow its
         words, the end of the turn above all. A template that trims an assistant's words
