@@ -73,6 +73,61 @@ class Slots:
             self.semaphore.release()
 
 
+class Workers:
+    """Runs calls in threads, in the order of their arrival.
+
+    A thread that ends a call takes the next by itself: a model does not wait for the event loop in between.
+
+    Args:
+        concurrency: Calls at a time.
+        max_queue: Most calls waiting; one more is refused.
+        metrics: The server's counters.
+    """
+
+    def __init__(self, concurrency: int, max_queue: int, metrics: Metrics) -> None:
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="kit")
+        self._concurrency = concurrency
+        self._max_queue = max_queue
+        self._metrics = metrics
+        self._open = 0
+
+    async def run(self, call: Call, function: Callable[..., Result], *args: object) -> Result:
+        """Runs a function and returns its result; `call.started` is set when a thread takes it.
+
+        Raises:
+            Overloaded: If the queue is full.
+        """
+
+        def begin() -> Result:
+            call.started = time.monotonic()
+            return unstopped(function, *args)
+
+        waiting = self._open - self._concurrency
+        if waiting >= self._max_queue:
+            raise queue_full(waiting, self._max_queue)
+        self._count(1)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, begin)
+        finally:
+            self._count(-1)
+
+    def _count(self, calls: int) -> None:
+        self._open += calls
+        self._metrics.queued.set(max(0, self._open - self._concurrency))
+
+    def close(self) -> None:
+        """Ends the threads once they are done with their calls."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def unstopped(function: Callable[..., Result], *args: object) -> Result:
+    """Calls it; a StopIteration, which a future cannot carry, would leave the caller waiting for ever."""
+    try:
+        return function(*args)
+    except StopIteration as error:
+        raise RuntimeError("an iterator ended") from error
+
+
 class OutOfMemory(Exception):
     """Raised by a run that did not fit, after it has freed what it held: its jobs run again in smaller batches."""
 
@@ -172,6 +227,7 @@ class Batcher(Generic[Work, Result]):
 
     Attributes:
         budget: Tokens that a batch may have.
+        wait: The longest wait.
     """
 
     def __init__(
@@ -186,7 +242,7 @@ class Batcher(Generic[Work, Result]):
         self._run = run
         self.budget = TokenBudget()
         self.max_batch = max_batch
-        self._wait = wait
+        self.wait = wait
         self._max_queue = max_queue
         self._metrics = metrics
         self._queue: list[Job[Work, Result]] = []
@@ -275,7 +331,7 @@ class Batcher(Generic[Work, Result]):
                 await self._arrived.wait()
                 continue
             first = self._queue[0]
-            left = first.queued + self._wait - time.monotonic()
+            left = first.queued + self.wait - time.monotonic()
             alike = self._mates(first)
             batch = self.budget.first_batch(alike, self.max_batch)
             if len(batch) < self.max_batch and len(batch) == len(alike) and left > 0:

@@ -56,6 +56,7 @@ async def serve(
     servicer = ModelServicer(core, metrics or Metrics(), Tracing.from_environment())
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
     front = None if http_port is None else _front(servicer, config, http_port)
+    server.catch_signals()
     await server.start()
     if front:
         front.start()

@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -35,21 +35,29 @@ def run(endpoint: str, config: ServerConfig, credentials: Credentials, timeout: 
         SecurityError: If TLS files cannot be read.
     """
     logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
-    listening = _bind(config)
+    asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # uvicorn raises the signal again once it has drained
-    asyncio.run(_serve(endpoint, config, credentials, timeout, listening))
+        # Before the port can be known; uvicorn raises the signal again once it has drained.
+        signal.signal(number, lambda number, _: asked.append(number))
+    asyncio.run(_serve(endpoint, config, credentials, timeout, _bind(config), asked))
 
 
 async def _serve(
-    endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float, listening: socket.socket
+    endpoint: str,
+    config: ServerConfig,
+    credentials: Credentials,
+    timeout: float,
+    listening: socket.socket,
+    asked: Sequence[int],
 ) -> None:
     channel = dial(endpoint, credentials)
     front = Front(model_grpc.ModelServiceStub(channel), credentials, timeout, config.token)
     server = uvicorn.Server(settings(front, config))
     log.info("listening on %s:%d before %s", config.host, listening.getsockname()[1], endpoint)
     try:
-        await server.serve(sockets=[listening])
+        with server.capture_signals():
+            if not asked:  # a signal that came before uvicorn took them
+                await server.serve(sockets=[listening])
     finally:
         await channel.close()
 

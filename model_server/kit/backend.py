@@ -17,7 +17,7 @@ from lyncean.rpc import InternalFailure
 from model_server import clips, images
 from model_server.backend import Backend, Call, LoadError, continuation_score, describe, usage_since
 from model_server.backend import Output as Ending
-from model_server.batching import Batcher, Job, Slots
+from model_server.batching import Batcher, Job, Workers, unstopped
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request
 from model_server.lru import LruCache
@@ -51,9 +51,8 @@ class KitBackend(Backend):
         self._scores = type(kit).likelihood is not Model.likelihood
         self._renders = type(kit).render is not Model.render
         self._reads_once = type(kit).generate_samples is not Model.generate_samples
-        self._threads = ThreadPoolExecutor(kit.max_concurrency, thread_name_prefix="kit")
         self._decoders = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), thread_name_prefix="decode")
-        self._slots = Slots(kit.max_concurrency, kit.max_queue, metrics)
+        self._workers = Workers(kit.max_concurrency, kit.max_queue, metrics)
         self._metrics = metrics
         self._checked = LruCache[bytes, bool](_CHECKED)
         self._batcher: Batcher[Request, str | Output] | None = None
@@ -110,28 +109,34 @@ class KitBackend(Backend):
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Answers one request, alone in a thread or in a batch."""
         work, prompt_tokens = await self._prepared(request, call)
+        return await self._answered(request, work, prompt_tokens)
+
+    async def _answered(
+        self, request: model.GenerateRequest, work: Request, prompt_tokens: int
+    ) -> model.GenerateResponse:
         queued = time.monotonic()
         if self._batched and self._batcher:
-            answer = await self._batcher.submit(work, (), prompt_tokens, call)
+            answer = await self._batcher.submit(work, (), prompt_tokens, work.call)
         else:
-            async with self._slots.slot():
-                call.started = time.monotonic()
-                answer = await self._in_thread(self._threads, self.kit.generate, work)
+            answer = await self._workers.run(work.call, self.kit.generate, work)
         response = self._response(work, answer, prompt_tokens, queued)
         if request.return_prompt:
             response.prompt.CopyFrom(await self._rendered(work))
         return response
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Ending]:
-        """Has a model that reads a prompt once answer all of them at once."""
-        if not self._reads_once:
-            return await super().generate_samples(requests, call)
+        """Decodes the prompt once; a model that reads it once answers all of them at once."""
         first, prompt_tokens = await self._prepared(requests[0], call)
-        works = [replace(first, config=self._config(request.config, prompt_tokens)) for request in requests]
+        works = [
+            replace(first, config=self._config(request.config, prompt_tokens), prompt=first) for request in requests
+        ]
+        if not self._reads_once:
+            answered = (
+                self._answered(request, work, prompt_tokens) for request, work in zip(requests, works, strict=True)
+            )
+            return await asyncio.gather(*answered, return_exceptions=True)
         queued = time.monotonic()
-        async with self._slots.slot():
-            call.started = time.monotonic()
-            answers = await self._in_thread(self._threads, self.kit.generate_samples, works)
+        answers = await self._workers.run(call, self.kit.generate_samples, works)
         if len(answers) != len(works):
             raise InternalFailure("wrong_count", f"{len(works)} outputs were wanted, the model made {len(answers)}")
         rendered = await self._rendered(first) if requests[0].return_prompt else None
@@ -195,9 +200,7 @@ class KitBackend(Backend):
         longest = max(len(self.kit.tokenize(text)) for text in request.continuations)
         check_context(prompt_tokens, longest, self.kit.max_context_tokens)
         queued = time.monotonic()
-        async with self._slots.slot():
-            call.started = time.monotonic()
-            scores = await self._in_thread(self._threads, self.kit.likelihood, work, list(request.continuations))
+        scores = await self._workers.run(call, self.kit.likelihood, work, list(request.continuations))
         if len(scores) != len(request.continuations):
             raise InternalFailure(
                 "wrong_count", f"{len(request.continuations)} continuations were sent, the model scored {len(scores)}"
@@ -227,8 +230,8 @@ class KitBackend(Backend):
         """Ends the threads."""
         if self._batcher:
             await self._batcher.close()
-        for pool in (self._threads, self._decoders):
-            pool.shutdown(wait=False)
+        self._workers.close()
+        self._decoders.shutdown(wait=False)
 
     def _run(self, jobs: Sequence[Job[Request, str | Output]]) -> None:
         answers = self.kit.generate_batch([job.work for job in jobs])
@@ -239,7 +242,7 @@ class KitBackend(Backend):
 
     @staticmethod
     async def _in_thread(pool: ThreadPoolExecutor, function: Callable[..., Result], *args: object) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(pool, _unstopped, function, *args)
+        return await asyncio.get_running_loop().run_in_executor(pool, unstopped, function, *args)
 
     def _decode(self, work: Request) -> None:
         """Refuses a bad image before the model is called; one seen before is not looked at again.
@@ -299,11 +302,3 @@ class KitBackend(Backend):
         usage = usage_since(queued, work.call.started, input_tokens=prompt_tokens, output_tokens=out, **media)
         usage.media.extend(clips.usage_of(work.messages, work.audio, work.videos))
         return usage
-
-
-def _unstopped(function: Callable[..., Result], *args: object) -> Result:
-    """Calls it; a StopIteration, which a future cannot carry, would leave the caller waiting for ever."""
-    try:
-        return function(*args)
-    except StopIteration as error:
-        raise RuntimeError("an iterator ended") from error

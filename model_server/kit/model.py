@@ -34,6 +34,7 @@ class Request:
         call: The request's life; long loops check `call.over`, which says whether the caller still waits.
         audio: What is heard of all audio parts, in order, at `Model.sample_rate`.
         videos: What is seen of all video parts, in order.
+        prompt: A request of the same messages whose images this one copies; None decodes them.
     """
 
     messages: Sequence[model.Message]
@@ -42,6 +43,7 @@ class Request:
     call: Call
     audio: list[Sound] = field(default_factory=list)
     videos: list[Frames] = field(default_factory=list)
+    prompt: Request | None = field(default=None, repr=False)
 
     @cached_property
     def text(self) -> str:
@@ -61,6 +63,8 @@ class Request:
     @cached_property
     def images(self) -> list[Image.Image]:
         """All images, in order, as 8-bit RGB."""
+        if self.prompt:  # copies: an author's code may change its own in place
+            return [image.copy() for image in self.prompt.images]
         return [images.decode(data) for data in self.image_bytes]
 
     @cached_property

@@ -179,16 +179,20 @@ def scorer_at(word: str | None) -> Endpoint | None:
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a command's work and returns its result.
+    """Runs a command's work and returns its result; SIGTERM is taken for Ctrl-C.
 
     Raises:
         IncompleteError: On Ctrl-C.
     """
     import asyncio
+    import signal
 
     from orchestrator.errors import IncompleteError
 
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return asyncio.run(work)
     except KeyboardInterrupt as error:
         raise IncompleteError("stopped; run the same command again") from error
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -137,7 +137,7 @@ class ScorerClient:
             await self._moved.wait()
 
     async def run(self) -> None:
-        """Scores until `finish`; reconnects as long as patience lasts.
+        """Scores until `finish`, and can be run again after it; reconnects as long as patience lasts.
 
         Raises:
             IncompleteError: If the scorer stays away for longer.
@@ -156,6 +156,7 @@ class ScorerClient:
                 lost = self._away_since(lost, attempt, error)
             attempt += 1
             await asyncio.sleep(backoff(attempt))
+        self._closing = False
 
     def _away_since(self, lost: float, attempt: int, error: CallError) -> float:
         """Returns since when the scorer has been away, 0 being not yet; raises where another try is of no use."""

@@ -403,6 +403,7 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
     # Signals reach the main thread alone; beside a notebook's own loop there are none to handle.
     main = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+    before = signal.getsignal(signal.SIGTERM)
     for number in numbers:
         loop.add_signal_handler(number, stop)
     try:
@@ -414,3 +415,5 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+        if main:
+            signal.signal(signal.SIGTERM, before)  # the loop leaves the default, which ends the process at once

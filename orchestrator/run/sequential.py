@@ -227,7 +227,9 @@ class Sequential:
         found = units_of(plan, self._specs, "--until")
         items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
         data = {task.variant.task: task.source.digest for task in plan.tasks}
-        self.base = base_of(against, items, data) if against else {}
+        first = plan.tasks[0].variant
+        asked = {"repeats": plan.request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
+        self.base = base_of(against, items, data, asked) if against else {}
         for key, verdict in self.base.items():
             items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
         self._against = against.resolve().name if against else ""
@@ -408,22 +410,33 @@ _FIXED_SIZE = ("standard_error", "against_rest", "p_value", "p_holm", "compariso
 """Details that are inferences for a number of items that was fixed beforehand."""
 
 
-def base_of(path: Path, keys: Collection[str], data: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def base_of(
+    path: Path, keys: Collection[str], data: Mapping[str, str], asked: Mapping[str, object]
+) -> dict[str, dict[str, Any]]:
     """Returns the scores of the run that another is compared with, by item key.
 
     Args:
         path: Its folder.
         keys: The items that it must have.
         data: The sha256 of the data that it must have read, by task.
+        asked: Parts of its identity that it must have: with others, the same key is another prompt.
 
     Raises:
-        ConfigError: If it is not complete, stopped early, read other data, lacks an item or has one without a result.
+        ConfigError: If it is not complete, stopped early, read other data, asked otherwise, lacks an item or has one
+            without a result.
     """
     run = open_run(path)
     if not run.tasks:
         raise ConfigError(f"--against {path}: the run is not complete: run its command again first")
     if run.in_part:
         raise ConfigError(f"--against {path}: {run.in_part[0]}: it has no answers to the rest: name a full run")
+    for name, value in asked.items():
+        other = run.identity.get(name, value)
+        if other != value:
+            raise ConfigError(
+                f"--against {path}: {name} is {other} there and {value} here, and items are compared one by one: "
+                f"give both runs the same --{name.replace('_', '-')}"
+            )
     for task, sha256 in data.items():
         other = (run.identity.get("data") or {}).get(task)
         if other and other.get("sha256") != sha256:

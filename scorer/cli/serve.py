@@ -51,6 +51,7 @@ async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Jud
     judges = judging.open()
     scorer = Scorer(registry, judges.judge if judges else None, judging.reads, in_flight(judging))
     serving = server(config, scorer, judges.names if judges else (), telemetry)
+    serving.catch_signals()
     port = await serving.start()
     await serving.set_serving()
     logging.getLogger(__name__).info("%s listens on %s:%d", SERVICE, config.host, port)

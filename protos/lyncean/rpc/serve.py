@@ -48,6 +48,7 @@ class Server:
         self.config = config
         self.service = service
         self.port = 0
+        self._asked: asyncio.Event | None = None
         keep_freed_memory()
         self._health = HealthServicer()
         options = list(SERVER_OPTIONS)
@@ -68,6 +69,24 @@ class Server:
         if self._probe:
             health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probe)
 
+    def catch_signals(self) -> None:
+        """Lets SIGTERM and SIGINT ask for the drain; a second signal ends at once.
+
+        `start` does so where a port file is named, whose reader may send a signal from then on.
+        """
+        if self._asked:
+            return
+        asked = self._asked = asyncio.Event()
+
+        def ask() -> None:
+            if asked.is_set():
+                os._exit(130)
+            asked.set()
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ask)
+
     async def start(self) -> int:
         """Binds, starts answering health, and returns the port.
 
@@ -76,6 +95,8 @@ class Server:
             SecurityError: If TLS files cannot be read.
         """
         config = self.config
+        if config.port_file:
+            self.catch_signals()
         host = f"[{config.host}]" if ":" in config.host else config.host
         self.port = _bind(self._server, f"{host}:{config.port}", config.tls)
         if self._probe:
@@ -109,17 +130,9 @@ class Server:
         Args:
             draining: Told when the drain begins.
         """
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def ask() -> None:
-            if stop.is_set():
-                os._exit(130)
-            stop.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ask)
-        await stop.wait()
+        self.catch_signals()
+        assert self._asked
+        await self._asked.wait()
         log.info("draining: up to %.0f s for calls in flight", self.config.grace)
         draining()
         await self.stop()

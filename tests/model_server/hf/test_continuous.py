@@ -45,6 +45,9 @@ async def test_short_answers_come_and_go_beside_a_long_one(
             ended.append(number)
             return reply
 
+        # The first three are a full batch, which starts at once, and none may join the end of the batch before.
+        backend._batcher.wait = 60.0
+        await asyncio.wrap_future(backend._batcher._thread.submit(int))
         together = await asyncio.gather(*map(send, range(len(sent))))
     assert [reply.parts for reply in together] == [reply.parts for reply in alone]
     assert [reply.usage.output_tokens for reply in together] == tokens

@@ -198,7 +198,7 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
     served: Any, hf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = Metrics()
-    backend = hf("text", metrics=metrics, batch_wait=1.0, max_batch=6)
+    backend = hf("text", metrics=metrics, batch_wait=0.2, max_batch=6)
     async with served(backend) as server:
         sent = [request(ask(f"What is {n}?"), max_output_tokens=12) for n in range(6)]
         alone = [await server.send(each) for each in sent]
@@ -213,7 +213,11 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
             return list(memory.sizes)
 
         # Whatever of the batch of six had stayed alive would leave no room for two rows.
+        # Six are a full batch, which starts at once, and none may join the end of the batch before.
+        backend._batcher.wait = 60.0
+        await asyncio.wrap_future(backend._batcher._thread.submit(int))
         assert await together() == [6, 3, 1, 1, 1, 1, 1, 1]
+        backend._batcher.wait = 0.2
         assert (memory.failures, metrics.registry.get_sample_value("lyncean_batch_splits_total")) == (2, 2)
         sizes: list[int] = []
         while sizes.count(2) < 30:

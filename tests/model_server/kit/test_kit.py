@@ -18,6 +18,7 @@ from helpers.model_serving import refusal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, call, is_serving
+from model_server import images
 from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model, Output, Request, Score
 from model_server.metrics import Metrics
@@ -240,7 +241,7 @@ async def test_the_batching_hook(served: Any, ask: Any) -> None:
     class Together(Model):
         name = "together"
         max_batch = 4
-        batch_wait = 0.2
+        batch_wait = 60.0  # a full batch does not wait
 
         def generate_batch(self, requests: Sequence[Request]) -> list[str]:
             return [f"{each.text} of {len(requests)}" for each in requests]
@@ -248,6 +249,37 @@ async def test_the_batching_hook(served: Any, ask: Any) -> None:
     async with served(echo(Together)) as server:
         replies = await asyncio.gather(*[server.generate(ask(text)) for text in "abcd"])
         assert [reply.parts[0].text for reply in replies] == [f"{text} of 4" for text in "abcd"]
+
+
+@pytest.mark.parametrize("way", ["generate", "generate_batch", "generate_samples"])
+async def test_an_image_is_decoded_once_for_all_samples(
+    way: str, served: Any, ask: Any, picture: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Looks(Model):
+        name = "looks"
+        max_concurrency = 1
+
+    def one(request: Request) -> str:
+        (image,) = request.images
+        seen = f"{image.size} {image.getpixel((0, 0))}"
+        image.paste((0, 0, 0), (0, 0, *image.size))  # its own: the others see what was sent
+        return seen
+
+    many = lambda _, requests: [one(request) for request in requests]  # noqa: E731
+    setattr(Looks, "generate", lambda _, request: one(request))  # noqa: B010
+    if way != "generate":
+        setattr(Looks, way, many)
+    decoded: list[bytes] = []
+    decode = images.decode
+    monkeypatch.setattr(images, "decode", lambda data: (decoded.append(data), decode(data))[1])
+    async with served(echo(Looks)) as server:
+        config = model.GenerationConfig(temperature=1.0, seed=1)
+        sent = model.GenerateRequest(messages=[ask(picture(1, (30, 20)), "how")], config=config, samples=3)
+        replies = [result.output.parts[0].text for result in (await server.send(sent)).samples]
+    assert len(replies) == 3
+    assert len(set(replies)) == 1
+    assert replies[0] != "(30, 20) (0, 0, 0)"
+    assert len(decoded) == 1
 
 
 async def test_an_iterator_that_ends_in_the_authors_code_is_internal_too(served: Any, ask: Any) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from helpers.engine_cluster import Cluster, Server, free_port
+from helpers.engine_cluster import Cluster, Server, environment, free_port
 from helpers.mistakes import one_line
 
 from orchestrator.run.merge import merge
@@ -318,3 +320,43 @@ def test_a_run_says_from_its_start_how_many_items_there_will_be(cluster: Cluster
     manifest = json.loads((cluster.folder / "shard" / "manifest.json").read_text())
     assert manifest["expected"] == 10
     assert sum(manifest["planned"].values()) == cluster.counts("shard", "toy_two")["planned"]
+
+
+_STOPPED = """
+import asyncio, importlib, os, signal, sys
+place, name = sys.argv.pop(1).split(":")
+module = importlib.import_module(place)
+work = getattr(module, name)
+def asked_to_end(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return work(*args, **kwargs)
+setattr(module, name, asked_to_end)
+from orchestrator.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "left"),
+    [
+        ("orchestrator.run.results:write", ["results.json", "report.html"]),
+        ("orchestrator.report:write_report", ["report.html"]),
+    ],
+)
+def test_sigterm_while_results_and_report_are_made_is_a_stop(
+    place: str, left: list[str], cluster: Cluster, shared_scorer: Server
+) -> None:
+    servers = [cluster.model()]
+    cluster.eval("whole", servers, shared_scorer)
+    command = [sys.executable, "-c", _STOPPED, place, *cluster.words("run", servers, shared_scorer)]
+    ended = subprocess.run(
+        command, cwd=cluster.folder, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert one_line(ended.stderr).endswith("stopped; run the same command again")
+    files = {path.name for path in (cluster.folder / "whole").iterdir()}
+    assert files - {path.name for path in (cluster.folder / "run").iterdir()} == set(left)
+    asked = cluster.calls().total()
+    cluster.eval("run", servers, shared_scorer)
+    assert cluster.results("run") == cluster.results("whole")
+    assert cluster.calls().total() == asked

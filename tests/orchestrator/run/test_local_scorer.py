@@ -28,6 +28,18 @@ def item(number: int, rule: str = "choice") -> scorer.ScoreRequest:
     return scorer.ScoreRequest(key=f"t/{number}", rule=rule, targets=["B"], options=["cat", "dog"], text=text)
 
 
+async def test_a_client_scores_again_after_its_end() -> None:
+    verdicts: list[str] = []
+    async with client(None) as made:
+        made.on_verdict = lambda verdict, _scoring, _text: verdicts.append(verdict.key)
+        for number in range(3):
+            running = asyncio.create_task(made.run())
+            await asyncio.sleep(0)  # it waits for something to do
+            made.put(item(number), {})
+            await asyncio.wait_for(asyncio.gather(made.finish(), running), 60)
+    assert verdicts == ["t/0", "t/1", "t/2"]
+
+
 @asynccontextmanager
 async def client(server: Server | None) -> AsyncIterator[ScorerClient]:
     """A client of a server, or of the scorer in this process."""

@@ -230,7 +230,9 @@ async def test_a_checkpoint_reads_the_prompt_once(
         counting = backend._loaded.checkpoint.model.register_forward_pre_hook(
             lambda _, args, kwargs: read.append(kwargs["input_ids"].shape[0]), with_kwargs=True
         )
+        backend._batcher.wait = 5.0
         reply, beside = await asyncio.gather(server.send(request), server.send(other))
+        backend._batcher.wait = 0.0
         counting.remove()
         # Each prompt once; the library's own loop asks for all rows, of which its model reads two.
         assert read[0] == (2 if continuous else 4) or read[:2] == [1, 1]

@@ -122,6 +122,13 @@ def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Se
         "x", [right], shared_scorer, "--until", "decided", "--against", "full", "--limit", "130", code=2
     )
     assert "no answer to 10 of the 130 items" in refused
+    for name, words in (
+        {"repeats": ("--repeats", "2"), "seed": ("--seed", "7"), "shuffle_options": ("--shuffle-options",)}
+    ).items():
+        place.eval(name, [silent], shared_scorer, *ROWS, *words)
+        refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", name, code=2)
+        assert f"--against {name}: {name} is {words[-1] if words[1:] else True} there and " in refused
+        assert f"give both runs the same --{name.replace('_', '-')}" in refused
 
 
 def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(place: Cluster, shared_scorer: Server) -> None:
