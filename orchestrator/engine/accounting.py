@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from lyncean.outcomes import READ, Outcome
-from lyncean.stats import wilson
 
 
 @dataclass(slots=True)
@@ -38,15 +37,13 @@ class TaskCount:
         return self.outcomes.total()
 
     @property
-    def accuracy(self) -> tuple[float, float, float] | None:
-        """Mean score over settled items with Wilson's 95% interval; None while there is none.
+    def mean(self) -> float | None:
+        """Mean score over settled items; None while there is none.
 
+        It has no interval: one for a fixed number of independent items does not hold at every look, nor over repeats.
         A resumed run has none before its end: earlier scores stay in the log unread.
         """
-        n = self.settled
-        if not n or self.resumed:
-            return None
-        return (self.score / n, *wilson(self.score, n))
+        return self.score / self.settled if self.settled and not self.resumed else None
 
 
 @dataclass(slots=True)

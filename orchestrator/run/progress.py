@@ -139,7 +139,7 @@ class Progress:
         before, tasks = self._tasks(_LINE_TASKS)
         if before:
             parts.append(before)
-        parts.extend(f"{name} {_accuracy(count)}".strip() for name, count in tasks)
+        parts.extend(f"{name} {_mean(count)}".strip() for name, count in tasks)
         parts.extend(
             f"{accounting.outcomes[o]:,} {o}" for o in Outcome if accounting.outcomes[o] and o != Outcome.SCORED
         )
@@ -163,12 +163,9 @@ class Progress:
             rows.add_row(Text(before, "dim"))
         for name, count in tasks:
             outcomes = "  ".join(f"{count.outcomes[o]:,} {o}" for o in Outcome if count.outcomes[o])
-            rows.add_row(Text(name, "bold"), Text(_accuracy(count)), Text(outcomes, "dim"))
+            rows.add_row(Text(name, "bold"), Text(_mean(count)), Text(outcomes, "dim"))
         return Group(head, rows)
 
 
-def _accuracy(count: TaskCount) -> str:
-    if count.accuracy is None:
-        return ""
-    value, low, high = count.accuracy
-    return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+def _mean(count: TaskCount) -> str:
+    return "" if count.mean is None else f"{100 * count.mean:.1f}"

@@ -303,8 +303,8 @@ def sequence_words(task: str, found: Mapping[str, Any]) -> str:
     if "difference" in found:
         ends = found["difference"]
         words += (
-            f", {100 * ends['value']:+.1f} [{100 * ends['low']:+.1f}, {100 * ends['high']:+.1f}] against "
-            f"{found['against']}, {_decision(ends)}"
+            f", a difference of {100 * ends['value']:+.1f} points [{100 * ends['low']:+.1f}, "
+            f"{100 * ends['high']:+.1f}] against {found['against']}: {_decision(ends)}"
         )
     if found["stopped"]:
         words += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"

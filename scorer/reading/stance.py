@@ -126,8 +126,8 @@ def _by_signs(group: Group, here: Context) -> Status | None:
             return _STATED
         if lead.search(BEFORE.ALL_BUT):
             return (FIRM if tail.match(AFTER.WRONG) else REJECTED), STATED
-    if lead.text.endswith(("[x] ", "[] ")):
-        return _MARKED if lead.text.endswith("x] ") else _REJECTED
+    if lead.text.endswith(("[x] ", "[] ")) or lead.text in {"(x) ", "() "}:
+        return _MARKED if "x" in lead.text[-3:] else _REJECTED
     if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
         return FIRM, SUM
     if here.line_after.found & _words().verdict:

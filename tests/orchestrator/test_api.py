@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from helpers.report_runs import Writer, puzzle, sliced
+from PIL import Image
 
 import orchestrator
 from lyncean.errors import UserError
@@ -119,6 +120,30 @@ def test_where_the_standard_error_comes_from_is_said_everywhere(tmp_path: Path) 
         assert "40 more groups" in page
         assert "6 more repeats" in page
     assert "details" not in results.to_pandas().columns
+
+
+def test_an_image_size_is_a_source_of_the_standard_error(tmp_path: Path) -> None:
+    """Each question has a row for each size, and the answer depends on the image."""
+    rows = [f"q{number},{side},{number}-{side}.png,What?,cat,dog,B" for number in range(30) for side in (16, 32)]
+    (tmp_path / "sizes.csv").write_text("\n".join(["id,size,picture,question,A,B,answer", *rows]))
+    for number in range(30):
+        for side in (16, 32):
+            Image.new("RGB", (side, side), (8 * number, 0, 0)).save(tmp_path / f"{number}-{side}.png")
+    keys = "group: id\nimage: picture\nmetrics:\n- {metric: accuracy, params: {facets: [size]}}\n"
+    (tmp_path / "sizes.yaml").write_text(TASK.replace("topic", "size").replace("animals", "sizes") + keys)
+    results = evaluate(str(tmp_path / "sizes.yaml"), model="demo:hash", run=tmp_path / "run")
+    found = results["accuracy"].details["standard_error"]
+    assert "size" in {part["name"] for part in found["parts"]}
+    scores = {
+        side: [
+            item["score"]
+            for item in map(json.loads, (tmp_path / "run" / "verdicts.jsonl").open())
+            if item["labels"]["size"] == side
+        ]
+        for side in ("16", "32")
+    }
+    means = [sum(values) / len(values) for values in scores.values()]
+    assert means[0] != means[1]
 
 
 def test_runs_are_compared_and_reported(results: Results, tmp_path: Path) -> None:
