@@ -51,6 +51,8 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _FIRST_ROWS, _FIRST_BYTES = 32, 2048
 """What is decoded of a JPEG: the tallest row of blocks, of which a file may have fewer bytes."""
 _COMMENT = 0xFE
+_LARGE_HEAD = 4096
+"""A JPEG that has more before its scan, metadata of its own mostly, is looked at by itself."""
 _MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 """In a scan, the begin of another segment: all other bytes are samples, and wrong ones show as noise."""
 _START_OF_PNG, _FIRST_CHUNK = b"\x89PNG\r\n\x1a\n", b"\0\0\0\x0dIHDR"
@@ -93,7 +95,7 @@ def damage(data: bytes) -> str:
     """Returns why an encoded image cannot be decoded, "" if it can, mostly at a fraction of what decoding it costs.
 
     Of a PNG the checksums tell it, of a WebP its length. Of a JPEG that has an end, the tables and the first rows are
-    decoded: damage behind them shows as noise, and decoders take it. All others, and those that fail here, are
+    decoded, the tables once for all files that share them: damage behind them shows as noise, and decoders take it. All others, and those that fail here, are
     decoded: what is called damaged is what no decoder takes.
     """
     if _is_plain_png(data) or _is_whole_jpeg(data):
@@ -170,14 +172,19 @@ def _is_whole_jpeg(data: bytes) -> bool:
     if end < 0 or data.find(_START_OF_SCAN, end) >= 0:
         return False
     try:
-        head, scan = _first_rows(data)
-        return _decodes(head + scan) if _MARKER.search(scan) else _tables_decode(head)
+        head, scan = _first_rows(data, end)
+        own = len(head) > _LARGE_HEAD or _MARKER.search(scan)
+        return _decodes(head + scan) if own else _tables_decode(head)
     except DAMAGE:
         return False
 
 
-def _first_rows(data: bytes) -> tuple[bytes, bytes]:
+def _first_rows(data: bytes, end: int) -> tuple[bytes, bytes]:
     """Returns the tables and the first rows of a JPEG: what stands before its first scan, without comments, and that.
+
+    Args:
+        data: The file's bytes.
+        end: Where its end is marked.
 
     Raises:
         LookupError: Its segments do not follow one another.
@@ -194,7 +201,7 @@ def _first_rows(data: bytes) -> tuple[bytes, bytes]:
     scan = data.index(_START_OF_SCAN, rows)
     begin = scan + 2 + int.from_bytes(data[scan + 2 : scan + 4])
     head += data[place:rows], height.to_bytes(2), data[rows + 2 : begin]
-    return b"".join(head), data[begin : scan + _FIRST_BYTES]
+    return b"".join(head), data[begin : min(scan + _FIRST_BYTES, end)]
 
 
 def _decodes(jpeg: bytes) -> bool:
