@@ -95,8 +95,8 @@ def damage(data: bytes) -> str:
     """Returns why an encoded image cannot be decoded, "" if it can, mostly at a fraction of what decoding it costs.
 
     Of a PNG the checksums tell it, of a WebP its length. Of a JPEG that has an end, the tables and the first rows are
-    decoded, the tables once for all files that share them: damage behind them shows as noise, and decoders take it. All others, and those that fail here, are
-    decoded: what is called damaged is what no decoder takes.
+    decoded, once for all files with the same tables: damage behind them shows as noise, and decoders take it. All
+    others, and those that fail here, are decoded: what is called damaged is what no decoder takes.
     """
     if _is_plain_png(data) or _is_whole_jpeg(data):
         return ""
