@@ -175,7 +175,7 @@ class _Cursor:
         self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
             batch_size=rows, row_groups=[group], columns=[column], use_threads=False
         )
-        self._kept: deque[tuple[int, pa.Array]] = deque(maxlen=_KEPT_BATCHES)
+        self._kept: deque[tuple[int, pa.Array | list[Any]]] = deque(maxlen=_KEPT_BATCHES)
         self._end = 0
         self._rows = meta.num_rows
 
@@ -187,10 +187,12 @@ class _Cursor:
     def cell(self, offset: int) -> Any:
         """Returns the cell at an offset into the row group, at or after `first`."""
         while offset >= self._end:
-            batch = next(self._batches)
-            self._kept.append((self._end, batch.column(0)))
-            self._end += batch.num_rows
+            cells = next(self._batches).column(0)
+            start, self._end = self._end, self._end + len(cells)
+            # At once: a cell by itself is copied twice. Batches that are passed over are left as they are.
+            self._kept.append((start, cells.to_pylist() if offset < self._end else cells))
         if self._end == self._rows:
             self._batches = iter(())  # lets go of the pages: of a row group that is one page, all of it
         start, cells = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + len(pair[1]))
-        return cells[offset - start].as_py()
+        cell = cells[offset - start]
+        return cell.as_py() if isinstance(cell, pa.Scalar) else cell

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import warnings
 import zlib
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,11 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Second bytes of the markers that begin a JPEG's frame: its height stands three bytes behind them."""
 _FIRST_ROWS, _FIRST_BYTES = 32, 2048
 """What is decoded of a JPEG: the tallest row of blocks, of which a file may have fewer bytes."""
+_COMMENT = 0xFE
+_LARGE_HEAD = 4096
+"""A JPEG that has more before its scan, metadata of its own mostly, is looked at by itself."""
+_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+"""In a scan, the begin of another segment: all other bytes are samples, and wrong ones show as noise."""
 _START_OF_PNG, _FIRST_CHUNK = b"\x89PNG\r\n\x1a\n", b"\0\0\0\x0dIHDR"
 _CHUNK = struct.Struct(">I4s")
 _HEADER = struct.Struct(">16sIIBB3s")
@@ -89,10 +95,10 @@ def damage(data: bytes) -> str:
     """Returns why an encoded image cannot be decoded, "" if it can, mostly at a fraction of what decoding it costs.
 
     Of a PNG the checksums tell it, of a WebP its length. Of a JPEG that has an end, the tables and the first rows are
-    decoded: damage behind them shows as noise, and decoders take it. All others, and those that fail here, are
-    decoded: what is called damaged is what no decoder takes.
+    decoded, once for all files with the same tables: damage behind them shows as noise, and decoders take it. All
+    others, and those that fail here, are decoded: what is called damaged is what no decoder takes.
     """
-    if _is_plain_png(data):
+    if _is_plain_png(data) or _is_whole_jpeg(data):
         return ""
     from PIL import Image, UnidentifiedImageError
 
@@ -126,16 +132,8 @@ def pixel_count(data: bytes) -> int:
 
 
 def _looks_whole(data: bytes) -> bool:
-    """Whether a look at an image shows that it can be decoded."""
+    """Whether a look at an image other than a JPEG shows that it can be decoded."""
     try:
-        if data.startswith(_START_OF_JPEG):
-            end = data.rfind(_END_OF_IMAGE)
-            if end < 0 or data.find(_START_OF_SCAN, end) >= 0:
-                return False
-            first = open_image(_first_rows(data))
-            first.draft("L", (1, 1))
-            first.load()
-            return True
         image = open_image(data)
         if image.format == "PNG":
             image.verify()
@@ -166,21 +164,61 @@ def _is_plain_png(data: bytes) -> bool:
     return usual and width * height > 0 and b"IDAT" in kinds
 
 
-def _first_rows(data: bytes) -> bytes:
-    """Returns a JPEG of a file's tables and first rows.
+def _is_whole_jpeg(data: bytes) -> bool:
+    """Whether an image is a JPEG with an end whose tables and first rows can be decoded."""
+    if not data.startswith(_START_OF_JPEG):
+        return False
+    end = data.rfind(_END_OF_IMAGE)
+    if end < 0 or data.find(_START_OF_SCAN, end) >= 0:
+        return False
+    try:
+        head, scan = _first_rows(data, end)
+        own = len(head) > _LARGE_HEAD or _MARKER.search(scan)
+        return _decodes(head + scan) if own else _tables_decode(head)
+    except DAMAGE:
+        return False
+
+
+def _first_rows(data: bytes, end: int) -> tuple[bytes, bytes]:
+    """Returns the tables and the first rows of a JPEG: what stands before its first scan, without comments, and that.
+
+    Args:
+        data: The file's bytes.
+        end: Where its end is marked.
 
     Raises:
         LookupError: Its segments do not follow one another.
     """
-    place = len(_START_OF_JPEG) - 1
+    head, place = [data[: len(_START_OF_JPEG) - 1]], len(_START_OF_JPEG) - 1
     while data[place + 1] not in _FRAMES:
         if data[place] != 0xFF:
             raise LookupError
-        place += 2 + int.from_bytes(data[place + 2 : place + 4])
+        start, kind, place = place, data[place + 1], place + 2 + int.from_bytes(data[place + 2 : place + 4])
+        if kind != _COMMENT:
+            head.append(data[start:place])
     rows = place + 5
     height = min(int.from_bytes(data[rows : rows + 2]), _FIRST_ROWS)
     scan = data.index(_START_OF_SCAN, rows)
-    return data[:rows] + height.to_bytes(2) + data[rows + 2 : scan + _FIRST_BYTES] + _END_OF_IMAGE
+    begin = scan + 2 + int.from_bytes(data[scan + 2 : scan + 4])
+    head += data[place:rows], height.to_bytes(2), data[rows + 2 : begin]
+    return b"".join(head), data[begin : min(scan + _FIRST_BYTES, end)]
+
+
+def _decodes(jpeg: bytes) -> bool:
+    """Decodes a JPEG at the lowest resolution. Raises one of `DAMAGE`, or returns True."""
+    image = open_image(jpeg + _END_OF_IMAGE)
+    image.draft("L", (1, 1))
+    image.load()
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _tables_decode(head: bytes) -> bool:
+    """Whether a JPEG's tables can be decoded with; images of one source often share them."""
+    try:
+        return _decodes(head)
+    except DAMAGE:
+        return False
 
 
 def orientation(image: Image.Image) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 import zlib
 from functools import cache
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from lyncean import pictures
 from lyncean.pictures import DAMAGE, damage, open_image
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -95,3 +97,27 @@ def test_a_png_whose_checksums_fit_is_named_where_pillow_refuses_it(chunks: list
     header, rest = whole[:33], whole[33:]
     for data in (header + b"".join(chunks) + rest, whole[:8] + b"".join(chunks) + rest):
         assert bool(damage(data)) is not decodes(data)
+
+
+def jpeg(seed: int, quality: int) -> bytes:
+    buffer = io.BytesIO()
+    image = Image.frombytes("RGB", (48, 40), random.Random(seed).randbytes(48 * 40 * 3))
+    image.save(buffer, "JPEG", quality=quality, comment=f"number {seed}")
+    return buffer.getvalue()
+
+
+def test_of_jpegs_with_the_same_tables_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(pictures, "open_image", lambda data: opened.append(data) or open_image(data))
+    assert [damage(jpeg(seed, quality)) for quality in (61, 62) for seed in range(5)] == [""] * 10
+    assert len(opened) == 2
+
+
+@settings(deadline=None, max_examples=100)
+@given(place=st.integers(0, 1500), kind=st.integers(0, 255))
+def test_a_jpeg_is_not_taken_for_whole_by_its_tables_alone(place: int, kind: int) -> None:
+    data = jpeg(1, 61)
+    assert damage(data) == ""
+    place += data.index(b"\xff\xda") + 14
+    other = data[:place] + bytes((0xFF, kind)) + data[place:]
+    assert bool(damage(other)) is not decodes(other)
