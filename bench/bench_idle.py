@@ -1,9 +1,10 @@
 """The share of time for which a model works: `python bench/bench_idle.py [--seconds N] [--delays MS,MS]`.
 
 Models that sleep for 50 ms one call at a time, and for 1 s in batches of 32, served by the Python kit behind a proxy
-that delays every byte both ways, so that a round trip takes twice the delay. A model is busy while it runs a call;
-its share is of the time from its first call to its last. Models that sleep need no processor, so that a busy machine
-matters little.
+that delays every byte both ways, so that a round trip takes twice the delay. A model is busy while it runs a call or a
+batch; its share is of the time from its second call to its last. Start is what passes between its first call, before
+whose answer the engine lets none wait, and its second. Full says how much of a batch is filled on average,
+without each model's first batch, which starts before all requests are there, and its last, for which none are left.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Single(Model):
     calls = 1
 
     def __init__(self) -> None:
-        self.worked: list[tuple[float, float]] = []
+        self.worked: list[tuple[float, float, int]] = []
 
     def generate(self, request: Request) -> str | Output:
         """Sleeps."""
@@ -54,13 +55,24 @@ class Single(Model):
         """Sleeps and notes from when to when."""
         started = time.perf_counter()
         time.sleep(self.seconds)
-        self.worked.append((started, time.perf_counter()))
+        self.worked.append((started, time.perf_counter(), calls))
         return ["B"] * calls
 
     @property
     def busy(self) -> float:
         """The share of time for which it worked."""
-        return sum(end - start for start, end in self.worked) / (self.worked[-1][1] - self.worked[0][0])
+        calls = self.worked[1:] or self.worked
+        return sum(end - start for start, end, _ in calls) / (calls[-1][1] - calls[0][0])
+
+    @property
+    def start(self) -> float:
+        """Seconds from the end of the first call to the second."""
+        return self.worked[1][0] - self.worked[0][1] if self.worked[1:] else 0.0
+
+    @property
+    def full(self) -> float:
+        """The share of a batch that is filled, first and last batch left out where there are others."""
+        return statistics.mean(calls for *_, calls in self.worked[1:-1] or self.worked) / self.calls
 
 
 class Batched(Single):
@@ -71,11 +83,8 @@ class Batched(Single):
     calls = 32
 
     def generate_batch(self, requests: Sequence[Request]) -> Sequence[str | Output]:
-        """Sleeps; a batch that is not full counts for its share."""
-        done = self.work(len(requests))
-        start, end = self.worked[-1]
-        self.worked[-1] = (end - (end - start) * len(requests) / self.calls, end)
-        return done
+        """Sleeps."""
+        return self.work(len(requests))
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
@@ -120,8 +129,8 @@ async def served(model: Single, delay: float) -> AsyncIterator[int]:
     await backend.close()
 
 
-async def busy(kind: type[Single], replicas: int, delay: float, rows: int, data: Path, scorer: int) -> list[float]:
-    """Returns the busy share of each replica over one run."""
+async def worked(kind: type[Single], replicas: int, delay: float, rows: int, data: Path, scorer: int) -> list[Single]:
+    """Returns the models of all replicas after one run."""
     models = [kind() for _ in range(replicas)]
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(served(model, delay)) for model in models]
@@ -133,7 +142,7 @@ async def busy(kind: type[Single], replicas: int, delay: float, rows: int, data:
         )
         if await command.wait():
             raise SystemExit("orchestrator eval failed")
-    return [model.busy for model in models]
+    return models
 
 
 def main() -> None:
@@ -153,13 +162,16 @@ def main() -> None:
                 for delay in delays:
                     for replicas in REPLICAS:
                         rows = round(flags.seconds * replicas * kind.calls / kind.seconds)
-                        shares = asyncio.run(busy(kind, replicas, delay, rows, data, scorer))
+                        models = asyncio.run(worked(kind, replicas, delay, rows, data, scorer))
+                        shares = [model.busy for model in models]
                         line = {
                             "model": f"{kind.seconds} s for {kind.calls}",
                             "replicas": replicas,
                             "round_trip_ms": round(2000 * delay),
                             "busy": round(statistics.mean(shares), 3),
                             "lowest": round(min(shares), 3),
+                            "start_ms": round(1000 * statistics.mean(model.start for model in models)),
+                            "full": round(statistics.mean(model.full for model in models), 3),
                         }
                         print(json.dumps(line), flush=True)
 

@@ -142,7 +142,7 @@ def test_start_and_idle(run: Run) -> None:
     (printed,) = run("bench_idle.py")
     figures = objects(printed)
     assert [line["replicas"] for line in figures] == [1, 4, 16] * 2
-    assert all(0 < line["lowest"] <= line["busy"] <= 1 for line in figures)
+    assert all(0 < line["lowest"] <= line["busy"] <= 1 and 0 < line["full"] <= 1 for line in figures)
 
 
 def test_pipeline(run: Run, folder: Path) -> None:
