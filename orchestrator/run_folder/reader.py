@@ -154,9 +154,10 @@ class Run:
         with ExitStack() as stack:
             paths = (self.path / RESPONSES, self.path / VERDICTS)
             files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
+            responses, verdicts = self.index.responses, self.index.verdicts
             for place in places:
-                response = _line(files[0], self.index.responses[place])
-                verdict = _line(files[1], self.index.verdicts[place])
+                response = _line(files[0], int(responses[place]))
+                verdict = _line(files[1], int(verdicts[place]))
                 yield Item(str(response.get("key") or verdict["key"]), response, verdict)
 
     def read(self, keys: Iterable[str]) -> Iterator[Item]:
@@ -418,6 +419,7 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
         line = loads(file.readline())
     except DamagedLine as error:
         raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
-    if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
-        raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
+    for name in _OBJECTS:
+        if (found := line.get(name)) and type(found) is not dict:
+            raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {name} is no JSON object")
     return line
