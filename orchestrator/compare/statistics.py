@@ -120,11 +120,14 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     steps = [step for step in units if step in primary and _shares(units[step])]
     if not steps:
         return None
+    if len(steps) == 1:
+        pair = _paired(steps[0], units[steps[0]], 1)
+        return replace(pair, adjusted=pair.p)
     both = [
         Units(*(np.concatenate([getattr(units[step][run], name) for step in steps]) for name in Units.__slots__))
         for run in (0, 1)
     ]
-    pair = _paired(POOLED if len(steps) > 1 else steps[0], both, 1)
+    pair = _paired(POOLED, both, 1)
     return replace(pair, adjusted=pair.p)
 
 

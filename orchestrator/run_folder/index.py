@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
+from lyncean.rpc.heap import return_freed_memory
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digests
@@ -24,6 +25,8 @@ _TOGETHER = 1 << 14
 """Names in one array: large enough that its memory is given back once it is freed."""
 
 _HASH = "S16"
+_LARGE = 1 << 26
+"""Bytes of logs from which on what arrays leave is given back to the system."""
 
 
 class Index:
@@ -48,6 +51,8 @@ class Index:
     """
 
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
+        if sum(_size(run / name) for name in logs) > _LARGE:
+            return_freed_memory()
         self._tasks: dict[str, int] = {}
         self._beyond = beyond.read(run)
         self._natural = natural

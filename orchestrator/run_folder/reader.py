@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from msgspec import Struct
 
 from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
@@ -33,8 +34,7 @@ STEP = "step"
 """What stands in place of an outcome where a turn only prepared another and is not scored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One call of a run and what became of it.
 
     Attributes:
