@@ -13,7 +13,7 @@ from lyncean.rpc.heap import return_freed_memory
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digests
-from orchestrator.run_folder.log import heads
+from orchestrator.run_folder.scanning import heads
 from orchestrator.run_folder.spilled import Column, mapped
 
 Offsets: TypeAlias = "NDArray[np.signedinteger[Any]]"
@@ -123,13 +123,15 @@ class Index:
             keys, order = keys[last], order[last]
         tasks, starts = _narrow(new.tasks.read())[order], new.starts.read()[order].astype(self._offset)
         names = new.named(order) if self._natural else self._names
-        offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found}
+        offsets: dict[str, Offsets] = {
+            name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found
+        }
         if not len(self._keys):
             self._keys, self._task, self._names = keys, tasks, names
             found |= offsets
             return
         joined = np.concatenate([self._keys, keys])
-        order = np.argsort(joined, kind="stable")
+        order = np.argsort(joined, kind="stable").astype(np.uint32)
         self._keys = joined[order]
         self._task = np.concatenate([self._task, tasks])[order]
         if self._natural:

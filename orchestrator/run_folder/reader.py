@@ -22,8 +22,8 @@ from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
-from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.metrics import counts, metric_results
+from orchestrator.run_folder.scanning import lines_at, scan
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 

@@ -328,7 +328,7 @@ def _kinds(sums: Floats, sizes: Floats) -> tuple[Floats, Ints]:
     kinds, copies = np.zeros((len(sums) + 1, 0)), np.zeros(0, np.int64)
     start = 0
     while start < len(sizes):
-        # Some at a time, since sorting columns takes several times their memory; as many as are known, where all differ.
+        # Some at a time: sorting columns takes several times their memory. Where all differ, as many as are known.
         end = start + max(_COLUMNS, len(copies))
         part = np.vstack([sums[:, start:end], sizes[start:end]])
         start = end

@@ -44,6 +44,7 @@ def test_a_users_own_setting_stands() -> None:
     always_mapped = {"MALLOC_MMAP_THRESHOLD_": "100000"}
     assert faults("keep", **always_mapped) > 800 * 50
 
+
 # Takes arrays of 4 MB and lets them go below one that stays; prints the megabytes that are still held.
 HELD = """
 import sys
