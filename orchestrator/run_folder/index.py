@@ -59,7 +59,7 @@ class Index:
         self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.uint8)
         self._names: NDArray[Any] = np.zeros(0, "S1")
         # Four bytes are enough for logs of less than 2 GiB.
-        self._offset = np.int32 if all(_size(run / name) <= np.iinfo(np.int32).max for name in logs) else np.int64
+        self._offset: Any = np.int32 if all(_size(run / name) <= np.iinfo(np.int32).max for name in logs) else np.int64
         found: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
         for name in logs:
             self._read(run / name, name, found)
@@ -123,9 +123,7 @@ class Index:
             keys, order = keys[last], order[last]
         tasks, starts = _narrow(new.tasks.read())[order], new.starts.read()[order].astype(self._offset)
         names = new.named(order) if self._natural else self._names
-        offsets: dict[str, Offsets] = {
-            name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found
-        }
+        offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found}
         if not len(self._keys):
             self._keys, self._task, self._names = keys, tasks, names
             found |= offsets
