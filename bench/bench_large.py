@@ -2,8 +2,8 @@
 
 Makes the folder of a run of which all but a few samples are answered, then measures each step
 as a process of its own: the resume up to its next call on the wire, with the copy of the key table and
-without, and on to the figures, the report, a comparison, scoring again and a merge. CPU and peak memory
-are the process's own.
+without, and on to the figures, the report, a comparison, scoring again and a merge; `live` asks as many texts of a
+live server. CPU and peak memory are the process's own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import orjson
 import pipeline_data
 import pipeline_null
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 from bench_pipeline import running, scorer
 
 from orchestrator.run_folder.key_table import digests
@@ -154,6 +156,29 @@ def compare(folder: Path, flags: Any) -> dict[str, Any]:
     return command("compare", folder / "run", other)
 
 
+def live(folder: Path, flags: Any) -> dict[str, Any]:
+    """Asks text questions of the null model, every one of them."""
+    run, task = folder / "live", folder / "texts.yaml"
+    shutil.rmtree(run, ignore_errors=True)
+    texts = {
+        "id": pa.array(range(flags.rows)),
+        "question": [f"What comes after {row} in the row of numbers that are drawn?" for row in range(flags.rows)],
+        "answer": ["ABCD"[row % 4] for row in range(flags.rows)],
+    } | {letter: [f"option {letter}"] * flags.rows for letter in "ABCD"}
+    pq.write_table(pa.table(texts), folder / "texts.parquet", row_group_size=1 << 16)
+    del texts
+    task.write_text("data: texts.parquet\nid: id\nquestion: question\noptions: [A, B, C, D]\nanswer: answer\n")
+    port = folder / "port-model"
+    serve = [sys.executable, __file__, "--serve", str(port), str(folder / "asked")]
+    with running(serve, port) as model, scorer(folder) as scoring:
+        places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
+        servers = psutil.Process().children()
+        found = command("eval", "--task", task, "--run", run, *places, "--quiet")
+        for name, server in zip(("model", "scorer"), servers, strict=True):
+            found |= usage(server, name)
+    return found
+
+
 def score(folder: Path, flags: Any) -> dict[str, Any]:
     """Scores every answer again."""
     with scorer(folder) as port:
@@ -241,6 +266,7 @@ STEP = {
     "resume": resume,
     "report": report,
     "compare": compare,
+    "live": live,
     "score": score,
     "merge": merge,
 }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from orchestrator.api import Comparison, Item, MetricResult, Results, evaluate, load
     from orchestrator.data.rows import DataError
     from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
-    from orchestrator.run_folder.log import RunBusyError, RunLogError
+    from orchestrator.run_folder.errors import RunBusyError, RunLogError
     from orchestrator.run_folder.manifest import ManifestError
 
 __all__ = [
@@ -38,8 +38,8 @@ _ERRORS = {
     "UserError": "lyncean.errors",
     "DataError": "orchestrator.data.rows",
     "ManifestError": "orchestrator.run_folder.manifest",
-    "RunBusyError": "orchestrator.run_folder.log",
-    "RunLogError": "orchestrator.run_folder.log",
+    "RunBusyError": "orchestrator.run_folder.errors",
+    "RunLogError": "orchestrator.run_folder.errors",
     **dict.fromkeys(("ConfigError", "EngineError", "IncompleteError", "LimitError"), "orchestrator.errors"),
 }
 

@@ -62,12 +62,12 @@ def divided(
     partner[0][rows[0]], partner[1][rows[1]] = rows[1], rows[0]
     grouped = all(measure.spec.get("metric") == GROUP_ALL and not measure.answered for measure in measures)
     means, found = (_by_group if grouped else _by_item)(items, measures, partner)
-    differences = []
+    every, differences = [mine.places for mine in items], []
     for here, row, part, counted in found:
         places = [NOWHERE, NOWHERE]
-        places[here] = int(items[here].places[row])
+        places[here] = int(every[here][row])
         if (other := partner[here][row]) != NOWHERE:
-            places[1 - here] = int(items[1 - here].places[other])
+            places[1 - here] = int(every[1 - here][other])
         differences.append(Difference(places[0], places[1], part, counted))
     order = sorted(differences, key=lambda each: (each.first == NOWHERE, each.first, each.second))
     return (means[0], means[1]), order
@@ -86,7 +86,7 @@ _Parts = tuple[list[Fraction], list[_Part]]
 
 
 def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
-    counted, values = [], []
+    counted, values, answered = [], [], [mine.answered for mine in items]
     for mine, measure in zip(items, measures, strict=True):
         taken = np.zeros(len(mine), bool)
         taken[mine.rows(measure.spec)] = True
@@ -110,7 +110,7 @@ def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], part
         for row in np.flatnonzero(counted[here] & ~both[here]):
             part = sign * (exact(values[here][row]) - common[here]) / total
             other = partner[here][row]
-            same = other != NOWHERE and items[here].answered[row] == items[1 - here].answered[other]
+            same = other != NOWHERE and answered[here][row] == answered[1 - here][other]
             found.append(_Part(here, int(row), part, bool(same)))
     return means, found
 
@@ -118,11 +118,12 @@ def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], part
 def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
     members: list[dict[bytes, list[int]]] = [{}, {}]
     for mine, measure, groups in zip(items, measures, members, strict=True):
+        names = mine.groups
         for row in mine.rows(measure.spec):
-            groups.setdefault(bytes(mine.groups[row]), []).append(int(row))
+            groups.setdefault(bytes(names[row]), []).append(int(row))
     wrong = [
-        {name: [row for row in group if mine.scores[row] != 1.0] for name, group in groups.items()}
-        for mine, groups in zip(items, members, strict=True)
+        {name: [row for row in group if scores[row] != 1.0] for name, group in groups.items()}
+        for scores, groups in zip([mine.scores for mine in items], members, strict=True)
     ]
     right = [{name: Fraction(not failing) for name, failing in groups.items()} for groups in wrong]
     both = [name for name in members[0] if name in members[1]]

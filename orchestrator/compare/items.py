@@ -1,8 +1,7 @@
-"""The items of a run as columns: some seventy bytes an item, however long its lines are."""
+"""The items of a run as columns: some seventy bytes an item on disk, however long its lines are."""
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from lyncean.keys import split_repeat
 from lyncean.outcomes import ANSWERED
 from orchestrator.run_folder.reader import Item
+from orchestrator.run_folder.spilled import Column
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,6 +25,9 @@ GROUP_ALL = "group_all"
 """The metric that takes the items of a group together: right where all of them are."""
 
 _BYTES = 16
+_NAME = f"S{_BYTES}"
+_TOGETHER = 1 << 12
+"""Items after which columns are looked at for their length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,52 +45,93 @@ class Units:
     clusters: NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
 class Items:
     """The planned items of one task of one run, a row each, in the order a person would put them.
 
-    Attributes:
-        keys: What they are paired by across runs.
-        places: Where each stands in the run (`Run.at`).
-        scores: The verdict's score; 0 where the item was not answered, as over planned.
-        answered: Whether it is scored or unparsed, and so counts in a metric over answered items.
+    Columns of many items lie on disk; each is read where it is asked for.
+
+    Args:
+        columns: The columns.
         parts: The named parts of the score that metrics are made of.
-        labels: Which of `kinds` the labels of each are.
         kinds: The labels that items have.
-        clusters: Hash of the cluster that each belongs to, in whatever task.
-        groups: Hash of group and repeat, what an all-or-nothing metric takes together; empty without one.
-        asked: Hash of the question; 0 where it may hold the model's own earlier answers.
-        targets: Hash of targets and options.
     """
 
-    keys: Names
-    places: NDArray[np.uint32]
-    scores: Floats
-    answered: NDArray[np.bool_]
-    parts: Mapping[str, Floats]
-    labels: NDArray[np.uint32]
-    kinds: Sequence[Mapping[str, str]]
-    clusters: NDArray[np.uint64]
-    groups: Names
-    asked: NDArray[np.uint64]
-    targets: NDArray[np.uint64]
+    def __init__(
+        self, columns: Mapping[str, Column], parts: Mapping[str, Column], kinds: Sequence[Mapping[str, str]]
+    ) -> None:
+        self._columns = columns
+        self._parts = parts
+        self.kinds = kinds
+
+    @property
+    def keys(self) -> Names:
+        """What items are paired by across runs."""
+        return self._columns["keys"].read()
+
+    @property
+    def places(self) -> NDArray[np.uint32]:
+        """Where each stands in the run (`Run.at`)."""
+        return self._columns["places"].read()
+
+    @property
+    def scores(self) -> Floats:
+        """The verdict's score; 0 where the item was not answered, as over planned."""
+        return self._columns["scores"].read()
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether each is scored or unparsed, and so counts in a metric over answered items."""
+        return self._columns["answered"].read()
+
+    @property
+    def labels(self) -> NDArray[np.uint32]:
+        """Which of `kinds` the labels of each are."""
+        return self._columns["labels"].read()
+
+    @property
+    def clusters(self) -> NDArray[np.uint64]:
+        """Hash of the cluster that each belongs to, in whatever task."""
+        return self._columns["clusters"].read()
+
+    @property
+    def groups(self) -> Names:
+        """Hash of group and repeat, what an all-or-nothing metric takes together; empty without one."""
+        return self._columns["groups"].read()
+
+    @property
+    def asked(self) -> NDArray[np.uint64]:
+        """Hash of the question; 0 where it may hold the model's own earlier answers."""
+        return self._columns["asked"].read()
+
+    @property
+    def targets(self) -> NDArray[np.uint64]:
+        """Hash of targets and options."""
+        return self._columns["targets"].read()
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._columns["keys"])
 
     def rows(self, spec: Mapping[str, Any]) -> Ints:
         """Returns the rows of the items that a metric (lyncean.scorer.v1.MetricSpec) takes."""
+        return np.flatnonzero(np.array(self._fits(spec), dtype=bool)[self.labels])
+
+    def has(self, spec: Mapping[str, Any]) -> bool:
+        """Whether a metric takes any item: no kind of labels is without one."""
+        return any(self._fits(spec))
+
+    def _fits(self, spec: Mapping[str, Any]) -> list[bool]:
         where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
-        fits = [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
-        return np.flatnonzero(np.array(fits, dtype=bool)[self.labels])
+        return [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
 
     def values(self, spec: Mapping[str, Any]) -> Floats:
         """Returns the score of every item, or the part of it that a metric is made of."""
         part = part_of(spec)
-        return self.parts[part] if part else self.scores
+        return self._parts[part].read() if part else self.scores
 
     def units(self, spec: Mapping[str, Any]) -> Units:
         """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
+        if all(self._fits(spec)) and spec.get("metric") != GROUP_ALL:
+            return Units(self.keys, self.values(spec), self.clusters)
         rows = self.rows(spec)
         if spec.get("metric") == GROUP_ALL:
             names, first, group = np.unique(self.groups[rows], return_index=True, return_inverse=True)
@@ -108,51 +152,47 @@ class Gathering:
 
     def __init__(self, specs: Sequence[Mapping[str, Any]], source: str) -> None:
         self._source = source
-        self._keys, self._groups = bytearray(), bytearray()
-        self._places, self._labels, self._answered = array("I"), array("I"), array("b")
-        self._scores, self._asked, self._targets, self._clusters = array("d"), array("Q"), array("Q"), array("Q")
-        self._parts = {part: array("d") for spec in specs if (part := part_of(spec))}
+        self._columns = {
+            "keys": Column("B", _NAME), "places": Column("I"), "scores": Column("d"), "answered": Column("b", np.bool_),
+            "labels": Column("I"), "clusters": Column("Q"), "groups": Column("B", _NAME), "asked": Column("Q"),
+            "targets": Column("Q"),
+        }  # fmt: skip
+        self._append = {name: column.append for name, column in self._columns.items()}
+        self._parts = {part: Column("d") for spec in specs if (part := part_of(spec))}
         self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
         self._grouped = any(spec.get("metric") == GROUP_ALL for spec in specs)
+        self._count = 0
 
     def add(self, item: Item, place: int) -> None:
         """Adds an item that stands at a place of its run."""
-        request = item.response.get("request") or {}
+        response, verdict, append = item.response, item.verdict, self._append
+        request = response.get("request") or {}
         messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
         # A later turn is asked with what the model said or drew before, whoever is made to say it.
-        own = bool(item.response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
+        own = bool(response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
         bare, repeat = split_repeat(item.key)
-        self._keys += _name(item.key)
-        self._places.append(place)
-        self._scores.append(item.score or 0.0)
-        self._answered.append(item.outcome in ANSWERED)
-        found = item.verdict.get("scores") or {}
-        for part, values in self._parts.items():
-            values.append(float(found.get(part, 0.0)))
-        self._labels.append(self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
+        self._columns["keys"].add(_name(item.key))
+        append["places"](place)
+        append["scores"](item.score or 0.0)
+        append["answered"](item.outcome in ANSWERED)
+        for part, column in self._parts.items():
+            column.append(float((verdict.get("scores") or {}).get(part, 0.0)))
+        append["labels"](self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
         # Repeats of an item are no new evidence: they belong to one cluster.
-        group = item.group or bare
-        self._clusters.append(_hash([self._source, item.group or bare.split("/", 1)[-1]]))
+        group, scoring = item.group, item.scoring
+        append["clusters"](_hash([self._source, group or bare.split("/", 1)[-1]]))
         if self._grouped:
-            self._groups += _name(f"{group}#{repeat}")
-        self._asked.append(0 if own or not messages else _hash([messages, request.get("continuations", ())]))
-        self._targets.append(_hash([item.scoring.get("targets", ()), item.scoring.get("options", ())]))
+            self._columns["groups"].add(_name(f"{group or bare}#{repeat}"))
+        append["asked"](0 if own or not messages else _hash([messages, request.get("continuations", ())]))
+        append["targets"](_hash([scoring.get("targets", ()), scoring.get("options", ())]))
+        self._count += 1
+        if self._count % _TOGETHER == 0:
+            for column in (*self._columns.values(), *self._parts.values()):
+                column.settle()
 
     def items(self) -> Items:
         """Returns what was gathered."""
-        return Items(
-            keys=_names(self._keys),
-            places=np.frombuffer(self._places, np.uint32),
-            scores=np.frombuffer(self._scores),
-            answered=np.frombuffer(self._answered, np.bool_),
-            parts={part: np.frombuffer(values) for part, values in self._parts.items()},
-            labels=np.frombuffer(self._labels, np.uint32),
-            kinds=[dict(kind) for kind in self._kinds],
-            clusters=np.frombuffer(self._clusters, np.uint64),
-            groups=_names(self._groups),
-            asked=np.frombuffer(self._asked, np.uint64),
-            targets=np.frombuffer(self._targets, np.uint64),
-        )
+        return Items(self._columns, self._parts, [dict(kind) for kind in self._kinds])
 
 
 def part_of(spec: Mapping[str, Any]) -> str:
@@ -167,10 +207,10 @@ def pair(names: Sequence[Names]) -> list[Ints]:
     """
     rows: list[Ints] = [np.arange(len(names[0]))]
     for other in names[1:]:
-        mine = names[0][rows[0]]
-        if np.array_equal(mine, other):
-            rows.append(np.arange(len(other)))
+        if len(rows[0]) == len(names[0]) == len(other) and np.array_equal(names[0], other):
+            rows.append(rows[0])
             continue
+        mine = names[0][rows[0]]
         order = np.argsort(other)
         found = order[np.minimum(np.searchsorted(other, mine, sorter=order), len(other) - 1)]
         same = other[found] == mine
@@ -180,10 +220,6 @@ def pair(names: Sequence[Names]) -> list[Ints]:
 
 def _name(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=_BYTES).digest()
-
-
-def _names(packed: bytearray) -> Names:
-    return np.frombuffer(packed, dtype=f"S{_BYTES}")
 
 
 def _hash(value: Any) -> int:

@@ -55,20 +55,20 @@ def read(run: Run) -> Scores:
     found: dict[str, Gathering] = {}
     known, rules = run.manifest.get("rules") or {}, {}
     for place, item in enumerate(run):
-        if item.outcome and item.outcome != STEP:
+        if (outcome := item.outcome) and outcome != STEP:
             rule = str(item.verdict.get("rule") or item.scoring.get("rule"))
-            rules[rule] = str(known.get(rule, ""))
-            if item.task not in found:
-                found[item.task] = Gathering(
-                    _specs(run, item.task), str(_data(run, item.task).get("sha256") or item.task)
-                )
-            found[item.task].add(item, place)
+            if rule not in rules:
+                rules[rule] = str(known.get(rule, ""))
+            task = item.task
+            if task not in found:
+                found[task] = Gathering(_specs(run, task), str(_data(run, task).get("sha256") or task))
+            found[task].add(item, place)
     items = {task: each.items() for task, each in found.items()}
     steps = {
         Step(task, str(spec.get("name", ""))): spec
         for task, mine in items.items()
         for spec in _specs(run, task)
-        if len(mine.units(spec).names)
+        if mine.has(spec)
     }
     groups: dict[Step, Mapping[str, Any]] = {
         Step(name, "", group=True): {"weights": found} for name, found in _groups(run, items)
@@ -103,9 +103,13 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
         return _common_of_group(runs, runs[0].steps[step]["weights"])
     units = [run.units(step) for run in runs]
     rows = pair([each.names for each in units])
-    return [
-        Units(each.names[mine], each.scores[mine], each.clusters[mine]) for each, mine in zip(units, rows, strict=True)
-    ]
+    if all(len(mine) == len(each.names) for each, mine in zip(units, rows, strict=True)) and all(
+        mine is rows[0] for mine in rows
+    ):
+        # The same items in the same order, as of most runs: nothing is copied, and names are held once.
+        return [replace(each, names=units[0].names, clusters=units[0].clusters) for each in units]
+    clusters = units[0].clusters[rows[0]]
+    return [Units(each.names[mine], each.scores[mine], clusters) for each, mine in zip(units, rows, strict=True)]
 
 
 def _common_of_group(runs: Sequence[Scores], weights: Mapping[str, float]) -> list[Units]:
@@ -243,6 +247,7 @@ def _shared(mine: Items, theirs: Items) -> _Shared:
     rows = pair([mine.keys, theirs.keys])
     asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
     prompts = (asked != again) & (asked != 0) & (again != 0)
+    del asked, again
     return _Shared(len(rows[0]), prompts, mine.targets[rows[0]] != theirs.targets[rows[1]])
 
 

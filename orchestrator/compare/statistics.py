@@ -120,11 +120,14 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     steps = [step for step in units if step in primary and _shares(units[step])]
     if not steps:
         return None
+    if len(steps) == 1:
+        pair = _paired(steps[0], units[steps[0]], 1)
+        return replace(pair, adjusted=pair.p)
     both = [
         Units(*(np.concatenate([getattr(units[step][run], name) for step in steps]) for name in Units.__slots__))
         for run in (0, 1)
     ]
-    pair = _paired(POOLED if len(steps) > 1 else steps[0], both, 1)
+    pair = _paired(POOLED, both, 1)
     return replace(pair, adjusted=pair.p)
 
 
@@ -182,9 +185,18 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
 
 def _clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
     """Returns the sum of each run's scores in each cluster, and the clusters' sizes."""
-    return stats.clusters(
-        np.stack([each.scores for each in units]), np.unique(units[0].clusters, return_inverse=True)[1]
-    )
+    scores = [each.scores for each in units]
+    clusters = units[0].clusters
+    order = np.argsort(clusters, kind="stable")
+    ordered = clusters[order]
+    first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
+    del ordered
+    if first.all():  # each item is a cluster of its own, as of most runs: nothing is to be added up
+        return np.stack([each[order] for each in scores]), np.ones(len(order))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.cumsum(first) - 1
+    del order, first
+    return stats.clusters(scores, numbers)
 
 
 @dataclass(frozen=True, slots=True)

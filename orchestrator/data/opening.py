@@ -64,7 +64,8 @@ def only(source: RowSource, keep: Callable[[Row], bool]) -> RowSource:
 def check_unique(source: RowSource, identifier: Callable[[Row], str]) -> RowSource:
     """Returns the source; raises DataError where two rows would get the same key."""
     # Eight bytes a row; names are held only where hashes meet.
-    hashes = np.sort(np.array(array("q", (hash(identifier(row)) for row in source))))
+    hashes = np.frombuffer(array("q", (hash(identifier(row)) for row in source)), np.int64)
+    hashes.sort()  # where they lie: of millions of rows a copy counts
     twice = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
     seen: set[str] = set()
     for row in source if twice else ():

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,10 @@ def open_parquet(data: Path, table: Table) -> RowSource:
         images = _Images(files)
         before = 0
         for index, (file, count) in enumerate(zip(files, counts, strict=True)):
-            start = max(0, first - before)
+            start, name = max(0, first - before), str(file)
             for position, values in enumerate(_fields(file, start) if start < count else (), start):
-                yield _row(table, file, before + position + 1, values, images, index, position)
+                fields = table.read(name, before + position + 1, values)
+                yield Row(fields, partial(_load, table, fields, file, images, index, position))
             before += count
 
     return RowSource(
@@ -102,17 +103,13 @@ def _holds_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _row(
-    table: Table, file: Path, number: int, values: dict[str, Any], images: _Images, index: int, position: int
-) -> Row:
-    fields = table.read(str(file), number, values)
-
-    def load(column: str) -> bytes | None:
-        if images.has(index, column):
-            return image_bytes(images.cell(index, column, position), file.parent)
-        return image_bytes(table.image_path(fields), file.parent) if table.image_path else None
-
-    return Row(fields, load)
+def _load(
+    table: Table, fields: dict[str, Any], file: Path, images: _Images, index: int, position: int, column: str
+) -> bytes | None:
+    """Returns the bytes of a row's image."""
+    if images.has(index, column):
+        return image_bytes(images.cell(index, column, position), file.parent)
+    return image_bytes(table.image_path(fields), file.parent) if table.image_path else None
 
 
 class _Images:

@@ -57,13 +57,19 @@ class Table:
         Raises:
             DataError: A column is missing in this row or its value is of another kind.
         """
-        fields = {name: value for name, value in values.items() if name not in self.images}
+        fields = dict(values)
+        for name in self.images:
+            fields.pop(name, None)
         for name, kind in self.columns.items():
-            if name not in fields:
-                raise DataError(f"{where}, row {number}, has no column {name}; every row needs one")
+            try:
+                value = fields[name]
+            except KeyError:
+                raise DataError(f"{where}, row {number}, has no column {name}; every row needs one") from None
+            if kind is type(value) or kind is object:  # nearly every cell of millions of rows
+                continue
             kinds = kind if isinstance(kind, tuple) else (kind,)
             try:
-                fields[name] = _coerce(fields[name], kinds)
+                fields[name] = _coerce(value, kinds)
             except ValueError:
                 names = " or ".join("null" if one is NoneType else one.__name__ for one in kinds)
                 raise DataError(

@@ -20,8 +20,9 @@ from orchestrator.engine.dispatch import Result
 from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.wire import Request, is_repeat, request_of
 from orchestrator.errors import EngineError
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
-from orchestrator.run_folder.log import RunLog, RunLogError
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.records import (
     Medium,
     StoreMedium,

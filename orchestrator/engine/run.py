@@ -31,8 +31,9 @@ from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import EngineError, IncompleteError
+from orchestrator.run_folder.errors import RunLogError, write_error
 from orchestrator.run_folder.key_table import shard_of
-from orchestrator.run_folder.log import Entry, RunLog, RunLogError, State, write_error
+from orchestrator.run_folder.log import Entry, RunLog, State
 from orchestrator.run_folder.records import (
     answer_of,
     answer_of_line,

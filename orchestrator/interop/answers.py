@@ -19,9 +19,10 @@ from orchestrator.data.digest import digest_files
 from orchestrator.data.rows import DataError
 from orchestrator.metric import metric
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.appender import Appender
+from orchestrator.run_folder.errors import RunLogError, write_error
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES
 from orchestrator.run_folder.image_store import ImageStore
-from orchestrator.run_folder.log import Appender, RunLogError, write_error
 from orchestrator.run_folder.reader import Item, open_run
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.stats import SHARE, bounds, is_binary, mean_interval
 from orchestrator.interop.answers import Reader, reported, take, task_name
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
-from orchestrator.run_folder.log import Appender
 from orchestrator.run_folder.reader import Item, named_run
 from orchestrator.run_folder.records import outcome_line, unanswered_line, verdict_line
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from string import ascii_lowercase
 
@@ -21,29 +21,35 @@ class Diagnostics:
     """Collects from items what no metric has, and draws it."""
 
     def __init__(self) -> None:
-        self._chosen: dict[tuple[str, str], Counter[str]] = {}
-        self._right: dict[tuple[str, str], Counter[str]] = {}
+        self._chosen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._right: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._confidence = array("d")
         self._calls: dict[str, array[float]] = {}
         self._dimensions: dict[str, str] = {}
 
     def add(self, item: Item) -> None:
         """Takes one item into account."""
-        if "response" in item.response and "seconds" in item.response:
-            calls = self._calls.setdefault(str(item.response.get("replica", "")), array("d"))
-            calls.extend((epoch(item.response.get("started")), float(item.response["seconds"])))
-        if "dimension" in item.labels:
-            self._dimensions.setdefault(item.task, item.labels["dimension"])
+        response = item.response
+        if "response" in response and "seconds" in response:
+            replica = str(response.get("replica", ""))
+            calls = self._calls.get(replica)
+            if calls is None:
+                calls = self._calls[replica] = array("d")
+            calls.append(epoch(response.get("started")))
+            calls.append(float(response["seconds"]))
+        if "dimension" in (labels := item.labels):
+            self._dimensions.setdefault(item.task, labels["dimension"])
         if item.outcome != "scored" or not item.verdict.get("extracted"):
             return
-        targets, options = item.scoring.get("targets", ()), item.scoring.get("options", ())
+        scoring = item.scoring
+        targets, options = scoring.get("targets", ()), scoring.get("options", ())
         if options and len(targets) == 1:
-            where = (item.task, str(item.response.get("turn", "")))
-            self._chosen.setdefault(where, Counter())[_bare(str(item.verdict["extracted"]))] += 1
+            where = (item.task, str(response.get("turn", "")))
+            self._chosen[where][_bare(str(item.verdict["extracted"]))] += 1
             right = str(targets[0])
             if item.verdict.get("rule") == "reform_choice":
                 right = _text(right, options)
-            self._right.setdefault(where, Counter())[_bare(right)] += 1
+            self._right[where][_bare(right)] += 1
         probability = (item.verdict.get("scores") or {}).get("probability")
         if probability is not None and item.score is not None:
             self._confidence.extend((float(probability), item.score))

@@ -11,7 +11,7 @@ from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
 from orchestrator.interop.tables import escape
 from orchestrator.report.page import document, relative_address
-from orchestrator.run_folder.log import write_error
+from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.manifest import write
 
 NAME = "leaderboard"

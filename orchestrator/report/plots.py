@@ -139,14 +139,21 @@ def _without_pauses(calls: Calls) -> tuple[Calls, float]:
 
     A pause is a time in which no call of any replica was in flight, too long for a wait within a run.
     """
-    every = np.concatenate([each for each in calls.values() if len(each)])
-    starts = np.sort(every[:, 0])
-    last = np.maximum.accumulate(every[np.argsort(every[:, 0], kind="stable")].sum(axis=1))
-    gaps = np.where(starts[1:] - last[:-1] > _PAUSE_SECONDS, starts[1:] - last[:-1], 0.0)
-    before = np.concatenate([[0.0], np.cumsum(gaps)])
+    some = [each for each in calls.values() if len(each)]
+    starts = np.concatenate([each[:, 0] for each in some])
+    order = np.argsort(starts, kind="stable")
+    starts = starts[order]
+    last = np.concatenate([each.sum(axis=1) for each in some])[order]
+    del order  # of millions of calls every column counts
+    np.maximum.accumulate(last, out=last)
+    gaps = np.subtract(starts[1:], last[:-1], out=last[1:])
+    behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
+    if not len(behind):
+        return calls, 0.0
+    before, resumed = np.concatenate([[0.0], np.cumsum(gaps[behind])]), starts[1:][behind]
     moved = {}
     for replica, each in calls.items():
-        shift = before[np.searchsorted(starts, each[:, 0], side="right") - 1]
+        shift = before[np.searchsorted(resumed, each[:, 0], side="right")]
         moved[replica] = np.column_stack([each[:, 0] - shift, each[:, 1]])
     return moved, float(before[-1])
 

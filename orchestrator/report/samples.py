@@ -107,13 +107,13 @@ def _answer(item: Item) -> str:
 
 def _count(packed: Packed, item: Item, labels: Mapping[str, Mapping[str, str]]) -> None:
     """Counts what an item adds to the run as a whole."""
-    required = labels.get(item.task)
-    if required is not None and item.outcome != STEP and all(item.labels.get(k) == v for k, v in required.items()):
+    required, outcome = labels.get(item.task), item.outcome
+    if required is not None and outcome != STEP and all(item.labels.get(k) == v for k, v in required.items()):
         wrong, items = packed.wrong.get(item.task, (0, 0))
         packed.wrong[item.task] = (wrong + _is_wrong(item), items + 1)
-    if item.outcome in OUTCOMES and item.outcome != "scored":
+    if outcome in OUTCOMES and outcome != "scored":
         message = (item.response.get("error") or {}).get("message") or item.verdict.get("detail") or ""
-        packed.problems.setdefault((item.outcome, reason(item)), [0, message])[0] += 1
+        packed.problems.setdefault((outcome, reason(item)), [0, message])[0] += 1
     packed.outcomes[str(item.verdict.get("outcome", ""))] += 1
     packed.diagnostics.add(item)
     if rule := item.verdict.get("rule") or item.scoring.get("rule"):

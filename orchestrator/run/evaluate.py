@@ -35,10 +35,11 @@ from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.lines import JudgedLine, identity_hash
-from orchestrator.run_folder.log import RunLog, scan
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
+from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Sample
 
 _PREPARES_AFTER = 1.0

@@ -13,12 +13,15 @@ from typing import Any
 
 from orchestrator.run.resume import code_of
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, has_results
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import SampleLine, VerdictLine
-from orchestrator.run_folder.log import RunLog, held, scan, write_error
+from orchestrator.run_folder.lock import held
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.scanning import scan
 
 
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import FinishLine
-from orchestrator.run_folder.log import scan
+from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, Call, Message, Sample, Scoring, Turn, text_part
 
 NAME = "likelihood-after-reasoning"

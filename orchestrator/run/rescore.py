@@ -14,6 +14,7 @@ from orchestrator.engine import IncompleteError, ScorerClient
 from orchestrator.run import results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.files import (
     AGAINST,
     BEYOND,
@@ -26,7 +27,7 @@ from orchestrator.run_folder.files import (
     VERDICTS,
 )
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.log import Appender, RunLog
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import answer_of_line, put_answer, score_request, unanswered_line, verdict_line
 

@@ -22,8 +22,8 @@ from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
-from orchestrator.run_folder.log import lines_at
 from orchestrator.run_folder.records import pass_through
+from orchestrator.run_folder.scanning import lines_at
 
 
 async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head
-from orchestrator.run_folder.log import RunLog, State, scan
+from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json
+from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
 
 

@@ -27,8 +27,8 @@ from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, VerdictLine
-from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.scanning import lines_at, scan
 from orchestrator.samples import Sample
 
 LEVEL = 0.95

@@ -15,9 +15,10 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.errors import ConfigError
 from orchestrator.run.plan import Plan
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.lines import VerdictLine
-from orchestrator.run_folder.log import RunLogError, lines_at
+from orchestrator.run_folder.scanning import lines_at
 from orchestrator.samples import Sample
 
 METRICS = frozenset({"accuracy", "mean", "group_all"})

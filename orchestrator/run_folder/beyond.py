@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import orjson
 
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES, SHARE
 from orchestrator.run_folder.lines import SampleLine
-from orchestrator.run_folder.log import RunLogError, scan
 from orchestrator.run_folder.manifest import write as write_json
+from orchestrator.run_folder.scanning import scan
 
 T = TypeVar("T")
 

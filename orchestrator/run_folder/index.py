@@ -1,20 +1,22 @@
-"""The index of a run's logs: forty bytes an item, however long its lines and its key are."""
+"""The index of a run's logs: some forty bytes an item, however long its lines and its key are."""
 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
+from lyncean.rpc.heap import return_freed_memory
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
 from orchestrator.run_folder.key_table import digests
-from orchestrator.run_folder.log import heads
+from orchestrator.run_folder.scanning import heads
+from orchestrator.run_folder.spilled import Column, mapped
 
-Offsets: TypeAlias = "NDArray[np.int64]"
+Offsets: TypeAlias = "NDArray[np.signedinteger[Any]]"
 
 _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
@@ -23,14 +25,16 @@ _TOGETHER = 1 << 14
 """Names in one array: large enough that its memory is given back once it is freed."""
 
 _HASH = "S16"
+_LARGE = 1 << 26
+"""Bytes of logs from which on what arrays leave is given back to the system."""
 
 
 class Index:
     """The items of a run, with the last line of each in either log; rebuilt from the logs whenever it is needed.
 
     Items beyond the stop of a sequential run are left out. Of an item 16 bytes of its key's hash are kept, its task,
-    its place and an offset for each log, and while names are sorted its name. Lines of items that another log has are
-    looked up some thousands at a time, and only their offsets are kept.
+    its place and an offset for each log, and while names are sorted its name without what all names of its task begin
+    with. Lines of items that another log has are looked up some thousands at a time, and only their offsets are kept.
 
     Args:
         run: The run folder; a log that is missing has no lines.
@@ -47,21 +51,27 @@ class Index:
     """
 
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
+        if sum(_size(run / name) for name in logs) > _LARGE:
+            return_freed_memory()
         self._tasks: dict[str, int] = {}
         self._beyond = beyond.read(run)
         self._natural = natural
-        self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.int32)
+        self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.uint8)
         self._names: NDArray[Any] = np.zeros(0, "S1")
-        found = {name: np.zeros(0, np.int64) for name in (RESPONSES, VERDICTS)}
+        # Four bytes are enough for logs of less than 2 GiB.
+        self._offset: Any = np.int32 if all(_size(run / name) <= np.iinfo(np.int32).max for name in logs) else np.int64
+        found: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
         for name in logs:
             self._read(run / name, name, found)
         count = len(self._keys)
         self._place = np.arange(count, dtype=np.uint32)
         if natural:
-            sorting = np.argsort(self._names, kind="stable")
+            sorting = _natural_order(self._names, self._task, self._tasks)
             self._place[sorting] = np.arange(count, dtype=np.uint32)
             found = {name: offsets[sorting] for name, offsets in found.items()}
         del self._names
+        # Few keys are looked up by their hash.
+        self._keys, self._place, self._task = mapped(self._keys), mapped(self._place), mapped(self._task)
         self.responses, self.verdicts = found[RESPONSES], found[VERDICTS]
 
     def __len__(self) -> int:
@@ -75,8 +85,11 @@ class Index:
 
     def by_task(self, offsets: Offsets) -> dict[str, Offsets]:
         """Returns `responses` or `verdicts` by task, each in the order of the keys' hashes, missing lines left out."""
-        offsets = offsets[self._place]
-        return {name: offsets[(self._task == number) & (offsets >= 0)] for name, number in sorted(self._tasks.items())}
+        offsets, task = offsets[self._place], np.asarray(self._task)
+        numbers: dict[str, list[int]] = {}
+        for name, number in self._tasks.items():
+            numbers.setdefault(name.removesuffix("/"), []).append(number)
+        return {name: offsets[np.isin(task, own) & (offsets >= 0)] for name, own in sorted(numbers.items())}
 
     def _read(self, path: Path, log: str, found: dict[str, Offsets]) -> None:
         """Takes the lines of a log: those of known items at once, the others behind the last."""
@@ -97,24 +110,26 @@ class Index:
                 new.add(
                     keys[~known], starts[~known], [names[at].decode() for at in unknown], self._tasks, self._natural
                 )
-        if new.keys:
+        if len(new.keys):
             self._insert(new, log, found)
 
     def _insert(self, new: _Columns, log: str, found: dict[str, Offsets]) -> None:
         """Puts new items among the known, in the order of their hashes; of several lines of one item the last."""
         # Millions of items: what is not needed any more is let go at once.
-        keys, order = new.sorted()
+        keys = new.keys.read()
+        order = np.argsort(keys, kind="stable").astype(np.uint32)
+        keys = keys[order]
         if not (last := np.append(keys[1:] != keys[:-1], True)).all():
             keys, order = keys[last], order[last]
-        tasks, starts = new.at(order)
+        tasks, starts = _narrow(new.tasks.read())[order], new.starts.read()[order].astype(self._offset)
         names = new.named(order) if self._natural else self._names
-        offsets = {name: starts if name == log else np.full(len(keys), -1, np.int64) for name in found}
+        offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found}
         if not len(self._keys):
             self._keys, self._task, self._names = keys, tasks, names
             found |= offsets
             return
         joined = np.concatenate([self._keys, keys])
-        order = np.argsort(joined, kind="stable")
+        order = np.argsort(joined, kind="stable").astype(np.uint32)
         self._keys = joined[order]
         self._task = np.concatenate([self._task, tasks])[order]
         if self._natural:
@@ -127,35 +142,23 @@ class _Columns:
     """The lines of new items: hash, offset and task of each, and what they are sorted by."""
 
     def __init__(self) -> None:
-        self.keys, self.starts, self.tasks = bytearray(), array("q"), array("i")
+        self.keys, self.starts, self.tasks = Column("B", _HASH), Column("q"), Column("i")
         self._names: list[NDArray[Any]] = []
         self._latest: list[bytes] = []
 
     def add(
         self, keys: NDArray[Any], starts: Offsets, names: Sequence[str], tasks: dict[str, int], natural: bool
     ) -> None:
-        self.keys += keys.tobytes()
-        self.starts.frombytes(starts.astype(np.int64).tobytes())
-        self.tasks.extend(tasks.setdefault(name.partition("/")[0], len(tasks)) for name in names)
+        self.keys.add(keys.tobytes())
+        self.starts.add(starts.astype(np.int64).tobytes())
+        split = [_split(name) for name in names]
+        self.tasks.extend([tasks.setdefault(task, len(tasks)) for task, _ in split])
         if natural:
-            self._latest += map(natural_key, names)
+            self._latest += [_within(task, rest) for task, rest in split]
             if len(self._latest) >= _TOGETHER:
                 self._pack()
 
-    def sorted(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Returns the hashes in their order and where each was, and lets them go."""
-        keys = np.frombuffer(self.keys, _HASH)
-        self.keys = bytearray()
-        order = np.argsort(keys, kind="stable")
-        return keys[order], order
-
-    def at(self, lines: NDArray[np.int64]) -> tuple[NDArray[np.int32], Offsets]:
-        """Returns tasks and offsets of some lines, and lets all of them go."""
-        tasks, starts = np.frombuffer(self.tasks, np.int32)[lines], np.frombuffer(self.starts, np.int64)[lines]
-        self.tasks, self.starts = array("i"), array("q")
-        return tasks, starts
-
-    def named(self, lines: NDArray[np.int64]) -> NDArray[Any]:
+    def named(self, lines: NDArray[np.uint32]) -> NDArray[Any]:
         """Returns the sorting names of some lines, and lets all of them go part by part."""
         if self._latest:
             self._pack()
@@ -174,6 +177,47 @@ class _Columns:
         found, self._latest = self._latest, []
         kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
         self._names.append(np.array(found, kind))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:
+    """Returns numbers from 0 in as few bytes each as the largest takes."""
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Returns the task and what follows its slash; a key without a slash is a task's name."""
+    task, slash, rest = key.partition("/")
+    return task + slash, rest
+
+
+@lru_cache(maxsize=1024)
+def _head(task: str) -> bytes:
+    """Returns what the sorting names of a task's keys begin with."""
+    return natural_key(task) if task.endswith("/") else b""
+
+
+def _within(task: str, rest: str) -> bytes:
+    """Returns the sorting name of a key (`_split`) without its head."""
+    if rest.isascii() and rest.isdecimal() and task.endswith("/"):
+        digits = rest.lstrip("0").encode()
+        return b"\0\1%b%b" % (min(len(digits), _LONGEST).to_bytes(2, "big"), digits)
+    return natural_key(task + rest)[len(_head(task)) :]
+
+
+def _natural_order(names: NDArray[Any], task: NDArray[Any], tasks: dict[str, int]) -> NDArray[np.int64]:
+    """Returns the natural order of items, given the names within each one's task."""
+    if len(tasks) <= 1:
+        return np.argsort(names, kind="stable")
+    heads = {number: _head(name) for name, number in tasks.items()}
+    if not all(heads.values()):  # keys that name no task stand between tasks
+        whole = [heads[number] + name for number, name in zip(task.tolist(), names.tolist(), strict=True)]
+        return np.argsort(np.array([name.rstrip(b"\0") for name in whole], object), kind="stable")
+    parts = [np.flatnonzero(task == number) for number in sorted(heads, key=heads.__getitem__)]
+    return np.concatenate([rows[np.argsort(names[rows], kind="stable")] for rows in parts])
 
 
 def _hashes(keys: Sequence[bytes]) -> NDArray[Any]:

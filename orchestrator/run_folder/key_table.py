@@ -23,7 +23,7 @@ ENTRY_BYTES = 25
 class KeyTable:
     """Maps keys to a number and seven flag bits. Keys are held as 128-bit hashes, never removed.
 
-    Open addressing over flat arrays: a million keys take 52 MB, a dict of the same takes 200.
+    Open addressing over flat arrays: a million keys take 38 MB, a dict of the same takes 200.
 
     Args:
         expected: Keys for which there is to be room at once.
@@ -31,7 +31,7 @@ class KeyTable:
 
     def __init__(self, expected: int = 0) -> None:
         self._count = 0
-        self._allocate(1 << max(10, (3 * expected // 2).bit_length()))
+        self._allocate(max(1 << 10, 3 * expected // 2 + 2))
 
     def __len__(self) -> int:
         return self._count
@@ -50,15 +50,15 @@ class KeyTable:
         """Returns the slot of each key with these hashes, -1 where it was never put; valid until the next `put`."""
         lows, highs = np.frombuffer(self._low, np.uint64), np.frombuffer(self._high, np.uint64)
         flags = np.frombuffer(self._flags, np.uint8)
-        mask = np.uint64(len(lows) - 1)
-        slots = (low & mask).astype(np.int64)
+        size = len(lows)
+        slots = (low % np.uint64(size)).astype(np.int64)
         left = np.arange(len(slots))
         while len(left):
             here = slots[left]
             there = flags[here] != 0
             slots[left[~there]] = -1
             left = left[there & ((lows[here] != low[left]) | (highs[here] != high[left]))]
-            slots[left] = slots[left] + 1 & np.int64(mask)
+            slots[left] = (slots[left] + 1) % size
         return slots
 
     def flags(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -139,8 +139,8 @@ class KeyTable:
         """Adds keys that are not in the table, which has room, and returns their slots; one may be there twice."""
         lows, highs = np.frombuffer(self._low, np.uint64), np.frombuffer(self._high, np.uint64)
         flags = np.frombuffer(self._flags, np.uint8)
-        mask = np.int64(len(lows) - 1)
-        slots = (low & np.uint64(mask)).astype(np.int64)
+        size = len(lows)
+        slots = (low % np.uint64(size)).astype(np.int64)
         left = np.arange(len(slots))
         while len(left):
             free = left[flags[slots[left]] == 0]
@@ -149,7 +149,7 @@ class KeyTable:
             lows[taken], highs[taken], flags[taken] = low[free[first]], high[free[first]], _USED
             self._count += len(taken)
             left = left[(lows[slots[left]] != low[left]) | (highs[slots[left]] != high[left])]
-            slots[left] = slots[left] + 1 & mask
+            slots[left] = (slots[left] + 1) % size
         return slots
 
     def _allocate(self, capacity: int) -> None:
@@ -159,10 +159,10 @@ class KeyTable:
         self._flags = bytearray(capacity)
 
     def _find(self, low: int, high: int) -> int:
-        mask = len(self._low) - 1
-        slot = low & mask
+        size = len(self._low)
+        slot = low % size
         while self._flags[slot] and (self._low[slot] != low or self._high[slot] != high):
-            slot = slot + 1 & mask
+            slot = (slot + 1) % size
         return slot
 
     def _grow(self) -> None:

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from orchestrator.run_folder.appender import Appender
+from orchestrator.run_folder.errors import RunLogError, write_error
 from orchestrator.run_folder.files import LABELS
 from orchestrator.run_folder.lines import LabelLine, encode
-from orchestrator.run_folder.log import Appender, RunLogError, lock, scan, write_error
+from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.scanning import scan
 
 _LOOKS = 100
 """Others hold the folder for as long as a label takes: two seconds are enough for many."""

@@ -3,55 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
-import time
-from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from lyncean.arrays import NDArray, np
-from lyncean.errors import UserError
 from lyncean.outcomes import Outcome
-from orchestrator.run_folder.files import IMAGES, LABELS, RESPONSES, VERDICTS
+from orchestrator.run_folder.appender import Appender
+from orchestrator.run_folder.errors import write_error
+from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
-from orchestrator.run_folder.lines import DamagedLine, Head, decode, heads_of, loads, sealed
-from orchestrator.run_folder.saved_keys import Covered, Prefix, load, save
+from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.saved_keys import Covered, load, save
+from orchestrator.run_folder.scanning import Heads, heads
 
 Hashes: TypeAlias = "NDArray[np.void]"
 """The halves of keys' hashes and whether they are scored: fields `low`, `high` and `scored`."""
 
 _OUTCOMES = tuple(Outcome)
-T = TypeVar("T")
-_LOOKS, _LOOK_SECONDS = 5, 0.02
-_READ = 1 << 20
 _STATE, _PLANNED, _VERDICT = 0b11, 0b100, 0b111000
 """Flag bits of the key table: a `State`, whether this process has planned the key, and the outcome of its verdict."""
 
 _UNSAVED = 1 << 16
 """Lines that are read again at a resume rather than saved: some tenths of a second."""
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class RunLogError(UserError):
-    """The run folder cannot be used as it is. The message says what to do."""
-
-
-class RunBusyError(RunLogError):
-    """Another process writes to the run folder."""
-
-    exit_code = 3
-
-
-class RunWriteError(RunLogError):
-    """The run folder cannot be written, for example because the disk is full. Resume later."""
-
-    exit_code = 3
 
 
 class State(IntEnum):
@@ -90,130 +67,6 @@ class Entry(NamedTuple):
 
 _STATES = tuple(State)
 _ABSENT = Entry(State.NONE, 0, None, False)
-
-
-class Appender:
-    """An append-only file of whole lines.
-
-    `add` only collects; `flush` writes what was collected with one system call. Whatever
-    cannot be written whole is taken back, so that the file always ends with a whole line.
-
-    Attributes:
-        path: The file.
-        crc: The CRC-32 of all that is written, where the opener has set that of what was there.
-        lost: Whether lines that were collected could not be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.crc = 0
-        self.lost = False
-        self._lines: list[bytes] = []
-        self._fd = _open(path)
-        self._end = os.fstat(self._fd).st_size
-        self._written = self._end
-        self._synced = self._end
-
-    @property
-    def pending(self) -> bool:
-        """Whether lines wait for `flush`."""
-        return bool(self._lines)
-
-    @property
-    def prefix(self) -> Prefix:
-        """What is written."""
-        return Prefix(self._written, self.crc)
-
-    def add(self, line: bytes) -> int:
-        """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
-        offset, line = self._end, sealed(line)
-        self._lines.append(line)
-        self._end += len(line) + 1
-        return offset
-
-    def flush(self) -> None:
-        """Writes what was collected.
-
-        Raises:
-            RunWriteError: If the disk is full or gone; the lines collected are then lost, and
-                the calls behind them are made again on resume.
-        """
-        if not self._lines:
-            return
-        data = b"\n".join(self._lines) + b"\n"
-        self._lines.clear()
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError as error:
-            os.ftruncate(self._fd, self._written)
-            self._end = self._written
-            self.lost = True
-            raise write_error(self.path, error) from error
-        self._written = self._end
-        self.crc = crc32(data, self.crc)
-
-    def sync(self) -> None:
-        """Makes what was flushed survive a power cut. May block for long: call it in a thread."""
-        target = self._written
-        if target != self._synced:
-            try:
-                os.fsync(self._fd)
-            except OSError as error:
-                raise write_error(self.path, error) from error
-            self._synced = target
-
-    def read(self, offset: int) -> dict[str, Any]:
-        """Returns the line at an offset.
-
-        Raises:
-            RunLogError: If it is damaged, or there is none.
-        """
-        if offset >= self._written:
-            self.flush()
-        chunk = b""
-        while True:
-            more = os.pread(self._fd, 1 << 16, offset + len(chunk))
-            chunk += more
-            end = chunk.find(b"\n")
-            if end >= 0:
-                try:
-                    return loads(chunk[:end])
-                except DamagedLine as error:
-                    raise damaged(self.path, offset, error) from error
-            if not more:
-                raise RunLogError(f"{self.path}: nothing at byte {offset}; was the file changed from outside?")
-
-    def check_there(self) -> None:
-        """Makes sure that the file still stands at its path.
-
-        Raises:
-            RunLogError: If it was deleted, moved or replaced: what is written would be lost.
-        """
-        try:
-            there = self.path.stat()
-        except OSError:
-            there = None
-        if there is None or not os.path.samestat(there, os.fstat(self._fd)):
-            raise RunLogError(
-                f"{self.path} was deleted or replaced while the run went on: put the folder back, or run the command "
-                "again to begin anew"
-            )
-
-    def truncate(self) -> None:
-        """Empties the file."""
-        self._lines.clear()
-        os.ftruncate(self._fd, 0)
-        self._end = self._written = self._synced = self.crc = 0
-
-    def close(self) -> None:
-        """Writes what was collected and closes the file."""
-        try:
-            self.flush()
-            self.sync()
-        finally:
-            os.close(self._fd)
 
 
 class RunLog:
@@ -356,115 +209,6 @@ class RunLog:
         self._opened.close()
 
 
-def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
-    """Yields where each whole line of a log begins, and the line as a type of `lines`.
-
-    A file that is missing has no line, and a torn last line is passed over.
-
-    Raises:
-        RunLogError: If a line is damaged.
-    """
-    if not path.exists():
-        return
-    offset = 0
-    with path.open("rb") as file:
-        for text in file:
-            if not text.endswith(b"\n"):
-                return
-            try:
-                line = decode(text, kind)
-            except DamagedLine as error:
-                raise damaged(path, offset, error) from error
-            yield offset, line
-            offset += len(text)
-
-
-class Heads(NamedTuple):
-    """Heads of some lines that follow each other in a log.
-
-    Attributes:
-        data: The lines.
-        offsets: Where each begins: shape [lines].
-        keys: Their keys in UTF-8.
-        outcomes: Their outcomes.
-    """
-
-    data: bytes
-    offsets: NDArray[np.int64]
-    keys: list[bytes]
-    outcomes: list[Outcome | None]
-
-
-def heads(path: Path, start: int = 0) -> Iterator[Heads]:
-    """Yields the heads of a log's whole lines from a line's start on, some thousands at a time and sooner than `scan`.
-
-    Raises:
-        RunLogError: If a line is damaged.
-    """
-    if not path.exists():
-        return
-    with path.open("rb", buffering=0) as file:
-        file.seek(start)
-        rest = b""
-        while chunk := file.read(_READ):
-            data = rest + chunk
-            end = data.rfind(b"\n") + 1
-            data, rest = data[:end], data[end:]
-            if not end:
-                continue
-            lines = data.split(b"\n")
-            del lines[-1]
-            ends = start + np.cumsum([len(line) + 1 for line in lines])
-            offsets = np.append(start, ends[:-1])
-            try:
-                keys, outcomes = heads_of(lines)
-            except DamagedLine:
-                _name_damaged(path, lines, offsets)
-                raise
-            yield Heads(data, offsets, keys, outcomes)
-            start += end
-
-
-def _name_damaged(path: Path, lines: Iterable[bytes], offsets: Iterable[int]) -> None:
-    for line, offset in zip(lines, offsets, strict=True):
-        try:
-            decode(line, Head)
-        except DamagedLine as error:
-            raise damaged(path, int(offset), error) from error
-
-
-def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
-    """Yields the lines of a log that begin at some offsets, as a type of `lines`.
-
-    Raises:
-        RunLogError: If a line is damaged.
-    """
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise RunLogError(f"{path} cannot be read ({error.strerror}): restore it, or run the command again") from error
-    with file:
-        for offset in offsets:
-            file.seek(int(offset))
-            try:
-                yield decode(file.readline(), kind)
-            except DamagedLine as error:
-                raise damaged(path, int(offset), error) from error
-
-
-def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
-    """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
-    number = 1
-    with path.open("rb") as file:
-        while offset and (data := file.read(min(offset, _READ))):
-            number += data.count(b"\n")
-            offset -= len(data)
-    fix = "delete the line and run the command that made the run again: what it held is asked or scored anew"
-    if path.name == LABELS:
-        fix = "delete the line and give that label again"
-    return RunLogError(f"{path}, line {number}: damaged ({error}); {fix}")
-
-
 def _entry(found: tuple[int, int] | None) -> Entry:
     if found is None:
         return _ABSENT
@@ -476,15 +220,6 @@ def _entry(found: tuple[int, int] | None) -> Entry:
 def outcome_of(number: int) -> Outcome:
     """Returns the outcome of a number that `RunLog.settled` returned; 0 stands for none."""
     return _OUTCOMES[number - 1]
-
-
-def write_error(path: Path, error: OSError) -> RunWriteError:
-    """Returns the one-line error for a failed write."""
-    if error.errno in _FULL:
-        return RunWriteError(
-            f"{path}: {error.strerror}; what was answered is safe: make room and run the command again"
-        )
-    return RunWriteError(f"{path} cannot be written: {error.strerror}; fix that and run the command again")
 
 
 def _line_count(path: Path) -> int:
@@ -506,89 +241,3 @@ def _code(outcome: Outcome | None) -> int:
 
 _STATES_OF: dict[Outcome | None, int] = {outcome: _state(outcome) for outcome in (None, *Outcome)}
 _VERDICTS_OF: dict[Outcome | None, int] = {outcome: _code(outcome) << 3 for outcome in (None, *Outcome)}
-
-
-def _open(path: Path) -> int:
-    """Opens a log for appending and cuts off or completes a torn last line."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-    size = os.fstat(fd).st_size
-    start, tail = size, b""
-    while start > 0 and b"\n" not in tail:
-        step = min(1 << 16, start)
-        start -= step
-        tail = os.pread(fd, step, start) + tail
-    torn = tail[tail.rfind(b"\n") + 1 :]
-    if torn:
-        try:
-            loads(torn)
-            os.write(fd, b"\n")
-        except DamagedLine:
-            os.ftruncate(fd, size - len(torn))
-    return fd
-
-
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Keeps writers out of a run folder while it is read. Several may read.
-
-    Raises:
-        RunBusyError: If a process writes to it.
-    """
-    try:
-        fd = os.open(path / ".lock", os.O_RDONLY)
-    except FileNotFoundError:  # nobody ever wrote here: a copy
-        yield
-        return
-    try:
-        _flock(fd, fcntl.LOCK_SH, path)
-        yield
-    finally:
-        os.close(fd)
-
-
-def is_written(path: Path) -> bool:
-    """Returns whether a process writes to a run folder now."""
-    try:
-        with held(path):
-            return False
-    except RunBusyError:
-        return True
-    except OSError:  # not readable, or a file system without locks
-        return False
-
-
-def lock(path: Path, looks: int = _LOOKS) -> int:
-    """Makes this process the one that writes to a run folder, until the file descriptor returned is closed.
-
-    Args:
-        path: The folder.
-        looks: How often it is tried, 20 ms apart.
-
-    Raises:
-        RunBusyError: If another process writes to it.
-    """
-    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        for _ in range(looks):  # `is_written` may hold it for a moment
-            with contextlib.suppress(RunBusyError):
-                _flock(fd, fcntl.LOCK_EX, path)
-                break
-            time.sleep(_LOOK_SECONDS)
-        else:
-            _flock(fd, fcntl.LOCK_EX, path)
-    except RunBusyError:
-        os.close(fd)
-        raise
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"pid {os.getpid()}".encode(), 0)
-    return fd
-
-
-def _flock(fd: int, kind: int, path: Path) -> None:
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        raise RunBusyError(
-            f"{path} is being written by another process ({holder}): wait for it, or give --run another folder"
-        ) from None

@@ -19,9 +19,9 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.metric import metric
+from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.lines import identity_hash, verify_identity
-from orchestrator.run_folder.log import write_error
 from orchestrator.run_folder.records import proto_json
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}

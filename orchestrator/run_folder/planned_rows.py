@@ -16,9 +16,10 @@ from zlib import crc32
 
 from lyncean.arrays import NDArray, np
 from lyncean.outcomes import Outcome
+from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import PLANNED
 from orchestrator.run_folder.key_table import digest, shard_of
-from orchestrator.run_folder.log import RunLog, outcome_of, write_error
+from orchestrator.run_folder.log import RunLog, outcome_of
 from orchestrator.samples import Sample
 
 STRIDE = 64

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+from msgspec import Struct
 
 from lyncean.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
-from orchestrator.run_folder.log import lines_at, scan
 from orchestrator.run_folder.metrics import counts, metric_results
+from orchestrator.run_folder.scanning import lines_at, scan
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -33,8 +34,7 @@ STEP = "step"
 """What stands in place of an outcome where a turn only prepared another and is not scored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One call of a run and what became of it.
 
     Attributes:
@@ -154,9 +154,10 @@ class Run:
         with ExitStack() as stack:
             paths = (self.path / RESPONSES, self.path / VERDICTS)
             files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
+            responses, verdicts = self.index.responses, self.index.verdicts
             for place in places:
-                response = _line(files[0], self.index.responses[place])
-                verdict = _line(files[1], self.index.verdicts[place])
+                response = _line(files[0], int(responses[place]))
+                verdict = _line(files[1], int(verdicts[place]))
                 yield Item(str(response.get("key") or verdict["key"]), response, verdict)
 
     def read(self, keys: Iterable[str]) -> Iterator[Item]:
@@ -418,6 +419,7 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
         line = loads(file.readline())
     except DamagedLine as error:
         raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
-    if wrong := [name for name in _OBJECTS if not isinstance(line.get(name) or {}, dict)]:
-        raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {wrong[0]} is no JSON object")
+    for name in _OBJECTS:
+        if (found := line.get(name)) and type(found) is not dict:
+            raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {name} is no JSON object")
     return line

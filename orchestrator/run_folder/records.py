@@ -22,9 +22,10 @@ from msgspec import UNSET
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
-from orchestrator.run_folder.log import RunLogError, scan
+from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, Call, Clip, Image, Message, Part, Scoring
 
 Json = dict[str, Any]

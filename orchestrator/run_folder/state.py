@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from orchestrator.run_folder.log import is_written
+from orchestrator.run_folder.lock import is_written
 from orchestrator.run_folder.reader import Run
 
 

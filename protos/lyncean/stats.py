@@ -27,6 +27,7 @@ UNBOUNDED = (-math.inf, math.inf)
 
 _CELLS = 1_000_000
 """Numbers drawn at once: bounds the memory of a bootstrap."""
+_COLUMNS = 1 << 16
 NO_SPREAD = 1e-12
 """A standard error below this is rounding."""
 
@@ -294,7 +295,7 @@ def detectable_flips(changed: float, n: float) -> float | None:
     return found if found <= 1 else None
 
 
-def clusters(values: Floats, numbers: Ints) -> tuple[Floats, Floats]:
+def clusters(values: Iterable[Floats], numbers: Ints) -> tuple[Floats, Floats]:
     """Returns the sum (runs x clusters) of values (runs x items) and the items of each cluster.
 
     Args:
@@ -324,7 +325,16 @@ def bootstrap(sums: Floats, sizes: Floats, seed: int = 0) -> Floats:
 
 def _kinds(sums: Floats, sizes: Floats) -> tuple[Floats, Ints]:
     """Returns the distinct columns of sums and sizes, and how often each occurs."""
-    kinds, copies = np.unique(np.vstack([sums, sizes]), axis=1, return_counts=True)
+    kinds, copies = np.zeros((len(sums) + 1, 0)), np.zeros(0, np.int64)
+    start = 0
+    while start < len(sizes):
+        # Some at a time: sorting columns takes several times their memory. Where all differ, as many as are known.
+        end = start + max(_COLUMNS, len(copies))
+        part = np.vstack([sums[:, start:end], sizes[start:end]])
+        start = end
+        some, counts = np.unique(part, axis=1, return_counts=True)
+        kinds, place = np.unique(np.hstack([kinds, some]), axis=1, return_inverse=True)
+        copies = np.bincount(place.ravel(), weights=np.append(copies, counts)).astype(np.int64)
     return kinds, copies
 
 

@@ -43,3 +43,31 @@ def test_freed_memory_is_used_again() -> None:
 def test_a_users_own_setting_stands() -> None:
     always_mapped = {"MALLOC_MMAP_THRESHOLD_": "100000"}
     assert faults("keep", **always_mapped) > 800 * 50
+
+
+# Takes arrays of 4 MB and lets them go below one that stays; prints the megabytes that are still held.
+HELD = """
+import sys
+from lyncean.rpc.heap import keep_freed_memory, return_freed_memory
+def held():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon")) // 1024
+keep_freed_memory()
+before = held()
+several = [bytearray(b"x") * 4_000_000 for _ in range(20)]
+last = bytearray(b"x") * 100_000
+del several
+if sys.argv[1] == "return":
+    return_freed_memory()
+print(held() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
+def test_freed_memory_is_given_back() -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    kept, given_back = (
+        int(subprocess.run([sys.executable, "-c", HELD, mode], env=clean, check=True, capture_output=True).stdout)
+        for mode in ("keep", "return")
+    )
+    assert kept > 60
+    assert given_back < 10

@@ -337,3 +337,14 @@ assert summarizer.finish().metrics
 def test_no_large_library_is_loaded(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY.format(code)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("different", [3, 10**6])
+def test_kinds_of_many_clusters_are_those_of_all_at_once(different: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "_COLUMNS", 16)
+    draw = np.random.default_rng(3)
+    sums, sizes = draw.integers(0, different, (2, 500)).astype(float), draw.integers(1, 3, 500).astype(float)
+    kinds, copies = stats._kinds(sums, sizes)
+    every, counts = np.unique(np.vstack([sums, sizes]), axis=1, return_counts=True)
+    assert np.array_equal(kinds, every)
+    assert np.array_equal(copies, counts)

@@ -26,7 +26,7 @@ from orchestrator.engine.replica import Replica
 from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
 from orchestrator.run_folder import lines as lines_module
-from orchestrator.run_folder.log import Appender
+from orchestrator.run_folder.appender import Appender
 from simulation import network
 from simulation.network import ModelServer, mutations, mutations_of_samples
 from simulation.world import Violation, World, play

@@ -33,7 +33,8 @@ from orchestrator.metric import metric
 from orchestrator.run import evaluate as evaluate_module
 from orchestrator.run.plan import Plan, Task
 from orchestrator.run.request import RunRequest
-from orchestrator.run_folder import log as log_module
+from orchestrator.run_folder import appender as appender_module
+from orchestrator.run_folder import lock as lock_module
 from orchestrator.run_folder import manifest as manifest_module
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, text_part, user
 from simulation.loop import Crash, Loop, deterministic, run
@@ -203,7 +204,8 @@ class World:
         with (
             mock.patch.object(replica_module, "dial", self.network.dial),
             mock.patch.object(scoring_module, "dial", self.network.dial),
-            mock.patch.object(log_module, "os", self.disk),
+            mock.patch.object(appender_module, "os", self.disk),
+            mock.patch.object(lock_module, "os", self.disk),
             mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
             mock.patch.object(evaluate_module, "finish", return_value=None),
             mock.patch.object(manifest_module, "_version", return_value="0"),

@@ -11,7 +11,7 @@ from lyncean.errors import UserError
 from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
-from orchestrator.run_folder.log import is_written
+from orchestrator.run_folder.lock import is_written
 from orchestrator.run_folder.metrics import OUTCOMES, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.state import RunState, state

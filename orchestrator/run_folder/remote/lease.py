@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from orchestrator.run_folder.log import RunBusyError
+from orchestrator.run_folder.errors import RunBusyError
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
 if TYPE_CHECKING:

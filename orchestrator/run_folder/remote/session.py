@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import ConfigError, EngineError
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
-from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.log import RunWriteError
+from orchestrator.run_folder.errors import RunWriteError
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutResult, UpdateVersion

@@ -9,8 +9,8 @@ import pytest
 from helpers.report_runs import puzzle
 
 from lyncean.model.v1 import model_pb2 as model
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.image_store import ImageStore
-from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.records import answer_of_line
 
 

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import ConfigError
 from orchestrator.report import page, samples
-from orchestrator.run_folder import index
-from orchestrator.run_folder import log as run_log
+from orchestrator.run_folder import index, scanning
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.index import natural_key
 from orchestrator.run_folder.lines import Head, decode, sealed
-from orchestrator.run_folder.log import RunLogError
 from orchestrator.run_folder.reader import Run, open_run
 
 KEYS = st.text(st.sampled_from('0123456789abZ/:#."\\é٣'), min_size=1, max_size=8)
@@ -48,7 +47,7 @@ def test_the_last_line_of_each_key_counts(tmp_path_factory: pytest.TempPathFacto
         file.close()
     run = Run(folder, {}, {}, "run")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_log, "_READ", 100)
+        patch.setattr(scanning, "_READ", 100)
         found = list(run)
     assert {item.key for item in found} == logs["r"].keys() | logs["v"].keys()
     assert len(run) == len(found)
@@ -76,7 +75,7 @@ def test_of_lines_that_both_logs_have_only_offsets_are_kept(tmp_path: Path, monk
         (tmp_path / name).write_bytes(b"".join(lines * times))
     taken: list[int] = []
     add = index._Columns.add
-    monkeypatch.setattr(run_log, "_READ", 2500)  # some fifty lines
+    monkeypatch.setattr(scanning, "_READ", 2500)  # some fifty lines
     monkeypatch.setattr(
         index._Columns, "add", lambda self, keys, *rest: (taken.append(len(keys)), add(self, keys, *rest))
     )

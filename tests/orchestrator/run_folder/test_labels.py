@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.run_folder import labels
+from orchestrator.run_folder.errors import RunBusyError, RunLogError
 from orchestrator.run_folder.lines import LabelLine
-from orchestrator.run_folder.log import RunBusyError, RunLog, RunLogError
+from orchestrator.run_folder.log import RunLog
 
 PROGRAM = """
 import sys

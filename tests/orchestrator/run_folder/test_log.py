@@ -18,9 +18,11 @@ from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.wire import request_of
 from orchestrator.run_folder import records
+from orchestrator.run_folder.errors import RunBusyError, RunLogError
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head, VerdictLine, decode, sealed
-from orchestrator.run_folder.log import RunBusyError, RunLog, RunLogError, State, scan
+from orchestrator.run_folder.log import RunLog, State
+from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Call, Clip, Image, Message, Part
 
 KEYS = ["toy/0", "toy/1", 'toy/"quoted"\\', "toy/ünïcode", "toy/4#1:turn"]

@@ -18,10 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lyncean.outcomes import Outcome
+from orchestrator.run_folder import appender
 from orchestrator.run_folder import log as logs
+from orchestrator.run_folder.errors import RunLogError, RunWriteError
 from orchestrator.run_folder.key_table import KeyTable, digest
 from orchestrator.run_folder.lines import sealed
-from orchestrator.run_folder.log import Entry, RunLog, RunLogError, RunWriteError
+from orchestrator.run_folder.log import Entry, RunLog
 
 KEYS = [f"toy/{number}" for number in range(40)]
 RESPONSES, VERDICTS, COPY = "responses.jsonl", "verdicts.jsonl", ".keys"
@@ -234,7 +236,7 @@ def test_lines_lost_to_a_full_disk_are_not_saved(tmp_path: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(logs.os, "write", full)
+        patch.setattr(appender.os, "write", full)
         with pytest.raises(RunWriteError, match="make room"):
             log.flush()
     log.flush()

@@ -32,8 +32,9 @@ from orchestrator.report.live.followed import Folder, Tally
 from orchestrator.report.live.local import HOST
 from orchestrator.report.live.server import serve
 from orchestrator.report.page import render
+from orchestrator.run_folder.errors import RunBusyError
 from orchestrator.run_folder.lines import CountedLine, sealed
-from orchestrator.run_folder.log import RunBusyError, RunLog
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import Run, open_run
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.run_folder.log import RunBusyError
+from orchestrator.run_folder.errors import RunBusyError
 from orchestrator.run_folder.remote import lease as leases
 from orchestrator.run_folder.remote import mirror as mirrors
 from orchestrator.run_folder.remote import session

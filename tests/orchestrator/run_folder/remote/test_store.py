@@ -15,7 +15,7 @@ import pytest
 from helpers.s3_server import BUCKET
 
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.log import RunBusyError
+from orchestrator.run_folder.errors import RunBusyError
 from orchestrator.run_folder.remote import store as stores
 from orchestrator.run_folder.remote.lease import WRITER, Lease
 from orchestrator.run_folder.remote.store import RemoteError, Store

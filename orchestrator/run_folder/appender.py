@@ -1,0 +1,156 @@
+"""An append-only file of whole lines, and the healing of its last one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from orchestrator.run_folder.errors import RunLogError, write_error
+from orchestrator.run_folder.lines import DamagedLine, loads, sealed
+from orchestrator.run_folder.saved_keys import Prefix
+from orchestrator.run_folder.scanning import damaged
+
+
+class Appender:
+    """An append-only file of whole lines.
+
+    `add` only collects; `flush` writes what was collected with one system call. Whatever
+    cannot be written whole is taken back, so that the file always ends with a whole line.
+
+    Attributes:
+        path: The file.
+        crc: The CRC-32 of all that is written, where the opener has set that of what was there.
+        lost: Whether lines that were collected could not be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.crc = 0
+        self.lost = False
+        self._lines: list[bytes] = []
+        self._fd = _open(path)
+        self._end = os.fstat(self._fd).st_size
+        self._written = self._end
+        self._synced = self._end
+
+    @property
+    def pending(self) -> bool:
+        """Whether lines wait for `flush`."""
+        return bool(self._lines)
+
+    @property
+    def prefix(self) -> Prefix:
+        """What is written."""
+        return Prefix(self._written, self.crc)
+
+    def add(self, line: bytes) -> int:
+        """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
+        offset, line = self._end, sealed(line)
+        self._lines.append(line)
+        self._end += len(line) + 1
+        return offset
+
+    def flush(self) -> None:
+        """Writes what was collected.
+
+        Raises:
+            RunWriteError: If the disk is full or gone; the lines collected are then lost, and
+                the calls behind them are made again on resume.
+        """
+        if not self._lines:
+            return
+        data = b"\n".join(self._lines) + b"\n"
+        self._lines.clear()
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            os.ftruncate(self._fd, self._written)
+            self._end = self._written
+            self.lost = True
+            raise write_error(self.path, error) from error
+        self._written = self._end
+        self.crc = crc32(data, self.crc)
+
+    def sync(self) -> None:
+        """Makes what was flushed survive a power cut. May block for long: call it in a thread."""
+        target = self._written
+        if target != self._synced:
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                raise write_error(self.path, error) from error
+            self._synced = target
+
+    def read(self, offset: int) -> dict[str, Any]:
+        """Returns the line at an offset.
+
+        Raises:
+            RunLogError: If it is damaged, or there is none.
+        """
+        if offset >= self._written:
+            self.flush()
+        chunk = b""
+        while True:
+            more = os.pread(self._fd, 1 << 16, offset + len(chunk))
+            chunk += more
+            end = chunk.find(b"\n")
+            if end >= 0:
+                try:
+                    return loads(chunk[:end])
+                except DamagedLine as error:
+                    raise damaged(self.path, offset, error) from error
+            if not more:
+                raise RunLogError(f"{self.path}: nothing at byte {offset}; was the file changed from outside?")
+
+    def check_there(self) -> None:
+        """Makes sure that the file still stands at its path.
+
+        Raises:
+            RunLogError: If it was deleted, moved or replaced: what is written would be lost.
+        """
+        try:
+            there = self.path.stat()
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(there, os.fstat(self._fd)):
+            raise RunLogError(
+                f"{self.path} was deleted or replaced while the run went on: put the folder back, or run the command "
+                "again to begin anew"
+            )
+
+    def truncate(self) -> None:
+        """Empties the file."""
+        self._lines.clear()
+        os.ftruncate(self._fd, 0)
+        self._end = self._written = self._synced = self.crc = 0
+
+    def close(self) -> None:
+        """Writes what was collected and closes the file."""
+        try:
+            self.flush()
+            self.sync()
+        finally:
+            os.close(self._fd)
+
+
+def _open(path: Path) -> int:
+    """Opens a log for appending and cuts off or completes a torn last line."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    size = os.fstat(fd).st_size
+    start, tail = size, b""
+    while start > 0 and b"\n" not in tail:
+        step = min(1 << 16, start)
+        start -= step
+        tail = os.pread(fd, step, start) + tail
+    torn = tail[tail.rfind(b"\n") + 1 :]
+    if torn:
+        try:
+            loads(torn)
+            os.write(fd, b"\n")
+        except DamagedLine:
+            os.ftruncate(fd, size - len(torn))
+    return fd

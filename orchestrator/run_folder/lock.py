@@ -1,0 +1,81 @@
+"""The lock of a run folder: one process writes, or several read."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.run_folder.errors import RunBusyError
+
+_LOOKS, _LOOK_SECONDS = 5, 0.02
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps writers out of a run folder while it is read. Several may read.
+
+    Raises:
+        RunBusyError: If a process writes to it.
+    """
+    try:
+        fd = os.open(path / ".lock", os.O_RDONLY)
+    except FileNotFoundError:  # nobody ever wrote here: a copy
+        yield
+        return
+    try:
+        _flock(fd, fcntl.LOCK_SH, path)
+        yield
+    finally:
+        os.close(fd)
+
+
+def is_written(path: Path) -> bool:
+    """Returns whether a process writes to a run folder now."""
+    try:
+        with held(path):
+            return False
+    except RunBusyError:
+        return True
+    except OSError:  # not readable, or a file system without locks
+        return False
+
+
+def lock(path: Path, looks: int = _LOOKS) -> int:
+    """Makes this process the one that writes to a run folder, until the file descriptor returned is closed.
+
+    Args:
+        path: The folder.
+        looks: How often it is tried, 20 ms apart.
+
+    Raises:
+        RunBusyError: If another process writes to it.
+    """
+    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        for _ in range(looks):  # `is_written` may hold it for a moment
+            with contextlib.suppress(RunBusyError):
+                _flock(fd, fcntl.LOCK_EX, path)
+                break
+            time.sleep(_LOOK_SECONDS)
+        else:
+            _flock(fd, fcntl.LOCK_EX, path)
+    except RunBusyError:
+        os.close(fd)
+        raise
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"pid {os.getpid()}".encode(), 0)
+    return fd
+
+
+def _flock(fd: int, kind: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode(errors="replace").strip()
+        raise RunBusyError(
+            f"{path} is being written by another process ({holder}): wait for it, or give --run another folder"
+        ) from None

@@ -1,0 +1,71 @@
+"""Columns of millions of items in temporary files, so that a process holds those alone that it computes with."""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from collections.abc import Iterable
+from typing import IO, Any
+
+from lyncean.arrays import NDArray, np
+
+_KEPT_BYTES = 1 << 19
+
+
+class Column:
+    """A column that grows at its end; beyond half a megabyte it lies in a file without a name.
+
+    Args:
+        code: Code of a value, as of `array.array`.
+        kind: What the column is read as, where that is not the code's own type.
+    """
+
+    def __init__(self, code: str, kind: Any = None) -> None:
+        self._latest: array[Any] = array(code)
+        self._kind = np.dtype(kind or code)
+        self._most = _KEPT_BYTES // self._latest.itemsize
+        self._file: IO[bytes] | None = None
+        self._bytes = 0
+        self.append = self._latest.append
+
+    def __len__(self) -> int:
+        return (self._bytes + len(self._latest) * self._latest.itemsize) // self._kind.itemsize
+
+    def extend(self, values: Iterable[Any]) -> None:
+        """Adds values."""
+        self._latest.extend(values)
+        self.settle()
+
+    def add(self, data: bytes) -> None:
+        """Adds values as they lie in memory."""
+        self._latest.frombytes(data)
+        self.settle()
+
+    def settle(self) -> None:
+        """Writes what was appended once it is much. To be called now and then between `append`."""
+        if len(self._latest) >= self._most:
+            self._write()
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the column
+        self._bytes += self._file.write(self._latest)
+        del self._latest[:]
+
+    def read(self) -> NDArray[Any]:
+        """Returns the column, held in memory for as long as the caller has it."""
+        if self._file is None:
+            return np.frombuffer(self._latest.tobytes(), self._kind)
+        self._write()
+        self._file.seek(0)
+        return np.fromfile(self._file, self._kind)
+
+
+def mapped(values: NDArray[Any]) -> NDArray[Any]:
+    """Returns an array of half a megabyte or more from a file, of which only what is looked at is in memory."""
+    if values.nbytes < _KEPT_BYTES:
+        return values
+    with tempfile.TemporaryFile() as file:
+        values.tofile(file)
+        found: NDArray[Any] = np.memmap(file, values.dtype, "r", shape=values.shape)
+    return found
