@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 
 from lyncean import pictures
 from lyncean.pictures import DAMAGE, damage, open_image
@@ -107,8 +107,14 @@ def jpeg(seed: int, quality: int) -> bytes:
 
 
 def test_of_jpegs_with_the_same_tables_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    monkeypatch.setattr(pictures, "open_image", lambda data: opened.append(data) or open_image(data))
+    opened: list[bytes] = []
+
+    def opening(data: bytes) -> ImageFile.ImageFile:
+        opened.append(data)
+        return open_image(data)
+
+    monkeypatch.setattr(pictures, "open_image", opening)
+    pictures._tables_decode.cache_clear()
     assert [damage(jpeg(seed, quality)) for quality in (61, 62) for seed in range(5)] == [""] * 10
     assert len(opened) == 2
 
