@@ -186,13 +186,16 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """
     import asyncio
     import signal
+    import threading
 
     from orchestrator.errors import IncompleteError
 
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    main = threading.current_thread() is threading.main_thread()  # where alone signals can be handled
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT)) if main else None
     try:
         return asyncio.run(work)
     except KeyboardInterrupt as error:
         raise IncompleteError("stopped; run the same command again") from error
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if main:
+            signal.signal(signal.SIGTERM, before)
