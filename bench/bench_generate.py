@@ -89,8 +89,8 @@ class Way:
         self.seconds.append(now - start)
         asked = sum(reply.usage.input_tokens for reply in replies)
         self.computed = 1 - sum(reply.usage.cached_tokens for reply in replies) / asked
-        if self.backend._prefixes:
-            self.backend._prefixes.clear()
+        if self.backend._loaded.prefixes:
+            self.backend._loaded.prefixes.clear()
         self.texts = ["".join(part.text for part in reply.parts) for reply in replies]
 
 
