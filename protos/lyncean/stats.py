@@ -333,6 +333,9 @@ def _kinds(sums: Floats, sizes: Floats) -> tuple[Floats, Ints]:
         part = np.vstack([sums[:, start:end], sizes[start:end]])
         start = end
         some, counts = np.unique(part, axis=1, return_counts=True)
+        if not len(copies):
+            kinds, copies = some, counts
+            continue
         kinds, place = np.unique(np.hstack([kinds, some]), axis=1, return_inverse=True)
         copies = np.bincount(place.ravel(), weights=np.append(copies, counts)).astype(np.int64)
     return kinds, copies
