@@ -2,7 +2,7 @@
 
 Makes the folder of a run of which all but a few samples are answered, then measures each step
 as a process of its own: the resume up to its next call on the wire, with the copy of the key table and
-without, and on to the figures, the report, a comparison, scoring again and a merge; `live` asks as many texts of a
+without, and on to the results, the report, a comparison, scoring again and a merge; `live` asks as many texts of a
 live server. CPU and peak memory are the process's own.
 """
 

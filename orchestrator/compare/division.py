@@ -57,12 +57,12 @@ def divided(
 
     Each measure counts at least one item.
     """
-    rows = pair([items[0].keys, items[1].keys])
+    rows = pair([mine.keys.read() for mine in items])
     partner = tuple(np.full(len(mine), NOWHERE) for mine in items)
     partner[0][rows[0]], partner[1][rows[1]] = rows[1], rows[0]
     grouped = all(measure.spec.get("metric") == GROUP_ALL and not measure.answered for measure in measures)
     means, found = (_by_group if grouped else _by_item)(items, measures, partner)
-    every, differences = [mine.places for mine in items], []
+    every, differences = [mine.places.read() for mine in items], []
     for here, row, part, counted in found:
         places = [NOWHERE, NOWHERE]
         places[here] = int(every[here][row])
@@ -86,11 +86,11 @@ _Parts = tuple[list[Fraction], list[_Part]]
 
 
 def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
-    counted, values, answered = [], [], [mine.answered for mine in items]
-    for mine, measure in zip(items, measures, strict=True):
+    counted, values, answered = [], [], [mine.answered.read() for mine in items]
+    for mine, measure, read in zip(items, measures, answered, strict=True):
         taken = np.zeros(len(mine), bool)
         taken[mine.rows(measure.spec)] = True
-        counted.append(taken & mine.answered if measure.answered else taken)
+        counted.append(taken & read if measure.answered else taken)
         values.append(mine.values(measure.spec))
     # The last element stands for NOWHERE, which counts nothing.
     both = [
@@ -118,12 +118,12 @@ def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], part
 def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
     members: list[dict[bytes, list[int]]] = [{}, {}]
     for mine, measure, groups in zip(items, measures, members, strict=True):
-        names = mine.groups
+        names = mine.groups.read()
         for row in mine.rows(measure.spec):
             groups.setdefault(bytes(names[row]), []).append(int(row))
     wrong = [
         {name: [row for row in group if scores[row] != 1.0] for name, group in groups.items()}
-        for scores, groups in zip([mine.scores for mine in items], members, strict=True)
+        for scores, groups in zip([mine.scores.read() for mine in items], members, strict=True)
     ]
     right = [{name: Fraction(not failing) for name, failing in groups.items()} for groups in wrong]
     both = [name for name in members[0] if name in members[1]]

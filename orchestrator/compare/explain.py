@@ -187,7 +187,7 @@ def _explained(
     runs: tuple[Run, Run], task: str, heads: tuple[Headline, Headline], items: tuple[Items, Items]
 ) -> Explained:
     means, differences = divided(items, (heads[0].measure, heads[1].measure))
-    sides, both = (Side.of(runs[0], task), Side.of(runs[1], task)), len(pair([items[0].keys, items[1].keys])[0])
+    sides, both = (Side.of(runs[0], task), Side.of(runs[1], task)), len(pair([mine.keys.read() for mine in items])[0])
     explained = Explained(
         task,
         (_exactly(heads[0], 100 * means[0]), _exactly(heads[1], 100 * means[1])),
@@ -222,8 +222,8 @@ def _exactly(head: Headline, mean: Fraction) -> Headline:
 
 def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequence[Difference]) -> Mapping[Edit, int]:
     """Counts by which words prompts differ, over the items with a difference and some others."""
-    rows = pair([items[0].keys, items[1].keys])
-    others = (mine.places[row][:_MORE_EDITS].tolist() for mine, row in zip(items, rows, strict=True))
+    rows = pair([mine.keys.read() for mine in items])
+    others = (mine.places.read()[row][:_MORE_EDITS].tolist() for mine, row in zip(items, rows, strict=True))
     places = {*((each.first, each.second) for each in differences), *zip(*others, strict=True)}
     both = explained.read(sorted(each for each in places if NOWHERE not in each))
     return Counter(edit(one, other) for one, other in both if one and other and prompt(one) != prompt(other))

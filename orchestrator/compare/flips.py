@@ -72,10 +72,10 @@ def flips(first: Scores, second: Scores) -> Flips:
     worse, better = [], []
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
-            rows = pair([mine.keys, theirs.keys])
+            rows = pair([mine.keys.read(), theirs.keys.read()])
             items += len(rows[0])
-            change = theirs.scores[rows[1]] - mine.scores[rows[0]]
-            places = np.stack([mine.places[rows[0]], theirs.places[rows[1]]])
+            change = theirs.scores.read()[rows[1]] - mine.scores.read()[rows[0]]
+            places = np.stack([mine.places.read()[rows[0]], theirs.places.read()[rows[1]]])
             worse.append(places[:, change < 0])
             better.append(places[:, change > 0])
     return Flips(first.run, second.run, items, worse, better)

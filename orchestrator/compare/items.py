@@ -45,75 +45,42 @@ class Units:
     clusters: NDArray[np.uint64]
 
 
+@dataclass(frozen=True, slots=True)
 class Items:
     """The planned items of one task of one run, a row each, in the order a person would put them.
 
-    Columns of many items lie on disk; each is read where it is asked for.
-
-    Args:
-        columns: The columns.
+    Attributes:
+        keys: What they are paired by across runs, as `Names`.
+        places: Where each stands in the run (`Run.at`).
+        scores: The verdict's score; 0 where the item was not answered, as over planned.
+        answered: Whether it is scored or unparsed, and so counts in a metric over answered items.
+        labels: Which of `kinds` the labels of each are.
+        clusters: Hash of the cluster that each belongs to, in whatever task.
+        groups: Hash of group and repeat, what an all-or-nothing metric takes together; empty without one.
+        asked: Hash of the question; 0 where it may hold the model's own earlier answers.
+        targets: Hash of targets and options.
         parts: The named parts of the score that metrics are made of.
         kinds: The labels that items have.
     """
 
-    def __init__(
-        self, columns: Mapping[str, Column], parts: Mapping[str, Column], kinds: Sequence[Mapping[str, str]]
-    ) -> None:
-        self._columns = columns
-        self._parts = parts
-        self.kinds = kinds
-
-    @property
-    def keys(self) -> Names:
-        """What items are paired by across runs."""
-        return self._columns["keys"].read()
-
-    @property
-    def places(self) -> NDArray[np.uint32]:
-        """Where each stands in the run (`Run.at`)."""
-        return self._columns["places"].read()
-
-    @property
-    def scores(self) -> Floats:
-        """The verdict's score; 0 where the item was not answered, as over planned."""
-        return self._columns["scores"].read()
-
-    @property
-    def answered(self) -> NDArray[np.bool_]:
-        """Whether each is scored or unparsed, and so counts in a metric over answered items."""
-        return self._columns["answered"].read()
-
-    @property
-    def labels(self) -> NDArray[np.uint32]:
-        """Which of `kinds` the labels of each are."""
-        return self._columns["labels"].read()
-
-    @property
-    def clusters(self) -> NDArray[np.uint64]:
-        """Hash of the cluster that each belongs to, in whatever task."""
-        return self._columns["clusters"].read()
-
-    @property
-    def groups(self) -> Names:
-        """Hash of group and repeat, what an all-or-nothing metric takes together; empty without one."""
-        return self._columns["groups"].read()
-
-    @property
-    def asked(self) -> NDArray[np.uint64]:
-        """Hash of the question; 0 where it may hold the model's own earlier answers."""
-        return self._columns["asked"].read()
-
-    @property
-    def targets(self) -> NDArray[np.uint64]:
-        """Hash of targets and options."""
-        return self._columns["targets"].read()
+    keys: Column
+    places: Column
+    scores: Column
+    answered: Column
+    labels: Column
+    clusters: Column
+    groups: Column
+    asked: Column
+    targets: Column
+    parts: Mapping[str, Column]
+    kinds: Sequence[Mapping[str, str]]
 
     def __len__(self) -> int:
-        return len(self._columns["keys"])
+        return len(self.keys)
 
     def rows(self, spec: Mapping[str, Any]) -> Ints:
         """Returns the rows of the items that a metric (lyncean.scorer.v1.MetricSpec) takes."""
-        return np.flatnonzero(np.array(self._fits(spec), dtype=bool)[self.labels])
+        return np.flatnonzero(np.array(self._fits(spec), dtype=bool)[self.labels.read()])
 
     def has(self, spec: Mapping[str, Any]) -> bool:
         """Whether a metric takes any item: no kind of labels is without one."""
@@ -126,19 +93,19 @@ class Items:
     def values(self, spec: Mapping[str, Any]) -> Floats:
         """Returns the score of every item, or the part of it that a metric is made of."""
         part = part_of(spec)
-        return self._parts[part].read() if part else self.scores
+        return (self.parts[part] if part else self.scores).read()
 
     def units(self, spec: Mapping[str, Any]) -> Units:
         """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
         if all(self._fits(spec)) and spec.get("metric") != GROUP_ALL:
-            return Units(self.keys, self.values(spec), self.clusters)
+            return Units(self.keys.read(), self.values(spec), self.clusters.read())
         rows = self.rows(spec)
         if spec.get("metric") == GROUP_ALL:
-            names, first, group = np.unique(self.groups[rows], return_index=True, return_inverse=True)
+            names, first, group = np.unique(self.groups.read()[rows], return_index=True, return_inverse=True)
             right = np.ones(len(names))
-            np.minimum.at(right, group, (self.scores[rows] == 1.0).astype(np.float64))
-            return Units(names, right, self.clusters[rows][first])
-        return Units(self.keys[rows], self.values(spec)[rows], self.clusters[rows])
+            np.minimum.at(right, group, (self.scores.read()[rows] == 1.0).astype(np.float64))
+            return Units(names, right, self.clusters.read()[rows][first])
+        return Units(self.keys.read()[rows], self.values(spec)[rows], self.clusters.read()[rows])
 
 
 class Gathering:
@@ -192,7 +159,7 @@ class Gathering:
 
     def items(self) -> Items:
         """Returns what was gathered."""
-        return Items(self._columns, self._parts, [dict(kind) for kind in self._kinds])
+        return Items(**self._columns, parts=self._parts, kinds=[dict(kind) for kind in self._kinds])
 
 
 def part_of(spec: Mapping[str, Any]) -> str:

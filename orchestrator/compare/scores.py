@@ -82,7 +82,7 @@ def _groups(run: Run, items: Mapping[str, Items]) -> Iterator[tuple[str, Mapping
         first: Mapping[str, Any] = next(iter(found["metrics"]), {})
         weights = (first.get("details") or {}).get("weights") or {}
         if weights and weights.keys() <= items.keys() and first["value"] is not None:
-            mean = math.fsum(weight * float(items[task].scores.mean()) for task, weight in weights.items())
+            mean = math.fsum(weight * float(items[task].scores.read().mean()) for task, weight in weights.items())
             if math.isclose(mean, first["value"], rel_tol=1e-9):
                 yield name, weights
 
@@ -103,9 +103,7 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
         return _common_of_group(runs, runs[0].steps[step]["weights"])
     units = [run.units(step) for run in runs]
     rows = pair([each.names for each in units])
-    if all(len(mine) == len(each.names) for each, mine in zip(units, rows, strict=True)) and all(
-        mine is rows[0] for mine in rows
-    ):
+    if all(mine is rows[0] for mine in rows):
         # The same items in the same order, as of most runs: nothing is copied, and names are held once.
         return [replace(each, names=units[0].names, clusters=units[0].clusters) for each in units]
     clusters = units[0].clusters[rows[0]]
@@ -244,11 +242,11 @@ class _Shared:
 
 
 def _shared(mine: Items, theirs: Items) -> _Shared:
-    rows = pair([mine.keys, theirs.keys])
-    asked, again = mine.asked[rows[0]], theirs.asked[rows[1]]
+    rows = pair([mine.keys.read(), theirs.keys.read()])
+    asked, again = mine.asked.read()[rows[0]], theirs.asked.read()[rows[1]]
     prompts = (asked != again) & (asked != 0) & (again != 0)
     del asked, again
-    return _Shared(len(rows[0]), prompts, mine.targets[rows[0]] != theirs.targets[rows[1]])
+    return _Shared(len(rows[0]), prompts, mine.targets.read()[rows[0]] != theirs.targets.read()[rows[1]])
 
 
 def _data(run: Run, task: str) -> Mapping[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 from lyncean.arrays import NDArray, np
+from orchestrator.run_folder.errors import SpillError
 
 _KEPT_BYTES = 1 << 19
 
@@ -47,9 +49,13 @@ class Column:
             self._write()
 
     def _write(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with the column
-        self._bytes += self._file.write(self._latest)
+        with _spilling():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the column
+            # Buffered: one call of the system may write a part, and the rest would be lost without a word.
+            self._file.write(self._latest)
+            self._file.flush()
+        self._bytes += len(self._latest) * self._latest.itemsize
         del self._latest[:]
 
     def read(self) -> NDArray[Any]:
@@ -65,7 +71,15 @@ def mapped(values: NDArray[Any]) -> NDArray[Any]:
     """Returns an array of half a megabyte or more from a file, of which only what is looked at is in memory."""
     if values.nbytes < _KEPT_BYTES:
         return values
-    with tempfile.TemporaryFile() as file:
+    with _spilling(), tempfile.TemporaryFile() as file:
         values.tofile(file)
         found: NDArray[Any] = np.memmap(file, values.dtype, "r", shape=values.shape)
     return found
+
+
+@contextmanager
+def _spilling() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SpillError(tempfile.gettempdir(), error) from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.run_folder import spilled
+from orchestrator.run_folder.errors import SpillError
 from orchestrator.run_folder.spilled import Column, mapped
 
 
@@ -40,3 +44,24 @@ def test_a_large_array_is_the_same_from_its_file() -> None:
     assert isinstance(found, np.memmap)
     assert np.array_equal(found, values)
     assert mapped(values[:5]).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Has the system write 700,000 bytes of a file, as much of a larger write too, and refuse the rest."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_column_that_is_written_in_part_is_an_error() -> None:
+    with pytest.raises(SpillError, match=r"File too large: .* \$TMPDIR"):
+        Column("I").extend(range(200_000))
+
+
+@pytest.mark.usefixtures("small_files")
+def test_an_array_that_is_written_in_part_is_an_error() -> None:
+    with pytest.raises(SpillError, match=r"200000 requested and \d+ written: .* \$TMPDIR"):
+        mapped(np.arange(200_000))
