@@ -21,6 +21,13 @@ pytestmark = [
 ]
 SECURITY = {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
 CLIENT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+NOTING = """
+import http.server, signal, sys
+def note(what): open('/notes/order', 'a').write(f'{sys.argv[1]}-{what}\\n')
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(note('ends')))
+note('starts')
+http.server.HTTPServer(('', int(sys.argv[2])), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
 LOCAL = [sys.executable, "-S", "-c", "import socket; socket.socket().connect_ex(('127.0.0.1', 7000)) and exit(1)"]
 SERVER = "import socket; s = socket.create_server(('0.0.0.0', 7000))\nwhile True: s.accept()"
 
@@ -164,19 +171,19 @@ async def test_names_lag_behind_pods(cluster: Cluster) -> None:
 
 
 async def test_containers_start_and_end_in_the_kubelets_order(cluster: Cluster) -> None:
-    note = "printf '%s\\n' {0}-starts >> /notes/order; trap 'printf \"%s\\n\" {0}-ends >> /notes/order; exit' TERM; "
     mounts = {"volumeMounts": [{"name": "notes", "mountPath": "/notes"}]}
 
-    def sidecar(name: str) -> Manifest:
-        script = note.format(name) + "while :; do sleep 0.05; done"
-        return container(name, "/bin/sh", "-c", script, restartPolicy="Always", **mounts)
+    def sidecar(name: str, port: int) -> Manifest:
+        # Without a probe the next one is started once this one's process is there, whether or not it has run yet.
+        probe = {"httpGet": {"port": port}, "periodSeconds": 0.05, "failureThreshold": 6000}
+        return python(name, NOTING, name, str(port), restartPolicy="Always", startupProbe=probe, **mounts)
 
     def once(name: str) -> Manifest:
         return container(name, "/bin/sh", "-c", f"sleep 0.3; echo {name} >> /notes/order", **mounts)
 
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "notes", "namespace": "lyncean"}}
     volumes = [{"name": "notes", "persistentVolumeClaim": {"claimName": "notes"}}]
-    init = (sidecar("first"), once("between"), sidecar("second"))
+    init = (sidecar("first", 7001), once("between"), sidecar("second", 7002))
     cluster.apply([claim, job("ordered", once("main"), init=init, volumes=volumes)])
     assert await cluster.job("ordered") == "Complete"
     order = (cluster.claim("notes") / "order").read_text().split()
