@@ -37,7 +37,8 @@ def of_mean(
 
 def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
     """Returns the sum and the number of items of each cluster; of each item where there are none."""
-    if clusters is None:
+    # Items that are clusters of their own mostly stand in the order of their numbers: nothing is to be gathered.
+    if clusters is None or bool((clusters[1:] > clusters[:-1]).all()):
         return values, np.ones(len(values))
     sums, sizes = stats.clusters(values[None], numbered(clusters))
     return sums[0], sizes

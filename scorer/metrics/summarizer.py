@@ -15,6 +15,7 @@ from google.protobuf.json_format import MessageToDict
 from lyncean.arrays import Ints, NDArray, np
 from lyncean.keys import split_repeat
 from lyncean.outcomes import Outcome
+from lyncean.rpc.heap import return_freed_memory
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
@@ -26,6 +27,9 @@ from scorer.metrics.table import CODES, Table, numbered, together
 from scorer.registry import Registry
 
 _SCORED = CODES[Outcome.SCORED]
+_MANY = 1 << 16
+"""Items from which on what their columns leave behind as they grow is given back to the system."""
+_LARGEST_SHORT = 0xFFFF
 
 Words = str | tuple[str, ...]
 Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
@@ -43,8 +47,27 @@ _COLUMNS: dict[str, Column] = {
 }
 
 
+class Codes:
+    """Numbers from 0, in as few bytes each as the largest of them takes."""
+
+    def __init__(self) -> None:
+        self._numbers = array("B")
+
+    def append(self, number: int) -> None:
+        """Adds a number."""
+        try:
+            self._numbers.append(number)
+        except OverflowError:
+            self._numbers = array("H" if number <= _LARGEST_SHORT else "I", self._numbers)
+            self._numbers.append(number)
+
+    def at(self, rows: Ints) -> NDArray[np.int32]:
+        """Returns the numbers of some rows."""
+        return np.frombuffer(self._numbers, self._numbers.typecode)[rows].astype(np.int32)
+
+
 class Summarizer:
-    """Keeps about 60 bytes an item: a hash of its key, numbers, and codes of interned words.
+    """Keeps about 30 bytes an item: a hash of its key, numbers, and codes of interned words.
 
     Args:
         specs: The metrics wanted, in the order in which they are reported.
@@ -62,17 +85,18 @@ class Summarizer:
                 raise RequestError(f"metric name {name!r} is empty or stands twice", "invalid_metric")
         self._labels = sorted({label for wanted in self._wanted for label in _labels_of(wanted)})
         self._keys = bytearray()
-        self._groups = bytearray()
-        self._samples = bytearray()
-        self._repeats = array("i")
+        # Most streams have neither repeats nor groups: each item is then a sample and a group of its own.
+        self._samples: bytearray | None = None
+        self._groups: bytearray | None = None
+        self._repeats = Codes()
         self._outcomes = bytearray()
         self._scores = array("d")
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._combinations: dict[Words, int] = {}
-        self._combination = array("i")
+        self._combination = Codes()
         columns = {column for wanted in self._wanted for column in wanted.plan.columns}
         self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
-        self._codes = {column: array("i") for column in self._interned}
+        self._codes = {column: Codes() for column in self._interned}
 
     def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         """Counts one item. Of several with one key the first counts.
@@ -100,10 +124,16 @@ class Summarizer:
         digest = _hash(key, 16)
         bare, repeat = split_repeat(key)
         sample = digest[:8] if bare == key else _hash(bare, 16)[:8]
+        if self._samples is None and bare != key:
+            self._samples = self._own_samples()
+        if self._groups is None and request.group:
+            self._groups = bytearray(self._own_samples() if self._samples is None else self._samples)
         self._keys += digest
-        self._samples += sample
+        if self._samples is not None:
+            self._samples += sample
+        if self._groups is not None:
+            self._groups += _hash(request.group, 8) if request.group else sample
         self._repeats.append(repeat)
-        self._groups += _hash(request.group, 8) if request.group else sample
         self._outcomes.append(outcome)
         self._scores.append(score)
         for part, column in self._parts.items():
@@ -112,6 +142,12 @@ class Summarizer:
         for name, word in words:
             known = self._interned[name]
             self._codes[name].append(known.setdefault(word, len(known)))
+        if len(self._outcomes) == _MANY:
+            return_freed_memory()
+
+    def _own_samples(self) -> bytearray:
+        """Returns the samples of all items so far, where none is a repeat: the first halves of their hashes."""
+        return bytearray(np.frombuffer(self._keys, "<u8")[::2].tobytes())
 
     def finish(self) -> pb.Summary:
         """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
@@ -130,11 +166,12 @@ class Summarizer:
     def _table(self) -> Table:
         # Each column is let go as soon as its rows are taken: both at once would be most of the memory.
         rows = _rows(self._keys)
-        self._keys = bytearray()
-        group = numbered(np.frombuffer(self._groups, "<u8")[rows])
-        self._groups = bytearray()
-        sample = numbered(np.frombuffer(self._samples, "<u8")[rows])
-        self._samples = bytearray()
+        samples = self._own_samples() if self._samples is None else self._samples
+        self._keys, self._samples = bytearray(), None
+        sample = numbered(np.frombuffer(samples, "<u8")[rows])
+        del samples
+        group = sample if self._groups is None else numbered(np.frombuffer(self._groups, "<u8")[rows])
+        self._groups = None
         combinations, combination = _canonical(self._combinations, self._combination, rows)
         vocabulary, words = {}, {}
         for name in list(self._codes):
@@ -145,7 +182,7 @@ class Summarizer:
             score=np.frombuffer(self._scores, np.float64)[rows],
             group=group,
             sample=sample,
-            repeat=np.frombuffer(self._repeats, np.int32)[rows],
+            repeat=self._repeats.at(rows),
             combination=combination,
             labels=[
                 {name: value[1:] for name, value in zip(self._labels, values, strict=True) if value}
@@ -183,12 +220,12 @@ def _rows(keys: bytearray) -> NDArray[np.int32]:
     return rows[fresh]
 
 
-def _canonical(known: dict[Words, int], codes: array[int], rows: Ints) -> tuple[list[Words], Ints]:
+def _canonical(known: dict[Words, int], codes: Codes, rows: Ints) -> tuple[list[Words], Ints]:
     """Returns the words sorted, and the rows' codes that fit them: arrival leaves no trace."""
     words = sorted(known)
     places = np.empty(len(words), np.int32)
     places[[known[word] for word in words]] = np.arange(len(words))
-    column: Ints = np.frombuffer(codes, np.int32)[rows]
+    column = codes.at(rows)
     return words, places[column] if len(words) else column
 
 

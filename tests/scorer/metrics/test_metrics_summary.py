@@ -181,7 +181,7 @@ def test_numbers_are_places_among_the_different_values(values: list[int]) -> Non
 
 
 @pytest.mark.full
-def test_a_summary_takes_less_memory_than_what_was_kept_for_it() -> None:
+def test_a_summary_takes_little_memory() -> None:
     number = 30_000
     specs = [spec("acc", "accuracy", ["a"]), spec("all", "group_all"), spec("bias", "choice_bias")]
     summarize([passed("t/1", "scored", 1.0)], *specs)  # what is imported at first use does not count
@@ -197,5 +197,5 @@ def test_a_summary_takes_less_memory_than_what_was_kept_for_it() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert kept < 80 * number
-    assert peak - kept < kept
+    assert kept < 50 * number
+    assert peak < 140 * number
