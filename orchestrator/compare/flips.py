@@ -38,46 +38,46 @@ class Flips:
 
     Attributes:
         items: How many items both have.
-        worse: For each task the places, in both runs, of the items that the second has worse: shape [2, items].
+        worse: For each task where the lines of the items that the second has worse begin, in the two logs of either
+            run (`Run.lines`): shape [2, items, 2].
         better: The same for those that it has better.
     """
 
     first: Run
     second: Run
     items: int
-    worse: Sequence[NDArray[np.uint32]]
-    better: Sequence[NDArray[np.uint32]]
+    worse: Sequence[NDArray[np.int64]]
+    better: Sequence[NDArray[np.int64]]
 
     @property
     def lost(self) -> int:
         """How many items the second run has worse."""
-        return sum(places.shape[1] for places in self.worse)
+        return sum(lines.shape[1] for lines in self.worse)
 
     @property
     def gained(self) -> int:
         """How many it has better."""
-        return sum(places.shape[1] for places in self.better)
+        return sum(lines.shape[1] for lines in self.better)
 
     def read(self, most: int) -> Iterator[Flip]:
         """Yields up to `most` items lost, then as many gained: of each task the first, tasks share alike."""
         for tasks in (self.worse, self.better):
-            for places, count in zip(tasks, _shares([each.shape[1] for each in tasks], most), strict=True):
-                before, after = (self.first.at(places[0, :count]), self.second.at(places[1, :count]))
+            for lines, count in zip(tasks, _shares([each.shape[1] for each in tasks], most), strict=True):
+                before, after = (self.first.lines(lines[0, :count]), self.second.lines(lines[1, :count]))
                 yield from (Flip(*both) for both in zip(before, after, strict=True))
 
 
 def flips(first: Scores, second: Scores) -> Flips:
     """Finds the items that two runs score differently, in the order of tasks and keys."""
     items = 0
-    worse, better = [], []
+    worse, better = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
             rows = pair([mine.keys.read(), theirs.keys.read()])
             items += len(rows[0])
             change = theirs.scores.read()[rows[1]] - mine.scores.read()[rows[0]]
-            places = np.stack([mine.places.read()[rows[0]], theirs.places.read()[rows[1]]])
-            worse.append(places[:, change < 0])
-            better.append(places[:, change > 0])
+            for found, changed in ((worse, np.flatnonzero(change < 0)), (better, np.flatnonzero(change > 0))):
+                found.append(np.stack([mine.lines.read()[rows[0][changed]], theirs.lines.read()[rows[1][changed]]]))
     return Flips(first.run, second.run, items, worse, better)
 
 

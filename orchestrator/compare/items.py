@@ -1,11 +1,11 @@
-"""The items of a run as columns: some seventy bytes an item on disk, however long its lines are."""
+"""The items of a run as columns: some ninety bytes an item on disk, however long its lines are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import orjson
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lyncean.keys import split_repeat
 from lyncean.outcomes import ANSWERED
+from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.reader import Item
 from orchestrator.run_folder.spilled import Column
 
@@ -26,8 +27,11 @@ GROUP_ALL = "group_all"
 
 _BYTES = 16
 _NAME = f"S{_BYTES}"
+_LINES = np.dtype(("<i8", 2))
 _TOGETHER = 1 << 12
 """Items after which columns are looked at for their length."""
+_PART = 1 << 18
+"""Bytes of a column that are read at once: whole values of every kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Items:
     Attributes:
         keys: What they are paired by across runs, as `Names`.
         places: Where each stands in the run (`Run.at`).
+        lines: Where its lines begin in the two logs (`Run.lines`).
         scores: The verdict's score; 0 where the item was not answered, as over planned.
         answered: Whether it is scored or unparsed, and so counts in a metric over answered items.
         labels: Which of `kinds` the labels of each are.
@@ -65,6 +70,7 @@ class Items:
 
     keys: Column
     places: Column
+    lines: Column
     scores: Column
     answered: Column
     labels: Column
@@ -120,9 +126,9 @@ class Gathering:
     def __init__(self, specs: Sequence[Mapping[str, Any]], source: str) -> None:
         self._source = source
         self._columns = {
-            "keys": Column("B", _NAME), "places": Column("I"), "scores": Column("d"), "answered": Column("b", np.bool_),
-            "labels": Column("I"), "clusters": Column("Q"), "groups": Column("B", _NAME), "asked": Column("Q"),
-            "targets": Column("Q"),
+            "keys": Column("B", _NAME), "places": Column("I"), "lines": Column("q", _LINES), "scores": Column("d"),
+            "answered": Column("b", np.bool_), "labels": Column("I"), "clusters": Column("Q"),
+            "groups": Column("B", _NAME), "asked": Column("Q"), "targets": Column("Q"),
         }  # fmt: skip
         self._append = {name: column.append for name, column in self._columns.items()}
         self._parts = {part: Column("d") for spec in specs if (part := part_of(spec))}
@@ -154,8 +160,43 @@ class Gathering:
         append["targets"](_hash([scoring.get("targets", ()), scoring.get("options", ())]))
         self._count += 1
         if self._count % _TOGETHER == 0:
-            for column in (*self._columns.values(), *self._parts.values()):
+            for column in self._all:
                 column.settle()
+
+    def locate(self, index: Index) -> None:
+        """Adds where the lines of all items begin; once, at the end."""
+        places = self._columns["places"].read()
+        for start in range(0, len(places), _TOGETHER):
+            some = places[start : start + _TOGETHER]
+            offsets = np.stack([index.responses[some], index.verdicts[some]], axis=1)
+            self._columns["lines"].add(offsets.astype(np.int64).tobytes())
+
+    def write(self, file: IO[bytes]) -> None:
+        """Writes what was gathered, for `read_from` of another process: a line of JSON, then column behind column."""
+        head = {"kinds": list(self._kinds), "sizes": [column.nbytes for column in self._all]}
+        file.write(orjson.dumps(head) + b"\n")
+        for column in self._all:
+            file.writelines(column.parts())
+
+    def read_from(self, file: IO[bytes]) -> None:
+        """Takes what another process has written.
+
+        Raises:
+            EOFError: It ended before all of it was there.
+        """
+        head = orjson.loads(file.readline() or b"{}")
+        if not head:
+            raise EOFError
+        self._kinds = {tuple((name, value) for name, value in kind): at for at, kind in enumerate(head["kinds"])}
+        for column, size in zip(self._all, head["sizes"], strict=True):
+            while left := size - column.nbytes:
+                if not (data := file.read(min(left, _PART))) or len(data) < min(left, _PART):
+                    raise EOFError
+                column.add(data)
+
+    @property
+    def _all(self) -> list[Column]:
+        return [*self._columns.values(), *self._parts.values()]
 
     def items(self) -> Items:
         """Returns what was gathered."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from typing import TypeAlias
 
-from lyncean.arrays import NDArray, np
+from lyncean.arrays import Floats, NDArray, np
 from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
 from orchestrator.run_folder.metrics import MetricResult
 
@@ -21,6 +22,8 @@ _MOST_OPTIONS = 10
 _BINS = 10
 _TIME_BINS = 40
 _PAUSE_SECONDS = 60.0
+_TOGETHER = 1 << 16
+"""Calls that are moved at once."""
 _MOST_NAMED = 15
 _SERIES = tuple(f"series{number}" for number in range(1, 8))
 
@@ -104,14 +107,14 @@ def latency(calls: Calls) -> Chart:
 
 def throughput(calls: Calls) -> Chart:
     """Answers a second over the time of the run, replica by replica, without pauses between stop and resume."""
-    calls, paused = _without_pauses(calls)
-    ends = {replica: each.sum(axis=1) for replica, each in sorted(calls.items()) if len(each)}
-    begin = min(float(each[:, 0].min()) for each in calls.values() if len(each))
-    end = max(float(each.max()) for each in ends.values())
+    some = {replica: each for replica, each in sorted(calls.items()) if len(each)}
+    pauses = _Pauses.of(list(some.values()))
+    begin = min(float(each[:, 0].min()) for each in some.values())
+    end = max(float(each.sum(axis=1).max()) for each in some.values()) - pauses.seconds
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
-    rates = {replica or "–": np.histogram(each, edges)[0] / width for replica, each in ends.items()}
+    rates = {replica or "–": pauses.answers(each, edges) / width for replica, each in some.items()}
     x = axis((), limits=(0, float(edges[-1] - begin) / unit_seconds))
     y = axis([float(rate.max()) for rate in rates.values()], ticks=4)
     legend = list(zip(rates, cycle(_SERIES), strict=False))
@@ -126,36 +129,52 @@ def throughput(calls: Calls) -> Chart:
         values = ", ".join(f"{name} {rate[number]:.2f}" for name, rate in list(rates.items())[: len(_SERIES)])
         since = float(edges[number] - begin) / unit_seconds
         bands.append((place, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
-    note = f"{sum(map(len, ends.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
-    note += f" Pauses without calls ({paused / 60:,.0f} minutes) are left out." if paused else ""
+    note = f"{sum(map(len, some.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
+    note += f" Pauses without calls ({pauses.seconds / 60:,.0f} minutes) are left out." if pauses.seconds else ""
     # Of more series than there are colours, names tell nothing.
     legend = legend if 1 < len(legend) <= len(_SERIES) else []
     units = (f"{unit} since the first call", "answers a second")
     return Chart("Throughput by replica", note, Plane(x, y, units, lines, bands=bands, legend=legend))
 
 
-def _without_pauses(calls: Calls) -> tuple[Calls, float]:
-    """Returns the calls, each moved forward by the pauses before it, and the seconds of all pauses.
+@dataclass(frozen=True, slots=True)
+class _Pauses:
+    """Times in which no call of any replica was in flight, too long for a wait within a run.
 
-    A pause is a time in which no call of any replica was in flight, too long for a wait within a run.
+    Attributes:
+        resumed: When each ended, in order.
+        before: The seconds of all pauses before each, and of all.
     """
-    some = [each for each in calls.values() if len(each)]
-    starts = np.concatenate([each[:, 0] for each in some])
-    order = np.argsort(starts, kind="stable")
-    starts = starts[order]
-    last = np.concatenate([each.sum(axis=1) for each in some])[order]
-    del order  # of millions of calls every column counts
-    np.maximum.accumulate(last, out=last)
-    gaps = np.subtract(starts[1:], last[:-1], out=last[1:])
-    behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
-    if not len(behind):
-        return calls, 0.0
-    before, resumed = np.concatenate([[0.0], np.cumsum(gaps[behind])]), starts[1:][behind]
-    moved = {}
-    for replica, each in calls.items():
-        shift = before[np.searchsorted(resumed, each[:, 0], side="right")]
-        moved[replica] = np.column_stack([each[:, 0] - shift, each[:, 1]])
-    return moved, float(before[-1])
+
+    resumed: Floats
+    before: Floats
+
+    @classmethod
+    def of(cls, calls: Sequence[Pairs]) -> _Pauses:
+        """Finds them."""
+        # In place: of millions of calls every column counts.
+        starts = np.concatenate([each[:, 0] for each in calls])
+        ends = np.concatenate([each.sum(axis=1) for each in calls])
+        starts.sort()
+        ends.sort()
+        # As many calls have ended as had begun before it: where that leaves a gap, none is in flight.
+        gaps = np.subtract(starts[1:], ends[:-1], out=ends[:-1])
+        behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
+        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])))
+
+    @property
+    def seconds(self) -> float:
+        """Of all pauses."""
+        return float(self.before[-1])
+
+    def answers(self, calls: Pairs, edges: Floats) -> Floats:
+        """Returns how many calls end in each bin, each call moved forward by the pauses before it."""
+        counts = np.zeros(len(edges) - 1)
+        for start in range(0, len(calls), _TOGETHER):
+            some = calls[start : start + _TOGETHER]
+            ends = some.sum(axis=1) - self.before[np.searchsorted(self.resumed, some[:, 0], side="right")]
+            counts += np.histogram(ends, edges)[0]
+        return counts
 
 
 def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:

@@ -151,13 +151,21 @@ class Run:
         Raises:
             ConfigError: A line is damaged.
         """
+        responses, verdicts = self.index.responses, self.index.verdicts
+        return self.lines((responses[place], verdicts[place]) for place in places)
+
+    def lines(self, offsets: Iterable[Sequence[int]]) -> Iterator[Item]:
+        """Yields the items whose lines begin at some offsets of the two logs, -1 where one has none.
+
+        Raises:
+            ConfigError: A line is damaged.
+        """
         with ExitStack() as stack:
             paths = (self.path / RESPONSES, self.path / VERDICTS)
             files = [stack.enter_context(path.open("rb")) if path.exists() else None for path in paths]
-            responses, verdicts = self.index.responses, self.index.verdicts
-            for place in places:
-                response = _line(files[0], int(responses[place]))
-                verdict = _line(files[1], int(verdicts[place]))
+            for offset, other in offsets:
+                response = _line(files[0], int(offset))
+                verdict = _line(files[1], int(other))
                 yield Item(str(response.get("key") or verdict["key"]), response, verdict)
 
     def read(self, keys: Iterable[str]) -> Iterator[Item]:

@@ -6,6 +6,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, Any
 
 from lyncean.arrays import NDArray, np
@@ -31,7 +32,12 @@ class Column:
         self.append = self._latest.append
 
     def __len__(self) -> int:
-        return (self._bytes + len(self._latest) * self._latest.itemsize) // self._kind.itemsize
+        return self.nbytes // self._kind.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its values take."""
+        return self._bytes + len(self._latest) * self._latest.itemsize
 
     def extend(self, values: Iterable[Any]) -> None:
         """Adds values."""
@@ -42,6 +48,14 @@ class Column:
         """Adds values as they lie in memory."""
         self._latest.frombytes(data)
         self.settle()
+
+    def parts(self) -> Iterator[bytes]:
+        """Yields the column as it lies in memory, some of it at a time; `add` takes it back."""
+        if self._file is not None:
+            self._write()
+            self._file.seek(0)
+            yield from iter(partial(self._file.read, _KEPT_BYTES), b"")
+        yield self._latest.tobytes()
 
     def settle(self) -> None:
         """Writes what was appended once it is much. To be called now and then between `append`."""

@@ -12,7 +12,7 @@ from helpers.report_runs import Writer, sliced
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.report import write_report
+from orchestrator.report import plots, write_report
 from orchestrator.report.charts import axis
 from orchestrator.report.plots import throughput
 
@@ -66,3 +66,23 @@ def test_throughput_leaves_out_the_pause_between_stop_and_resume() -> None:
     stopped = throughput({"a": calls(*(np.arange(0, 200, 2) + hour)), "b": calls(*(np.arange(1, 200, 2) + hour))})
     assert stopped.layout == steady.layout
     assert stopped.note == f"{steady.note} Pauses without calls (60 minutes) are left out."
+
+
+@given(st.data())
+def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(data: st.DataObject) -> None:
+    call = st.tuples(st.integers(0, 1000), st.integers(0, 200))
+    replicas = [np.array(data.draw(st.lists(call, min_size=1, max_size=9)), float) for _ in range(2)]
+    every = sorted((start, start + seconds) for calls in replicas for start, seconds in calls)
+    pauses, busy = [], every[0][1]
+    for start, end in every:
+        if start - busy > 60.0:
+            pauses.append((busy, start))
+        busy = max(busy, end)
+    found = plots._Pauses.of(replicas)
+    assert found.seconds == sum(end - begin for begin, end in pauses)
+    edges = np.linspace(0.0, 1200.0, 13)
+    for calls in replicas:
+        ends = [
+            start + seconds - sum(end - begin for begin, end in pauses if end <= start) for start, seconds in calls
+        ]
+        assert found.answers(calls, edges).tolist() == np.histogram(ends, edges)[0].tolist()

@@ -36,7 +36,16 @@ BY_VERDICTS = {"judged_open", "judged_panel", "voila_judged", "all_outcomes", "r
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stored")
+    return _taken_out(tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same runs, which no test scores again."""
+    return _taken_out(tmp_path_factory.mktemp("untouched"))
+
+
+def _taken_out(folder: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="tar")
     for name in RUNS:
@@ -94,10 +103,10 @@ def test_every_item_is_read(name: str, stored: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_comparisons_are_what_they_were(pair: str, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(stored)
+def test_comparisons_are_what_they_were(pair: str, untouched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(untouched)
     done = CliRunner().invoke(main, ["compare", *pair.split("--"), "--json"], catch_exceptions=False)
-    before = json.loads((stored / "compare" / f"{pair}.json").read_text())
+    before = json.loads((untouched / "compare" / f"{pair}.json").read_text())
     # What the report prints is the same; an unrounded double may differ in its last digits.
     assert_alike(json.loads(done.stdout), before)
 
