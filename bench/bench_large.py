@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_pipeline import running, scorer
 
-from orchestrator.run_folder.key_table import digests
+from orchestrator.run_folder.key_table import digests, shard_of
 from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.planned_rows import STRIDE, sealed_stride
 
@@ -58,6 +58,7 @@ def main() -> None:
     """Measures and prints one JSON object a step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--of", type=int, default=1, metavar="N", help="The run is the first of N shards of the rows.")
     parser.add_argument("--kind", default="dot", help="dot (70 bytes an image), tiny or big")
     parser.add_argument("--folder", type=Path, help="Keep what is made here, and take what is there.")
     parser.add_argument("--steps", default=STEPS)
@@ -83,8 +84,12 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
     data = folder / "data.parquet"
     if not data.exists():
         pipeline_data.make(data, flags.kind, flags.rows)
-    with servers(folder) as ask:
+    with servers(folder, flags) as ask:
         subprocess.run([*ask(run), "--max-tokens-total", str(601 * _FIRST)], check=False, stderr=subprocess.DEVNULL)
+
+    def mine(row: int) -> bool:
+        return flags.of == 1 or shard_of(f"vstar_bench/{row}", flags.of) == 0
+
     manifest = json.loads((run / "manifest.json").read_text())
     for name in LOGS:
         lines = (run / name).read_bytes().splitlines()
@@ -95,7 +100,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         line = orjson.dumps({name: value for name, value in pattern.items() if name != "crc32"})
         with (run / name).open("ab") as file:
             for row in range(flags.rows - LEFT):
-                if f"vstar_bench/{row}" not in keys:
+                if mine(row) and f"vstar_bench/{row}" not in keys:
                     file.write(sealed(line.replace(key, b"vstar_bench/%d" % row)) + b"\n")
         shutil.copyfile(run / name, folder / name)
     name = (run / ".planned").read_bytes()[:32]
@@ -103,7 +108,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         file.write(name)
         for first in range(0, flags.rows, STRIDE):
             rows = range(first, min(first + STRIDE, flags.rows))
-            keys = digests(b"vstar_bench/%d" % row for row in rows).tolist()
+            keys = digests(b"vstar_bench/%d" % row for row in rows if mine(row)).tolist()
             file.write(sealed_stride((0, first, len(rows)), [(low, high, True) for low, high in keys]))
     size = sum((run / name).stat().st_size for name in LOGS)
     return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}
@@ -112,7 +117,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
 def call(folder: Path, flags: Any) -> dict[str, Any]:
     """Runs the command again until its next call on the wire: without the copy of the key table, then with it."""
     found: dict[str, Any] = {}
-    with servers(folder) as ask:
+    with servers(folder, flags) as ask:
         (folder / "run" / ".keys").unlink(missing_ok=True)
         for suffix in ("without_copy", "with_copy"):
             (folder / "asked").unlink(missing_ok=True)
@@ -130,7 +135,7 @@ def call(folder: Path, flags: Any) -> dict[str, Any]:
 
 def resume(folder: Path, flags: Any) -> dict[str, Any]:
     """Runs the command again: to the next call on the wire, and to the end."""
-    with servers(folder) as ask:
+    with servers(folder, flags) as ask:
         (folder / "asked").unlink(missing_ok=True)
         for name in LOGS:
             shutil.copyfile(folder / name, folder / "run" / name)
@@ -187,8 +192,6 @@ def score(folder: Path, flags: Any) -> dict[str, Any]:
 
 def merge(folder: Path, flags: Any) -> dict[str, Any]:
     """Splits the run into two shards, which no run has made, and merges them."""
-    from orchestrator.run_folder.key_table import shard_of
-
     run, shards = folder / "run", [folder / f"shard{index}" for index in range(2)]
     manifest = json.loads((run / "manifest.json").read_text())
     for index, shard in enumerate(shards):
@@ -246,7 +249,7 @@ def peak_mb(process: psutil.Popen) -> int:
 
 
 @contextmanager
-def servers(folder: Path) -> Any:
+def servers(folder: Path, flags: Any) -> Any:
     """Runs model and scorer, and yields what makes the command that asks them."""
     port = folder / "port-model"
     serve = [sys.executable, __file__, "--serve", str(port), str(folder / "asked")]
@@ -255,7 +258,8 @@ def servers(folder: Path) -> Any:
         def ask(run: Path) -> list[str]:
             words = ["eval", "--task", "vstar_bench", "--data", str(folder / "data.parquet"), "--run", str(run)]
             places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
-            return [sys.executable, "-m", "orchestrator", *words, *places, "--quiet"]
+            shard = ["--shard", f"0/{flags.of}"] if flags.of > 1 else []
+            return [sys.executable, "-m", "orchestrator", *words, *places, *shard, "--quiet"]
 
         yield ask
 

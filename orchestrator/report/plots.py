@@ -110,7 +110,7 @@ def throughput(calls: Calls) -> Chart:
     some = {replica: each for replica, each in sorted(calls.items()) if len(each)}
     pauses = _Pauses.of(list(some.values()))
     begin = min(float(each[:, 0].min()) for each in some.values())
-    end = max(float(each.sum(axis=1).max()) for each in some.values()) - pauses.seconds
+    end = pauses.last - pauses.seconds
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
@@ -144,23 +144,30 @@ class _Pauses:
     Attributes:
         resumed: When each ended, in order.
         before: The seconds of all pauses before each, and of all.
+        last: When the last call ended.
     """
 
     resumed: Floats
     before: Floats
+    last: float
 
     @classmethod
     def of(cls, calls: Sequence[Pairs]) -> _Pauses:
         """Finds them."""
+        starts, ends = np.empty(total := sum(map(len, calls))), np.empty(total)
         # In place: of millions of calls every column counts.
-        starts = np.concatenate([each[:, 0] for each in calls])
-        ends = np.concatenate([each.sum(axis=1) for each in calls])
+        at = 0
+        for each in calls:
+            starts[at : at + len(each)] = each[:, 0]
+            np.add(each[:, 0], each[:, 1], out=ends[at : at + len(each)])
+            at += len(each)
         starts.sort()
         ends.sort()
+        last = float(ends[-1])
         # As many calls have ended as had begun before it: where that leaves a gap, none is in flight.
         gaps = np.subtract(starts[1:], ends[:-1], out=ends[:-1])
         behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
-        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])))
+        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), last)
 
     @property
     def seconds(self) -> float:

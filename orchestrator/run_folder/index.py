@@ -66,9 +66,12 @@ class Index:
         count = len(self._keys)
         self._place = np.arange(count, dtype=np.uint32)
         if natural:
-            sorting = _natural_order(self._names, self._task, self._tasks)
+            self._keys = mapped(self._keys)  # anew: what was looked at is let go
+            sorting = _natural_order(self._names, self._task, self._tasks).astype(np.uint32)
+            self._names = self._names[:0].copy()
             self._place[sorting] = np.arange(count, dtype=np.uint32)
-            found = {name: offsets[sorting] for name, offsets in found.items()}
+            for name in logs:
+                found[name] = found[name][sorting]
         del self._names
         # Few keys are looked up by their hash.
         self._keys, self._place, self._task = mapped(self._keys), mapped(self._place), mapped(self._task)
@@ -118,10 +121,14 @@ class Index:
         # Millions of items: what is not needed any more is let go at once.
         keys = new.keys.read()
         order = np.argsort(keys, kind="stable").astype(np.uint32)
-        keys = keys[order]
+        if keys.flags.writeable:
+            keys.sort(kind="stable")  # where they lie
+        else:
+            keys = keys[order]
         if not (last := np.append(keys[1:] != keys[:-1], True)).all():
             keys, order = keys[last], order[last]
-        tasks, starts = _narrow(new.tasks.read())[order], new.starts.read()[order].astype(self._offset)
+        keys = mapped(keys)
+        tasks, starts = _narrow(new.tasks.read())[order], new.starts.read().astype(self._offset)[order]
         names = new.named(order) if self._natural else self._names
         offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found}
         if not len(self._keys):
