@@ -41,6 +41,8 @@ def main() -> None:
     parser.add_argument("--ways", default="", help="Only these, for example lyncean,lmms-eval:http.")
     parser.add_argument("--folder", default=".", help="Where files are written.")
     flags, _ = parser.parse_known_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
+    rivals.check()
     Path(flags.folder).mkdir(parents=True, exist_ok=True)
     only = set(filter(None, flags.ways.split(",")))
     for kind, rows in zip(flags.kinds.split(","), map(int, flags.rows.split(",")), strict=False):

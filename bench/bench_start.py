@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import resource
 import statistics
 import sys
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=3)
     flags, _ = parser.parse_known_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has its bytecode
     asyncio.run(measured(flags.rows, flags.runs))
 
 

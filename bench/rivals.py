@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ class Rival:
         name: What its package is called.
         variable: The variable that names its interpreter.
         ways: How it can be run, in words by name.
+        needs: Modules of its interpreter that a measurement takes.
     """
 
     name: str
     variable: str
     ways: Mapping[str, str]
+    needs: Sequence[str]
 
     @property
     def python(self) -> str:
@@ -60,6 +62,7 @@ RIVALS = (
             "null": "in process, a null model that takes each image",
             "http": "its OpenAI model and a null server over HTTP, 32 calls in flight",
         },
+        ("lmms_eval", "openai", "PIL"),
     ),
     Rival(
         "lm-eval",
@@ -68,6 +71,7 @@ RIVALS = (
             "null": "in process, its own null model; each image is decoded",
             "http": "its chat completions model and a null server over HTTP, 32 calls in flight",
         },
+        ("lm_eval", "aiohttp", "PIL"),
     ),
     Rival(
         "inspect-ai",
@@ -76,8 +80,19 @@ RIVALS = (
             "null": "in process, its own null model, images as data URIs",
             "http": "its OpenAI model and a null server over HTTP, 32 calls in flight",
         },
+        ("inspect_ai", "openai", "pyarrow", "tiktoken"),
     ),
 )
+
+
+def check() -> None:
+    """Ends the command where a named interpreter lacks a module: a round takes minutes before that would be noticed."""
+    for rival in RIVALS:
+        code = "import sys; from importlib.util import find_spec; print(*[n for n in sys.argv[1:] if not find_spec(n)])"
+        if rival.python and (
+            lacks := subprocess.check_output([rival.python, "-c", code, *rival.needs], text=True).split()
+        ):
+            raise SystemExit(f"{rival.variable}: {rival.python} lacks {', '.join(lacks)}; install that beside it")
 
 
 def environment(folder: Path) -> dict[str, str]:
