@@ -14,7 +14,10 @@ from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS, Finding
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired, points
 
-_WIDE = 90
+_NUMBERS = 104
+"""Columns of a terminal that all of a comparison's numbers take beside the names of its tasks."""
+_NAMES = 16, 40
+"""Least and most columns for the longest word of a task's name."""
 _COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
 
 
@@ -27,7 +30,11 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         if pairing.caution:
             console.print(Text(f"caution: {pairing.caution}", "yellow"))
         flips = pairing.flips
-        console.print(_pairs(pairing, console.width >= _WIDE))
+        longest = max(len(word) for pair in pairing.rows for word in str(pair.step).split())
+        wide = _NUMBERS + min(max(longest, _NAMES[0]), _NAMES[1])
+        console.print(_pairs(pairing, console.width >= wide))
+        if console.width < wide:
+            console.print(f"means, detectable changes and tests: in {wide} columns or more", style="dim")
         console.print(f"of {flips.items:,} items {flips.gained:,} better, {flips.lost:,} worse")
         _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
@@ -53,7 +60,9 @@ def plain_table(title: str | None = None) -> Table:
 def _pairs(pairing: Pairing, wide: bool) -> Table:
     table = plain_table()
     table.add_column("task", overflow="fold")
-    for name in ("first", "second", "difference", "detectable", "n", "better", "worse", "p (Holm)")[0 if wide else 2 :]:
+    for name in (*(("first", "second") if wide else ()), "difference", *(("detectable",) if wide else ())):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("n", "better", "worse", "p (Holm)"):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("test", style="dim")
@@ -65,12 +74,12 @@ def _pairs(pairing: Pairing, wide: bool) -> Table:
 def _cells(pair: Paired, wide: bool) -> list[str | Text]:
     colour = ("green" if pair.difference > 0 else "red") if pair.significant else ""
     difference = Text(f"{100 * pair.difference:+.1f} {pair.interval}".rstrip(), colour)
-    cells: list[str | Text] = [str(pair.step)]
-    if wide:
-        cells += [f"{100 * pair.first:.1f}", f"{100 * pair.second:.1f}"]
+    counts = [f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
+    if not wide:
+        return [str(pair.step), difference, *counts]
+    means = [f"{100 * mean:.1f}" for mean in (pair.first, pair.second)]
     detectable = "–" if pair.detectable is None else f"±{100 * pair.detectable:.1f}"
-    cells += [difference, detectable, f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
-    return [*cells, pair.test] if wide else cells
+    return [str(pair.step), *means, difference, detectable, *counts, pair.test]
 
 
 def p_value(p: float | None) -> str:

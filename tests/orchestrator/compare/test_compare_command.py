@@ -70,6 +70,23 @@ def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: 
     assert ("marvel: prompt or images differ in 20 of 20 items" in told) is bool(prompt)
 
 
+@pytest.mark.parametrize(("columns", "wide"), [(80, False), (123, False), (124, True)])
+def test_names_of_tasks_are_whole_and_numbers_stand_in_one_line(tmp_path: Path, columns: int, wide: bool) -> None:
+    folders = []
+    for name in ("before", "after"):
+        writer = Writer(tmp_path / name, tasks=["VisualPuzzles_direct"])
+        for place in range(1200):
+            writer.item(f"VisualPuzzles_direct/{place}", answer="A", score=float(place % 3 == (name == "after")))
+        folders.append(str(writer.close()))
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(command, folders)
+    lines = result.output.splitlines()
+    [row] = [line for line in lines if line.strip().startswith("VisualPuzzles_direct ")]
+    assert row.rstrip().endswith("1.000" if not wide else "McNemar exact")
+    assert ("±" in result.output) is wide
+    assert ("in 124 columns or more" in result.output) is not wide
+    assert max(map(len, lines)) <= columns
+
+
 def test_json(runs: tuple[Path, Path]) -> None:
     found = orjson.loads(invoke(*runs, runs[0], "--json").output)
     pair = found["comparisons"][0]["pairs"][0]

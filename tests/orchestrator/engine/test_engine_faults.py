@@ -55,7 +55,7 @@ def test_one_of_three_replicas_killed(cluster: Cluster, shared_scorer: Server, e
 
 def test_a_replica_that_hangs(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(3)]
-    process = cluster.under_way(servers, shared_scorer, *ROWS, "--timeout", "2", answered=20)
+    process = cluster.under_way(servers, shared_scorer, *ROWS, "--timeout", "5", answered=20)
     servers[0].signal(signal.SIGSTOP)
     cluster.ended(process)
     assert cluster.results("run") == expected
