@@ -55,14 +55,14 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
     data = {form: str(folder / name) for form, name in FORMS.items()}
     # In a process of its own: a child's peak memory counts what its parent held when it was started.
     size = in_child({"what": "data", "data": data, "kind": kind, "rows": rows})["image_bytes"]
-    loops: dict[str, list[float]] = defaultdict(list)
+    loops: dict[str, list[dict[str, float]]] = defaultdict(list)
     pipelines: dict[str, list[dict[str, float]]] = defaultdict(list)
 
-    def loop(what: str, form: str) -> float:
+    def loop(what: str, form: str) -> dict[str, float]:
         # A server of its own each time: whether glibc gives a message's memory back is settled by luck in
         # each process, and with large images makes half as much again.
         with server(folder, "bare" if what == "bare" else "kept") as port:
-            return in_child({"what": what, "data": data[form], "port": port, "rows": rows})["per_second"]
+            return in_child({"what": what, "data": data[form], "port": port, "rows": rows})
 
     with (
         server(folder, "ours") as model,
@@ -77,7 +77,8 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
                 before = servers_used()
                 one = in_child({"what": "eval", "data": data[form], **where})
                 pipelines[form].append(one | {"servers": servers_used() - before})
-    rates = {what: statistics.median(ran) for what, ran in loops.items()}
+    rates = {what: statistics.median(one["per_second"] for one in ran) for what, ran in loops.items()}
+    costs = {what: round(statistics.median(one["cpu_ms"] for one in ran), 3) for what, ran in loops.items()}
     ours = {
         form: {name: statistics.median(one[name] for one in ran) for name in ran[0]} for form, ran in pipelines.items()
     }
@@ -87,6 +88,7 @@ def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
         "image_bytes": round(size),
         "grpc_unary_per_second": round(rates["bare"]),
         "grpc_unary_memory_kept_per_second": round(rates["kept"]),
+        "loops_cpu_ms_per_call": costs,
         **{form: figures(one, rows, rates["bare"], rates["kept"], rates[form]) for form, one in ours.items()},
     }
 
@@ -127,8 +129,7 @@ def child(job: dict[str, Any]) -> None:
         print(json.dumps({"image_bytes": pipeline_data.make(parquet, job["kind"], job["rows"])}))
         pipeline_data.save(parquet, saved)
         return
-    result = evaluate(job) if job["what"] == "eval" else {"per_second": job["rows"] / asyncio.run(floor(job))}
-    print(json.dumps(result))
+    print(json.dumps(evaluate(job) if job["what"] == "eval" else asyncio.run(floor(job))))
 
 
 def evaluate(job: dict[str, Any]) -> dict[str, float]:
@@ -176,8 +177,8 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def floor(job: dict[str, Any]) -> float:
-    """Seconds of the same requests through grpc.aio and nothing else, the second time; answers are thrown away.
+async def floor(job: dict[str, Any]) -> dict[str, float]:
+    """The same requests through grpc.aio and nothing else, the second time; answers are thrown away.
 
     "bare" and "kept" have them built before; "stored" reads each image, hashes it and stores it as it goes.
     """
@@ -199,11 +200,12 @@ async def floor(job: dict[str, Any]) -> float:
             for request in left:
                 await generate(request)
 
-        async def all_of_them() -> float:
+        async def all_of_them() -> dict[str, float]:
             with tempfile.TemporaryDirectory(dir=Path(job["data"]).parent) as folder:
-                started, left = time.perf_counter(), iter(built or requests(job, folder))
+                before, started, left = used(), time.perf_counter(), iter(built or requests(job, folder))
                 await asyncio.gather(*(worker(left) for _ in range(IN_FLIGHT)))
-                return time.perf_counter() - started
+                seconds = time.perf_counter() - started
+                return {"per_second": job["rows"] / seconds, "cpu_ms": 1000 * (used() - before) / job["rows"]}
 
         await all_of_them()
         return await all_of_them()

@@ -65,7 +65,7 @@ def _read(run: Run) -> scores.Scores:
             found = {task: scores.gathering(run, task) for task in head["tasks"]}
             for each in found.values():
                 each.read_from(process.stdout)
-        except (KeyError, EOFError):
+        except (KeyError, ValueError, EOFError):  # it ended before all of it was there
             code = process.wait()
             log.seek(0)
             raise _failure(run.path, code, log.read().decode(errors="replace")) from None

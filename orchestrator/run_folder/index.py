@@ -64,17 +64,16 @@ class Index:
         for name in logs:
             self._read(run / name, name, found)
         count = len(self._keys)
-        self._place = np.arange(count, dtype=np.uint32)
-        if natural:
-            self._keys = mapped(self._keys)  # anew: what was looked at is let go
-            sorting = _natural_order(self._names, self._task, self._tasks).astype(np.uint32)
-            self._names = self._names[:0].copy()
-            self._place[sorting] = np.arange(count, dtype=np.uint32)
-            for name in logs:
-                found[name] = found[name][sorting]
+        # Of millions of items few are looked up by their hash, and names are let go once they are sorted.
+        self._keys = mapped(self._keys)
+        order = _natural_order(self._names, self._task, self._tasks).astype(np.uint32) if natural else None
         del self._names
-        # Few keys are looked up by their hash.
-        self._keys, self._place, self._task = mapped(self._keys), mapped(self._place), mapped(self._task)
+        self._place = np.arange(count, dtype=np.uint32)
+        if order is not None:
+            self._place[order] = np.arange(count, dtype=np.uint32)
+            for name in logs:
+                found[name] = found[name][order]
+        self._place, self._task = mapped(self._place), mapped(self._task)
         self.responses, self.verdicts = found[RESPONSES], found[VERDICTS]
 
     def __len__(self) -> int:
