@@ -30,7 +30,9 @@ def runs(folder: Path) -> list[Path]:
     made = [marvel_run(folder / "before", skill=0.9), marvel_run(folder / "after", model="qwen-tiny", skill=0.2)]
     writer = Writer(folder / "parts")
     for place in range(40):
-        writer.item(f"marvel/{place + 1}:avr", answer="1", score=float(place % 3 == 0), labels={"kind": "xyz"[place % 3]})
+        writer.item(
+            f"marvel/{place + 1}:avr", answer="1", score=float(place % 3 == 0), labels={"kind": "xyz"[place % 3]}
+        )
     return [*made, writer.close()]
 
 

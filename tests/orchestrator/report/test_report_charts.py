@@ -82,7 +82,5 @@ def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(dat
     assert found.seconds == sum(end - begin for begin, end in pauses)
     edges = np.linspace(0.0, 1200.0, 13)
     for calls in replicas:
-        ends = [
-            start + seconds - sum(end - begin for begin, end in pauses if end <= start) for start, seconds in calls
-        ]
+        ends = [start + seconds - sum(end - begin for begin, end in pauses if end <= start) for start, seconds in calls]
         assert found.answers(calls, edges).tolist() == np.histogram(ends, edges)[0].tolist()
