@@ -154,9 +154,11 @@ def test_pipeline(run: Run, folder: Path) -> None:
         "image_bytes",
         "grpc_unary_per_second",
         "grpc_unary_memory_kept_per_second",
+        "loops_cpu_ms_per_call",
         "parquet",
         "saved",
     }
+    assert figures["loops_cpu_ms_per_call"].keys() == {"bare", "kept", "parquet", "saved"}
     for form in (figures["parquet"], figures["saved"]):
         assert form.keys() == {
             "to_figures_per_second",
