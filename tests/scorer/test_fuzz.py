@@ -169,7 +169,10 @@ def test_any_yaml_is_loaded_or_refused(folder: Path, text: bytes) -> None:
 
 
 class Context:
-    """What the servicer needs of a call: nothing."""
+    """What the servicer needs of a call: that its client is still there."""
+
+    def cancelled(self) -> bool:
+        return False
 
 
 async def stream(messages: list[pb.ScorerServiceScoreRequest]) -> list[pb.ScorerServiceScoreResponse]:

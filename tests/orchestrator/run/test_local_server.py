@@ -19,7 +19,8 @@ SERVER = """
 import pathlib, sys, time
 port = pathlib.Path(sys.argv[sys.argv.index("--port-file") + 1])
 print("loading the weights", flush=True)
-port.write_text("1")
+port.with_suffix(".partial").write_text("1")
+port.with_suffix(".partial").replace(port)
 {then}
 """
 
