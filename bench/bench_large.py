@@ -87,7 +87,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
     with servers(folder, flags) as ask:
         subprocess.run([*ask(run), "--max-tokens-total", str(601 * _FIRST)], check=False, stderr=subprocess.DEVNULL)
 
-    def mine(row: int) -> bool:
+    def in_shard(row: int) -> bool:
         return flags.of == 1 or shard_of(f"vstar_bench/{row}", flags.of) == 0
 
     manifest = json.loads((run / "manifest.json").read_text())
@@ -100,7 +100,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         line = orjson.dumps({name: value for name, value in pattern.items() if name != "crc32"})
         with (run / name).open("ab") as file:
             for row in range(flags.rows - LEFT):
-                if mine(row) and f"vstar_bench/{row}" not in keys:
+                if in_shard(row) and f"vstar_bench/{row}" not in keys:
                     file.write(sealed(line.replace(key, b"vstar_bench/%d" % row)) + b"\n")
         shutil.copyfile(run / name, folder / name)
     name = (run / ".planned").read_bytes()[:32]
@@ -108,7 +108,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         file.write(name)
         for first in range(0, flags.rows, STRIDE):
             rows = range(first, min(first + STRIDE, flags.rows))
-            keys = digests(b"vstar_bench/%d" % row for row in rows if mine(row)).tolist()
+            keys = digests(b"vstar_bench/%d" % row for row in rows if in_shard(row)).tolist()
             file.write(sealed_stride((0, first, len(rows)), [(low, high, True) for low, high in keys]))
     size = sum((run / name).stat().st_size for name in LOGS)
     return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}

@@ -42,6 +42,11 @@ class Rival:
         command = f"from importlib.metadata import version; print(version({self.name!r}))"
         return subprocess.check_output([self.python, "-c", command], text=True).strip()
 
+    def lacks(self) -> list[str]:
+        """Returns the modules that a measurement takes and its interpreter does not have."""
+        command = f"from importlib.util import find_spec; print(*[n for n in {list(self.needs)} if not find_spec(n)])"
+        return subprocess.check_output([self.python, "-c", command], text=True).split()
+
     def command(self, job: Mapping[str, Any]) -> list[str]:
         """Returns the command of one run.
 
@@ -88,10 +93,7 @@ RIVALS = (
 def check() -> None:
     """Ends the command where a named interpreter lacks a module: a round takes minutes before that would be noticed."""
     for rival in RIVALS:
-        code = "import sys; from importlib.util import find_spec; print(*[n for n in sys.argv[1:] if not find_spec(n)])"
-        if rival.python and (
-            lacks := subprocess.check_output([rival.python, "-c", code, *rival.needs], text=True).split()
-        ):
+        if rival.python and (lacks := rival.lacks()):
             raise SystemExit(f"{rival.variable}: {rival.python} lacks {', '.join(lacks)}; install that beside it")
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.compare import scores
+from orchestrator.compare import parallel, scores
 from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
@@ -160,7 +160,7 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     for run in runs:
         if not run.tasks:
             raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
-    read = scores.read(runs[0]), scores.read(runs[1])
+    read = parallel.read(runs)
     common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
     if not common:
         names = " and ".join(", ".join(run.tasks) for run in runs)
@@ -261,7 +261,7 @@ _BY_TASK = ("data", "settings", "metrics")
 _RECORDED = ("command", "scorer", "judges", "metrics", "benchmarks", "versions")
 
 
-def _facts(read: tuple[scores.Scores, scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:
+def _facts(read: Sequence[scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:
     """Returns what two runs record of settings, versions and code, as far as it concerns some tasks."""
     both = []
     shared = set.intersection(*(set(each.run.manifest.get("benchmarks") or ()) for each in read))

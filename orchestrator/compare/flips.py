@@ -70,14 +70,17 @@ class Flips:
 def flips(first: Scores, second: Scores) -> Flips:
     """Finds the items that two runs score differently, in the order of tasks and keys."""
     items = 0
-    worse, better = list[NDArray[np.int64]](), list[NDArray[np.int64]]()
+    worse, better = [], []
     for task, mine in first.items.items():
         if theirs := second.items.get(task):
             rows = pair([mine.keys.read(), theirs.keys.read()])
             items += len(rows[0])
             change = theirs.scores.read()[rows[1]] - mine.scores.read()[rows[0]]
-            for found, changed in ((worse, np.flatnonzero(change < 0)), (better, np.flatnonzero(change > 0))):
-                found.append(np.stack([mine.lines.read()[rows[0][changed]], theirs.lines.read()[rows[1][changed]]]))
+            changed = np.flatnonzero(change)
+            change = change[changed]
+            lines = np.stack([mine.lines.read()[rows[0][changed]], theirs.lines.read()[rows[1][changed]]])
+            worse.append(lines[:, change < 0])
+            better.append(lines[:, change > 0])
     return Flips(first.run, second.run, items, worse, better)
 
 

@@ -171,26 +171,27 @@ class Gathering:
             offsets = np.stack([index.responses[some], index.verdicts[some]], axis=1)
             self._columns["lines"].add(offsets.astype(np.int64).tobytes())
 
+    @property
+    def head(self) -> dict[str, Any]:
+        """What `fill` takes beside the columns: the kinds of labels, and how many bytes each column has."""
+        return {"kinds": list(self._kinds), "sizes": [column.nbytes for column in self._all]}
+
     def write(self, file: IO[bytes]) -> None:
-        """Writes what was gathered, for `read_from` of another process: a line of JSON, then column behind column."""
-        head = {"kinds": list(self._kinds), "sizes": [column.nbytes for column in self._all]}
-        file.write(orjson.dumps(head) + b"\n")
+        """Writes the columns one behind the other."""
         for column in self._all:
             file.writelines(column.parts())
 
-    def read_from(self, file: IO[bytes]) -> None:
-        """Takes what another process has written.
+    def fill(self, head: Mapping[str, Any], file: IO[bytes]) -> None:
+        """Takes the columns that another process has written.
 
         Raises:
-            EOFError: It ended before all of it was there.
+            EOFError: It ended before all of them were there.
         """
-        head = orjson.loads(file.readline() or b"{}")
-        if not head:
-            raise EOFError
         self._kinds = {tuple((name, value) for name, value in kind): at for at, kind in enumerate(head["kinds"])}
         for column, size in zip(self._all, head["sizes"], strict=True):
-            while left := size - column.nbytes:
-                if not (data := file.read(min(left, _PART))) or len(data) < min(left, _PART):
+            while left := min(size - column.nbytes, _PART):
+                data = file.read(left)
+                if len(data) < left:
                     raise EOFError
                 column.add(data)
 

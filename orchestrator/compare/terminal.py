@@ -60,9 +60,8 @@ def plain_table(title: str | None = None) -> Table:
 def _pairs(pairing: Pairing, wide: bool) -> Table:
     table = plain_table()
     table.add_column("task", overflow="fold")
-    for name in (*(("first", "second") if wide else ()), "difference", *(("detectable",) if wide else ())):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("n", "better", "worse", "p (Holm)"):
+    numbers = ("first", "second", "difference", "detectable") if wide else ("difference",)
+    for name in (*numbers, "n", "better", "worse", "p (Holm)"):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("test", style="dim")

@@ -109,8 +109,7 @@ def throughput(calls: Calls) -> Chart:
     """Answers a second over the time of the run, replica by replica, without pauses between stop and resume."""
     some = {replica: each for replica, each in sorted(calls.items()) if len(each)}
     pauses = _Pauses.of(list(some.values()))
-    begin = min(float(each[:, 0].min()) for each in some.values())
-    end = pauses.last - pauses.seconds
+    begin, end = pauses.first, pauses.last - pauses.seconds
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
@@ -144,11 +143,13 @@ class _Pauses:
     Attributes:
         resumed: When each ended, in order.
         before: The seconds of all pauses before each, and of all.
+        first: When the first call began.
         last: When the last call ended.
     """
 
     resumed: Floats
     before: Floats
+    first: float
     last: float
 
     @classmethod
@@ -163,11 +164,11 @@ class _Pauses:
             at += len(each)
         starts.sort()
         ends.sort()
-        last = float(ends[-1])
+        first, last = float(starts[0]), float(ends[-1])
         # As many calls have ended as had begun before it: where that leaves a gap, none is in flight.
         gaps = np.subtract(starts[1:], ends[:-1], out=ends[:-1])
         behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
-        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), last)
+        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), first, last)
 
     @property
     def seconds(self) -> float:

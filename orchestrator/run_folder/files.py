@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 MANIFEST = "manifest.json"
@@ -33,6 +34,12 @@ def has_results(run: Path) -> bool:
 def has_verdicts(run: Path) -> bool:
     """Returns whether any item of a run has a verdict."""
     return (run / VERDICTS).stat().st_size > 0
+
+
+def log_bytes(run: Path, logs: Iterable[str] = (RESPONSES, VERDICTS)) -> int:
+    """Returns how many bytes some logs of a run have together; one that is missing has none."""
+    paths = (run / name for name in logs)
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def find_runs(folder: Path, depth: int = 1) -> list[Path]:

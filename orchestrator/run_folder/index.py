@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from lyncean.arrays import NDArray, np
 from lyncean.rpc.heap import return_freed_memory
 from orchestrator.run_folder import beyond
-from orchestrator.run_folder.files import RESPONSES, VERDICTS
+from orchestrator.run_folder.files import RESPONSES, VERDICTS, log_bytes
 from orchestrator.run_folder.key_table import digests
 from orchestrator.run_folder.scanning import heads
 from orchestrator.run_folder.spilled import Column, mapped
@@ -51,7 +51,7 @@ class Index:
     """
 
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
-        if sum(_size(run / name) for name in logs) > _LARGE:
+        if log_bytes(run, logs) > _LARGE:
             return_freed_memory()
         self._tasks: dict[str, int] = {}
         self._beyond = beyond.read(run)
@@ -59,7 +59,8 @@ class Index:
         self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.uint8)
         self._names: NDArray[Any] = np.zeros(0, "S1")
         # Four bytes are enough for logs of less than 2 GiB.
-        self._offset: Any = np.int32 if all(_size(run / name) <= np.iinfo(np.int32).max for name in logs) else np.int64
+        longest = max(log_bytes(run, [name]) for name in logs)
+        self._offset: Any = np.int32 if longest <= np.iinfo(np.int32).max else np.int64
         found: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
         for name in logs:
             self._read(run / name, name, found)
@@ -120,10 +121,7 @@ class Index:
         # Millions of items: what is not needed any more is let go at once.
         keys = new.keys.read()
         order = np.argsort(keys, kind="stable").astype(np.uint32)
-        if keys.flags.writeable:
-            keys.sort(kind="stable")  # where they lie
-        else:
-            keys = keys[order]
+        keys.sort(kind="stable")  # where they lie: a sorted copy would be both at once
         if not (last := np.append(keys[1:] != keys[:-1], True)).all():
             keys, order = keys[last], order[last]
         keys = mapped(keys)
@@ -183,10 +181,6 @@ class _Columns:
         found, self._latest = self._latest, []
         kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
         self._names.append(np.array(found, kind))
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:

@@ -73,9 +73,9 @@ class Column:
         del self._latest[:]
 
     def read(self) -> NDArray[Any]:
-        """Returns the column, held in memory for as long as the caller has it."""
+        """Returns a copy of the column, in memory for as long as the caller has it, who may change it."""
         if self._file is None:
-            return np.frombuffer(self._latest.tobytes(), self._kind)
+            return np.frombuffer(bytearray(self._latest), self._kind)
         self._write()
         self._file.seek(0)
         return np.fromfile(self._file, self._kind)

@@ -47,7 +47,7 @@ _COLUMNS: dict[str, Column] = {
 }
 
 
-class Codes:
+class _SmallNumbers:
     """Numbers from 0, in as few bytes each as the largest of them takes."""
 
     def __init__(self) -> None:
@@ -88,15 +88,15 @@ class Summarizer:
         # Most streams have neither repeats nor groups: each item is then a sample and a group of its own.
         self._samples: bytearray | None = None
         self._groups: bytearray | None = None
-        self._repeats = Codes()
+        self._repeats = _SmallNumbers()
         self._outcomes = bytearray()
         self._scores = array("d")
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._combinations: dict[Words, int] = {}
-        self._combination = Codes()
+        self._combination = _SmallNumbers()
         columns = {column for wanted in self._wanted for column in wanted.plan.columns}
         self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
-        self._codes = {column: Codes() for column in self._interned}
+        self._codes = {column: _SmallNumbers() for column in self._interned}
 
     def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         """Counts one item. Of several with one key the first counts.
@@ -125,9 +125,9 @@ class Summarizer:
         bare, repeat = split_repeat(key)
         sample = digest[:8] if bare == key else _hash(bare, 16)[:8]
         if self._samples is None and bare != key:
-            self._samples = self._own_samples()
+            self._samples = bytearray(self._sample_hashes().tobytes())
         if self._groups is None and request.group:
-            self._groups = bytearray(self._own_samples() if self._samples is None else self._samples)
+            self._groups = bytearray(self._sample_hashes().tobytes())
         self._keys += digest
         if self._samples is not None:
             self._samples += sample
@@ -145,9 +145,9 @@ class Summarizer:
         if len(self._outcomes) == _MANY:
             return_freed_memory()
 
-    def _own_samples(self) -> bytearray:
-        """Returns the samples of all items so far, where none is a repeat: the first halves of their hashes."""
-        return bytearray(np.frombuffer(self._keys, "<u8")[::2].tobytes())
+    def _sample_hashes(self) -> NDArray[np.uint64]:
+        """Returns the samples of all items so far: where none is a repeat the first halves of their hashes."""
+        return np.frombuffer(self._keys, "<u8")[::2] if self._samples is None else np.frombuffer(self._samples, "<u8")
 
     def finish(self) -> pb.Summary:
         """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
@@ -166,9 +166,9 @@ class Summarizer:
     def _table(self) -> Table:
         # Each column is let go as soon as its rows are taken: both at once would be most of the memory.
         rows = _rows(self._keys)
-        samples = self._own_samples() if self._samples is None else self._samples
+        samples = self._sample_hashes()[rows]
         self._keys, self._samples = bytearray(), None
-        sample = numbered(np.frombuffer(samples, "<u8")[rows])
+        sample = numbered(samples)
         del samples
         group = sample if self._groups is None else numbered(np.frombuffer(self._groups, "<u8")[rows])
         self._groups = None
@@ -220,7 +220,7 @@ def _rows(keys: bytearray) -> NDArray[np.int32]:
     return rows[fresh]
 
 
-def _canonical(known: dict[Words, int], codes: Codes, rows: Ints) -> tuple[list[Words], Ints]:
+def _canonical(known: dict[Words, int], codes: _SmallNumbers, rows: Ints) -> tuple[list[Words], Ints]:
     """Returns the words sorted, and the rows' codes that fit them: arrival leaves no trace."""
     words = sorted(known)
     places = np.empty(len(words), np.int32)

@@ -147,8 +147,8 @@ def test_start_and_idle(run: Run) -> None:
 
 def test_pipeline(run: Run, folder: Path) -> None:
     (printed,) = run("bench_pipeline.py")
-    (figures,) = objects(printed)
-    assert figures.keys() == {
+    (results,) = objects(printed)
+    assert results.keys() == {
         "kind",
         "rows",
         "image_bytes",
@@ -158,8 +158,8 @@ def test_pipeline(run: Run, folder: Path) -> None:
         "parquet",
         "saved",
     }
-    assert figures["loops_cpu_ms_per_call"].keys() == {"bare", "kept", "parquet", "saved"}
-    for form in (figures["parquet"], figures["saved"]):
+    assert results["loops_cpu_ms_per_call"].keys() == {"bare", "kept", "parquet", "saved"}
+    for form in (results["parquet"], results["saved"]):
         assert form.keys() == {
             "to_figures_per_second",
             "to_report_per_second",
@@ -173,7 +173,7 @@ def test_pipeline(run: Run, folder: Path) -> None:
             "rss_with_report_mb",
             "whole_process_seconds",
         }
-    assert (figures["kind"], figures["rows"]) == ("tiny", 24)
+    assert (results["kind"], results["rows"]) == ("tiny", 24)
     # The folder that was named is made, and what was written into it is gone.
     assert not list((folder / "made/by/it").iterdir())
 

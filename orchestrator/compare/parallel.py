@@ -1,7 +1,7 @@
-"""Large runs are read by a process each, side by side: `python -m orchestrator.compare.apart RUN` is one of them.
+"""Large runs are read in parallel, by a process each: `python -m orchestrator.compare.parallel RUN` is one of them.
 
-Such a process writes to its standard output a line of JSON with the tasks and rules, then what `Gathering.write` writes
-of each task; its error, should it have one, is the last line of its standard error.
+Such a process writes to its standard output a line of JSON with its rules and what `Gathering.fill` takes of each task,
+then the columns of the tasks; its error, should it have one, is the last line of its standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lyncean.errors import UserError
 from lyncean.rpc.parent import end_with_parent, with_parent
 from orchestrator.compare import scores
 from orchestrator.errors import EngineError
-from orchestrator.run_folder.files import RESPONSES, VERDICTS
+from orchestrator.run_folder.files import log_bytes
 from orchestrator.run_folder.reader import Run, open_run
 
 _LARGE = 1 << 28
@@ -28,44 +28,38 @@ _LARGE = 1 << 28
 
 
 def read(runs: Sequence[Run]) -> list[scores.Scores]:
-    """Reads the scores of runs (`scores.read`), large ones side by side where there are processors for that.
+    """Reads the scores of runs (`scores.read`), large ones in parallel where there are processors for that.
 
     Raises:
         UserError: As `scores.read` does.
         EngineError: A process was ended from outside.
     """
-    large = [run for run in runs if _size(run) >= _LARGE]
-    at_once = min(len(large), _processors())
+    large = [log_bytes(run.path) >= _LARGE for run in runs]
+    at_once = min(sum(large), _processors())
     if at_once < 2:
         return [scores.read(run) for run in runs]
     with ThreadPoolExecutor(at_once) as pool:
-        apart = {run.path: pool.submit(_read, run) for run in large}
-        return [apart[run.path].result() if run.path in apart else scores.read(run) for run in runs]
+        return list(pool.map(lambda run, is_large: (_read if is_large else scores.read)(run), runs, large))
 
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _size(run: Run) -> int:
-    paths = (run.path / name for name in (RESPONSES, VERDICTS))
-    return sum(path.stat().st_size for path in paths if path.exists())
-
-
 def _read(run: Run) -> scores.Scores:
     # -P: a file of the working folder must not be run in place of ours.
-    command = [sys.executable, "-P", "-m", "orchestrator.compare.apart", str(run.path)]
+    command = [sys.executable, "-P", "-m", "orchestrator.compare.parallel", str(run.path)]
     with (
         tempfile.TemporaryFile() as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=with_parent(dict(os.environ))) as process,
     ):
         assert process.stdout is not None
         try:
-            head = orjson.loads(process.stdout.readline() or b"{}")
+            head = orjson.loads(process.stdout.readline())
             found = {task: scores.gathering(run, task) for task in head["tasks"]}
-            for each in found.values():
-                each.read_from(process.stdout)
-        except (KeyError, ValueError, EOFError):  # it ended before all of it was there
+            for task, gathering in found.items():
+                gathering.fill(head["tasks"][task], process.stdout)
+        except (orjson.JSONDecodeError, EOFError):  # it ended before all of it was there
             code = process.wait()
             log.seek(0)
             raise _failure(run.path, code, log.read().decode(errors="replace")) from None
@@ -92,9 +86,10 @@ def main() -> None:
     except UserError as error:
         print(error, file=sys.stderr)
         raise SystemExit(error.exit_code) from None
-    out.write(orjson.dumps({"tasks": list(found), "rules": rules}) + b"\n")
-    for each in found.values():
-        each.write(out)
+    tasks = {task: gathering.head for task, gathering in found.items()}
+    out.write(orjson.dumps({"tasks": tasks, "rules": rules}) + b"\n")
+    for gathering in found.values():
+        gathering.write(out)
     out.flush()
 
 

@@ -10,16 +10,17 @@ import pytest
 from click.testing import CliRunner, Result
 from helpers.report_runs import Writer, marvel_run
 
+from orchestrator.cli import main
 from orchestrator.cli.compare import command
-from orchestrator.compare import apart, items
+from orchestrator.compare import items, parallel
 from orchestrator.run_folder import spilled
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes every run for a large one."""
-    monkeypatch.setattr(apart, "_LARGE", 0)
-    monkeypatch.setattr(apart, "_processors", lambda: 2)
+    monkeypatch.setattr(parallel, "_LARGE", 0)
+    monkeypatch.setattr(parallel, "_processors", lambda: 2)
 
 
 def compared(*args: str | Path) -> Result:
@@ -46,6 +47,14 @@ def test_a_comparison_is_the_same(words: list[str], tmp_path: Path, request: pyt
     assert (beside.output, beside.exit_code) == (alone.output, alone.exit_code)
 
 
+def test_an_explanation_is_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    words = ["explain", *map(str, runs(tmp_path)[:2]), "--json"]
+    alone = CliRunner().invoke(main, words)
+    assert alone.exit_code == 0, alone.output
+    request.getfixturevalue("large")
+    assert CliRunner().invoke(main, words).output == alone.output
+
+
 @pytest.mark.usefixtures("large")
 def test_columns_that_lie_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = runs(tmp_path)
@@ -70,7 +79,9 @@ def test_a_damaged_line_is_named_as_ever(tmp_path: Path) -> None:
 def test_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = runs(tmp_path)
     # It ends itself as it does where this process has ended in the meantime.
-    monkeypatch.setattr(apart, "with_parent", lambda environment: {**environment, "LYNCEAN_PARENT": str(os.getppid())})
+    monkeypatch.setattr(
+        parallel, "with_parent", lambda environment: {**environment, "LYNCEAN_PARENT": str(os.getppid())}
+    )
     result = compared(*folders)
     assert result.exit_code == 1
     assert "was ended by signal 15" in result.output
