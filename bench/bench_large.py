@@ -81,7 +81,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
     run = folder / "run"
     if run.exists():
         return {}
-    data = folder / "data.parquet"
+    data = folder / "data"
     if not data.exists():
         pipeline_data.make(data, flags.kind, flags.rows)
     with servers(folder, flags) as ask:
@@ -110,8 +110,11 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
             rows = range(first, min(first + STRIDE, flags.rows))
             keys = digests(b"vstar_bench/%d" % row for row in rows if in_shard(row)).tolist()
             file.write(sealed_stride((0, first, len(rows)), [(low, high, True) for low, high in keys]))
-    size = sum((run / name).stat().st_size for name in LOGS)
-    return {"log_mb": round(size / 1e6), "data_mb": round(data.stat().st_size / 1e6), "run": manifest["created"]}
+    sizes = {
+        "log_mb": round(sum((run / name).stat().st_size for name in LOGS) / 1e6),
+        "data_mb": round(sum(file.stat().st_size for file in data.iterdir()) / 1e6),
+    }
+    return {**sizes, "run": manifest["created"]}
 
 
 def call(folder: Path, flags: Any) -> dict[str, Any]:
@@ -125,8 +128,7 @@ def call(folder: Path, flags: Any) -> dict[str, Any]:
                 shutil.copyfile(folder / name, folder / "run" / name)
             started = time.perf_counter()
             process = psutil.Popen(ask(folder / "run"))
-            while not (folder / "asked").exists() and process.status() != "zombie":
-                time.sleep(0.01)
+            asked(folder, process)
             found |= {f"seconds_{suffix}": round(time.perf_counter() - started, 2)} | usage(process, suffix)
             process.kill()
             process.wait()
@@ -141,10 +143,17 @@ def resume(folder: Path, flags: Any) -> dict[str, Any]:
             shutil.copyfile(folder / name, folder / "run" / name)
         started = time.perf_counter()
         process = psutil.Popen(ask(folder / "run"))
-        while not (folder / "asked").exists() and process.is_running() and process.status() != "zombie":
-            time.sleep(0.01)
+        asked(folder, process)
         found = {"seconds_to_call": round(time.perf_counter() - started, 2)} | usage(process, "to_call")
         return found | finished(process, started)
+
+
+def asked(folder: Path, process: psutil.Popen) -> None:
+    """Waits until a command's first call is on the wire; ends the bench where the command ends without one."""
+    while not (folder / "asked").exists():
+        if process.status() == "zombie":
+            raise SystemExit(f"{process.args} ended without a call")
+        time.sleep(0.01)
 
 
 def report(folder: Path, flags: Any) -> dict[str, Any]:
@@ -256,7 +265,7 @@ def servers(folder: Path, flags: Any) -> Any:
     with running(serve, port) as model, scorer(folder) as scoring:
 
         def ask(run: Path) -> list[str]:
-            words = ["eval", "--task", "vstar_bench", "--data", str(folder / "data.parquet"), "--run", str(run)]
+            words = ["eval", "--task", "vstar_bench", "--data", str(folder / "data"), "--run", str(run)]
             places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
             shard = ["--shard", f"0/{flags.of}"] if flags.of > 1 else []
             return [sys.executable, "-m", "orchestrator", *words, *places, *shard, "--quiet"]

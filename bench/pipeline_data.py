@@ -36,19 +36,24 @@ _CHUNK = 1024
 _GROUPS = {"big": 64, "tiny": 64, "dot": 1024}
 """Rows per row group, about as the hub's own tables have them."""
 
+_FILE_BYTES = 500_000_000
+"""How large a hub's files are."""
+
 
 def make(path: Path, kind: str, rows: int) -> float:
-    """Writes a parquet file and returns the mean bytes of an image.
+    """Writes parquet and returns the mean bytes of an image.
 
     Args:
-        path: The file.
+        path: The file; a name without a suffix is a folder of files, none much larger than half a gigabyte.
         kind: "big" JPEGs, "tiny" PNGs or "dot", PNGs of eight by eight pixels.
         rows: How many.
     """
     draw = np.random.default_rng(7)
     bases = [_jpeg(draw) if kind == "big" else _png(draw, 8 if kind == "dot" else 64) for _ in range(BASES)]
     labels = draw.integers(0, 4, rows)
-    size, writer = 0, None
+    size, writer, files = 0, None, []
+    if not path.suffix:
+        path.mkdir()
     for start in range(0, rows, _CHUNK):
         chunk = range(start, min(start + _CHUNK, rows))
         images = [_own(bases[row % BASES], row) for row in chunk]
@@ -62,8 +67,13 @@ def make(path: Path, kind: str, rows: int) -> float:
                 "question_id": list(chunk),
             }
         )
-        writer = writer or pq.ParquetWriter(path, table.schema.with_metadata(_HUB), compression="none")
+        if writer is None:
+            files.append(path if path.suffix else path / f"test-{len(files):05d}.parquet")
+            writer = pq.ParquetWriter(files[-1], table.schema.with_metadata(_HUB), compression="none")
         writer.write_table(table, row_group_size=_GROUPS[kind])
+        if not path.suffix and files[-1].stat().st_size > _FILE_BYTES:
+            writer.close()
+            writer = None
     if writer:
         writer.close()
     return size / rows

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from lyncean.keys import split_repeat
 from lyncean.outcomes import ANSWERED
+from orchestrator.data.spilled import Column
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.reader import Item
-from orchestrator.run_folder.spilled import Column
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,10 @@ def open_saved(folder: Path, table: Table) -> RowSource:
         if split not in loaded:
             raise DataError(f"{folder} has no split {split}: it has {', '.join(loaded)}")
         loaded = loaded[split]
-    files = [(str(file.relative_to(folder)), file) for file in folder.rglob("*") if file.is_file()]
-    return _source(loaded, table, where=str(folder), origin=folder.name, digest=digest_files(files), root=folder)
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    digest = digest_files((str(file.relative_to(folder)), file) for file in files)
+    source = _source(loaded, table, where=str(folder), origin=folder.name, digest=digest, root=folder)
+    return replace(source, files=files)
 
 
 def is_saved(folder: Path) -> bool:

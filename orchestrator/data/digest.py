@@ -1,4 +1,4 @@
-"""Digests of data files for a run's manifest; those of large files are kept from one command to the next."""
+"""Digests of data files for a run's manifest; what is known of large files is kept from one command to the next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from lyncean.caches import cache_folder
@@ -62,27 +62,41 @@ def _sampled(path: Path) -> str:
 
 
 def remembered(path: Path, digest: Callable[[Path], str]) -> str:
-    """Returns a file's digest, from an earlier command where the file has not changed since.
-
-    A file is known by its device, inode, size, time of modification and time of change; the last one changes with
-    every write, and no program can set it back. Digests lie in `$XDG_CACHE_HOME/lyncean/digests`
-    (`~/.cache/lyncean/digests`), which may be deleted at any time; where nothing can be written, nothing is kept.
+    """Returns a file's digest, from an earlier command where the file has not changed since (`kept`).
 
     Args:
         path: The file.
         digest: Computes it: the sha256 of the content, in hex.
     """
-    before = path.stat()
-    if before.st_size < WORTH_BYTES:
-        return digest(path)
-    place = cache_folder() / "digests" / _name(before)
+    return kept("digests", [path], "", lambda: digest(path))
+
+
+def kept(kind: str, files: Sequence[Path], what: str, find: Callable[[], str]) -> str:
+    """Returns what is found in files, from an earlier command where none of them has changed since.
+
+    A file is known by its device, inode, size, time of modification and time of change; the last one changes with
+    every write, and no program can set it back. What was found lies in `$XDG_CACHE_HOME/lyncean/<kind>`
+    (`~/.cache/lyncean/<kind>`), which may be deleted at any time; where nothing can be written, nothing is kept, nor
+    of files of less than `WORTH_BYTES` together.
+
+    Args:
+        kind: The folder.
+        files: The files, in an order of their own.
+        what: Tells what is found apart from all else that is found in the same files.
+        find: Finds it: 64 hexadecimal digits. What it raises is not kept.
+    """
+    before = [path.stat() for path in files]
+    if sum(stat.st_size for stat in before) < WORTH_BYTES:
+        return find()
+    place = cache_folder() / kind / _name(before, what)
     with contextlib.suppress(OSError):
-        kept = place.read_text()
-        if re.fullmatch(r"[0-9a-f]{64}", kept):
-            return kept
+        known = place.read_text()
+        if re.fullmatch(r"[0-9a-f]{64}", known):
+            return known
     started = time.time()
-    found = digest(path)
-    if started - max(before.st_mtime, before.st_ctime) > SETTLED_SECONDS and _name(path.stat()) == place.name:
+    found = find()
+    settled = all(started - max(stat.st_mtime, stat.st_ctime) > SETTLED_SECONDS for stat in before)
+    if settled and _name([path.stat() for path in files], what) == place.name:
         with contextlib.suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
             partial = place.with_suffix(f".{os.getpid()}")
@@ -91,6 +105,6 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
     return found
 
 
-def _name(stat: os.stat_result) -> str:
-    words = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-    return hashlib.sha256(repr(words).encode()).hexdigest()
+def _name(stats: Iterable[os.stat_result], what: str) -> str:
+    words = [(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats]
+    return hashlib.sha256(repr((words, what)).encode()).hexdigest()

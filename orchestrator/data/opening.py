@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from lyncean.arrays import np
+from orchestrator.data.digest import kept
 from orchestrator.data.hub import HUB_ID
 from orchestrator.data.rows import DataError, Row, RowSource
+from orchestrator.data.spilled import Column
 from orchestrator.data.table import Table
 
 FORMS = (
@@ -18,6 +21,12 @@ FORMS = (
     "a folder of them, or a JSONL, JSON or CSV table whose image column holds paths relative to the table's folder"
 )
 """What every benchmark takes, in words."""
+
+_READ = 1 << 12
+"""Hashes of ids that are taken at a time."""
+
+_SORTED = 1 << 21
+"""Hashes of ids that are sorted at a time, about so many."""
 
 
 def open_rows(data: str | Path | None, table: Table, *, image_root: Path | None = None) -> RowSource:
@@ -61,20 +70,44 @@ def only(source: RowSource, keep: Callable[[Row], bool]) -> RowSource:
     return replace(source, count=sum(1 for _ in rows(source)), iterate=lambda: rows(source))
 
 
-def check_unique(source: RowSource, identifier: Callable[[Row], str]) -> RowSource:
-    """Returns the source; raises DataError where two rows would get the same key."""
-    # Eight bytes a row; names are held only where hashes meet.
-    hashes = np.frombuffer(array("q", (hash(identifier(row)) for row in source)), np.int64)
-    hashes.sort()  # where they lie: of millions of rows a copy counts
-    twice = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
-    seen: set[str] = set()
-    for row in source if twice else ():
-        name = identifier(row)
-        if name in seen:
-            raise DataError(f"{source.origin}: id {name} stands twice; ids must be unique, they name the samples")
-        if hash(name) in twice:
-            seen.add(name)
+def check_unique(source: RowSource, task: str, identifier: Callable[[Row], str]) -> RowSource:
+    """Returns the source; raises DataError where two rows would get the same key.
+
+    Of large files that an earlier command found to be right, and that have not changed since, no row is read.
+
+    Args:
+        source: The rows.
+        task: The task that they are read for.
+        identifier: Returns what makes a row's key; raises where the row cannot be used.
+    """
+
+    def find() -> str:
+        repeated = _repeated(hash(identifier(row)) for row in source)
+        seen: set[str] = set()
+        for row in source if repeated else ():
+            name = identifier(row)
+            if name in seen:
+                raise DataError(f"{source.origin}: id {name} stands twice; ids must be unique, they name the samples")
+            if hash(name) in repeated:
+                seen.add(name)
+        return hashlib.sha256(source.digest.encode()).hexdigest()
+
+    kept("unique", source.files, f"{source.digest}\n{task}", find)
     return source
+
+
+def _repeated(hashes: Iterator[int]) -> set[int]:
+    """Returns the 64-bit numbers that come more than once; some of them are in memory at a time."""
+    column, repeated = Column("q"), set[int]()
+    while some := list(itertools.islice(hashes, _READ)):
+        column.extend(some)
+    shares = len(column) // _SORTED + 1
+    for share in range(shares):
+        parts = (np.frombuffer(part, np.int64) for part in column.parts())
+        numbers = np.concatenate([part[part % shares == share] for part in parts])
+        numbers.sort()
+        repeated.update(numbers[1:][numbers[1:] == numbers[:-1]].tolist())
+    return repeated
 
 
 def _table_file(folder: Path) -> Path:

@@ -53,6 +53,7 @@ def open_parquet(data: Path, table: Table) -> RowSource:
         count=sum(counts),
         iterate=iterate,
         iterate_from=iterate,
+        files=files,
     )
 
 
@@ -74,8 +75,16 @@ def _readable(file: Path) -> Iterator[None]:
 
 def _opened(file: Path) -> pq.ParquetFile:
     with _readable(file):
+        stat = file.stat()
+        footer = _footer(file, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
         # The buffer keeps pyarrow from reading a row group's whole column chunk at once.
-        return pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        return pq.ParquetFile(file, metadata=footer, buffer_size=1 << 20, pre_buffer=False)
+
+
+@lru_cache(maxsize=2)
+def _footer(file: Path, _: tuple[int, ...]) -> pq.FileMetaData:
+    """Returns what a file says of its row groups: 7 KB each in memory, of which a large file has thousands."""
+    return pq.read_metadata(file)
 
 
 def _fields(file: Path, first: int) -> Iterator[dict[str, Any]]:
@@ -121,8 +130,7 @@ class _Images:
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        # Opening reads the footer, which of a file with many row groups is large.
-        self._file = lru_cache(maxsize=_KEPT_CURSORS)(lambda index: _opened(files[index]))
+        self._file = lru_cache(maxsize=2)(lambda index: _opened(files[index]))
         self._files = files
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
         self._columns: dict[int, tuple[set[str], list[int]]] = {}

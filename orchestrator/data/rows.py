@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError
@@ -59,6 +60,7 @@ class RowSource:
         count: Number of rows, None where it is not known beforehand.
         iterate: Starts reading from the first row. Does not read an image by itself.
         iterate_from: Starts reading at a row, counted from 0, without those before it; None where that is no quicker.
+        files: The files that hold the rows, where these are read from files that are quicker to open than to read.
     """
 
     origin: str
@@ -66,6 +68,7 @@ class RowSource:
     count: int | None
     iterate: Callable[[], Iterator[Row]]
     iterate_from: Callable[[int], Iterator[Row]] | None = None
+    files: Sequence[Path] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return self.iterate()

@@ -26,22 +26,6 @@ class RunWriteError(RunLogError):
     exit_code = 3
 
 
-class SpillError(UserError):
-    """The folder of temporary files cannot be written.
-
-    Args:
-        folder: The folder.
-        error: What the system said.
-    """
-
-    def __init__(self, folder: str, error: OSError) -> None:
-        # NumPy's own errors have no reason of the system's.
-        super().__init__(
-            f"{folder}: {error.strerror or error}: columns of large runs lie in temporary files: make room there, or "
-            "name another folder in $TMPDIR"
-        )
-
-
 def write_error(path: Path, error: OSError) -> RunWriteError:
     """Returns the one-line error for a failed write."""
     if error.errno in _FULL:

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
 from lyncean.rpc.heap import return_freed_memory
+from orchestrator.data.spilled import Column, mapped
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS, log_bytes
 from orchestrator.run_folder.key_table import digests
 from orchestrator.run_folder.scanning import heads
-from orchestrator.run_folder.spilled import Column, mapped
 
 Offsets: TypeAlias = "NDArray[np.signedinteger[Any]]"
 

@@ -81,7 +81,7 @@ def open_marvel(task: str, data: str | None) -> RowSource:
 
     Images that a checkout lacks have their samples rejected, with a warning that counts them.
     """
-    return check_unique(_opened(data), lambda row: str(row["id"]))
+    return check_unique(_opened(data), task, lambda row: str(row["id"]))
 
 
 def _opened(data: str | None) -> RowSource:

@@ -120,7 +120,7 @@ class FileTask:
 
         # What the file asks decides the samples as much as the rows do.
         digest = hashlib.sha256(f"{source.digest}\n{self.file.sha256}\n".encode()).hexdigest()
-        return check_unique(replace(source, digest=digest, iterate=numbered), checked)
+        return check_unique(replace(source, digest=digest, iterate=numbered), self.name, checked)
 
     def where(self) -> str:
         """Returns the data that the file names: a path relative to the file, or a hub id."""

@@ -68,7 +68,7 @@ def open_puzzles(task: str, data: str | None) -> RowSource:
         source = open_rows(data and _category_file(Path(data), category), own)
     if category:
         source = only(source, lambda row: row_category(task, row) == category)
-    return check_unique(source, lambda row: identifier(task, row))
+    return check_unique(source, task, lambda row: identifier(task, row))
 
 
 def _category_file(data: Path, category: str) -> str:

@@ -39,7 +39,7 @@ def open_vstar(task: str, data: str | None) -> RowSource:
     source = open_rows(data, TABLE)
     if task in CATEGORIES:
         source = only(source, lambda row: row["category"] == CATEGORIES[task])
-    return check_unique(source, lambda row: str(row["question_id"]))
+    return check_unique(source, task, lambda row: str(row["question_id"]))
 
 
 def samples(row: Row, variant: Variant) -> Iterator[Sample]:

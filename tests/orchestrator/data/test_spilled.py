@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.run_folder import spilled
-from orchestrator.run_folder.errors import SpillError
-from orchestrator.run_folder.spilled import Column, mapped
+from orchestrator.data import spilled
+from orchestrator.data.spilled import Column, SpillError, mapped
 
 
 @given(st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=9)))

@@ -10,9 +10,25 @@ from functools import partial
 from typing import IO, Any
 
 from lyncean.arrays import NDArray, np
-from orchestrator.run_folder.errors import SpillError
+from lyncean.errors import UserError
 
 _KEPT_BYTES = 1 << 19
+
+
+class SpillError(UserError):
+    """The folder of temporary files cannot be written.
+
+    Args:
+        folder: The folder.
+        error: What the system said.
+    """
+
+    def __init__(self, folder: str, error: OSError) -> None:
+        # NumPy's own errors have no reason of the system's.
+        super().__init__(
+            f"{folder}: {error.strerror or error}: columns of large data lie in temporary files: make room there, or "
+            "name another folder in $TMPDIR"
+        )
 
 
 class Column:
