@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from lyncean.arrays import np
 from orchestrator.interop.facts import epoch
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
@@ -23,20 +21,16 @@ class Diagnostics:
     def __init__(self) -> None:
         self._chosen: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         self._right: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        self._confidence = array("d")
-        self._calls: dict[str, array[float]] = {}
+        self._confidence = plots.Pairs()
+        self._calls: dict[str, plots.Pairs] = defaultdict(plots.Pairs)
         self._dimensions: dict[str, str] = {}
 
     def add(self, item: Item) -> None:
         """Takes one item into account."""
         response = item.response
         if "response" in response and "seconds" in response:
-            replica = str(response.get("replica", ""))
-            calls = self._calls.get(replica)
-            if calls is None:
-                calls = self._calls[replica] = array("d")
-            calls.append(epoch(response.get("started")))
-            calls.append(float(response["seconds"]))
+            call = epoch(response.get("started")), float(response["seconds"])
+            self._calls[str(response.get("replica", ""))].add(call)
         if "dimension" in (labels := item.labels):
             self._dimensions.setdefault(item.task, labels["dimension"])
         if item.outcome != "scored" or not item.verdict.get("extracted"):
@@ -52,7 +46,7 @@ class Diagnostics:
             self._right[where][_bare(right)] += 1
         probability = (item.verdict.get("scores") or {}).get("probability")
         if probability is not None and item.score is not None:
-            self._confidence.extend((float(probability), item.score))
+            self._confidence.add((float(probability), item.score))
 
     def overview(self, totals: Sequence[MetricResult]) -> list[Chart]:
         """Draws the tasks of a run among each other, where there are several, from its overall metrics."""
@@ -68,13 +62,11 @@ class Diagnostics:
         bias = [plots.option_bias(where, chosen, self._right[where]) for where, chosen in pairs]
         charts += [chart for chart in bias if chart][:_MOST_BIAS_CHARTS]
         if self._confidence:
-            charts.append(plots.calibration(_pairs(self._confidence)))
-        every = {replica: _pairs(calls) for replica, calls in self._calls.items()}
-        if every:
-            charts.append(plots.latency(every))
-        known = {replica: _known(calls) for replica, calls in every.items()}
-        if sum(map(len, known.values())) > 1:
-            charts.append(plots.throughput(known))
+            charts.append(plots.calibration(self._confidence))
+        if self._calls:
+            charts.append(plots.latency(self._calls))
+        if throughput := plots.throughput(self._calls):
+            charts.append(throughput)
         return charts
 
 
@@ -91,13 +83,3 @@ def _text(target: str, options: Sequence[str]) -> str:
 def _bare(option: str) -> str:
     """Returns an option's name without brackets: a key may say "(B)" where an answer is read as "B"."""
     return option[1:-1] if option.startswith("(") and option.endswith(")") else option
-
-
-def _pairs(flat: array[float]) -> plots.Pairs:
-    return np.frombuffer(flat).reshape(-1, 2)
-
-
-def _known(calls: plots.Pairs) -> plots.Pairs:
-    """Returns the calls of which it is known when they began: of most runs all, and no copy."""
-    known = calls[:, 0] > 0
-    return calls if known.all() else calls[known]

@@ -3,29 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from typing import TypeAlias
+from itertools import chain, cycle
 
-from lyncean.arrays import Floats, NDArray, np
+from lyncean.arrays import Floats, np
+from orchestrator.data.spilled import Column
 from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
 from orchestrator.run_folder.metrics import MetricResult
-
-Pairs: TypeAlias = "NDArray[np.float64]"
-"""Two numbers a row."""
-
-Calls = Mapping[str, Pairs]
-"""Replica -> start (seconds since the epoch) and duration (seconds) of each of its calls."""
 
 _MOST_OPTIONS = 10
 _BINS = 10
 _TIME_BINS = 40
 _PAUSE_SECONDS = 60.0
-_TOGETHER = 1 << 16
-"""Calls that are moved at once."""
 _MOST_NAMED = 15
 _SERIES = tuple(f"series{number}" for number in range(1, 8))
+
+
+class Pairs:
+    """Pairs of numbers, which of millions lie in a temporary file."""
+
+    def __init__(self, pairs: Iterable[tuple[float, float]] = ()) -> None:
+        self._numbers = Column("d")
+        for pair in pairs:
+            self.add(pair)
+
+    def __len__(self) -> int:
+        return len(self._numbers) // 2
+
+    def __iter__(self) -> Iterator[Floats]:
+        """Yields the pairs in their order, some thousands at a time: shape [pairs, 2]."""
+        return (np.frombuffer(part).reshape(-1, 2) for part in self._numbers.parts())
+
+    def add(self, pair: tuple[float, float]) -> None:
+        """Adds a pair at the end."""
+        self._numbers.extend(pair)
+
+    def column(self, which: int) -> Floats:
+        """Returns the first (0) or the second (1) number of each pair."""
+        numbers, at = np.empty(len(self)), 0
+        for some in self:
+            numbers[at : at + len(some)] = some[:, which]
+            at += len(some)
+        return numbers
+
+
+Calls = Mapping[str, Pairs]
+"""Replica -> start (seconds since the epoch, 0 where it is not known) and duration (seconds) of each of its calls."""
 
 
 def choice_bias(result: MetricResult) -> Chart:
@@ -66,7 +90,7 @@ def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -
 
 def calibration(pairs: Pairs) -> Chart:
     """How often the option chosen is right, by the probability that the model gives it."""
-    confidence, right = pairs.T
+    confidence, right = pairs.column(0), pairs.column(1)
     # Half-open from above, as the metric `calibration` has them: the two must not disagree.
     bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
     scale = axis((), limits=(0, 100))
@@ -90,7 +114,7 @@ def calibration(pairs: Pairs) -> Chart:
 def latency(calls: Calls) -> Chart:
     """How long calls took, replica by replica."""
     quantiles = {
-        replica: [float(q) for q in np.quantile(values[:, 1], [0.05, 0.25, 0.5, 0.75, 0.95])]
+        replica: np.quantile(values.column(1), [0.05, 0.25, 0.5, 0.75, 0.95], overwrite_input=True).tolist()
         for replica, values in sorted(calls.items())
     }
     scale = axis([values[-1] for values in quantiles.values()])
@@ -105,10 +129,15 @@ def latency(calls: Calls) -> Chart:
     return Chart("Latency by replica", "Median, middle half, and 5th to 95th percentile.", layout)
 
 
-def throughput(calls: Calls) -> Chart:
-    """Answers a second over the time of the run, replica by replica, without pauses between stop and resume."""
-    some = {replica: each for replica, each in sorted(calls.items()) if len(each)}
+def throughput(calls: Calls) -> Chart | None:
+    """Answers a second over the time of the run, replica by replica, without pauses between stop and resume.
+
+    Calls whose start is not known are left out; None where fewer than two are left.
+    """
+    some = {replica: each for replica, each in sorted(calls.items()) if any(len(_started(part)) for part in each)}
     pauses = _Pauses.of(list(some.values()))
+    if pauses is None:
+        return None
     begin, end = pauses.first, pauses.last - pauses.seconds
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
@@ -128,7 +157,7 @@ def throughput(calls: Calls) -> Chart:
         values = ", ".join(f"{name} {rate[number]:.2f}" for name, rate in list(rates.items())[: len(_SERIES)])
         since = float(edges[number] - begin) / unit_seconds
         bands.append((place, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
-    note = f"{sum(map(len, some.values())) / max(end - begin, 1e-3):.2f} answers a second over all."
+    note = f"{pauses.calls / max(end - begin, 1e-3):.2f} answers a second over all."
     note += f" Pauses without calls ({pauses.seconds / 60:,.0f} minutes) are left out." if pauses.seconds else ""
     # Of more series than there are colours, names tell nothing.
     legend = legend if 1 < len(legend) <= len(_SERIES) else []
@@ -143,32 +172,38 @@ class _Pauses:
     Attributes:
         resumed: When each ended, in order.
         before: The seconds of all pauses before each, and of all.
+        calls: How many calls there are.
         first: When the first call began.
         last: When the last call ended.
     """
 
     resumed: Floats
     before: Floats
+    calls: int
     first: float
     last: float
 
     @classmethod
-    def of(cls, calls: Sequence[Pairs]) -> _Pauses:
-        """Finds them."""
-        starts, ends = np.empty(total := sum(map(len, calls))), np.empty(total)
+    def of(cls, calls: Sequence[Pairs]) -> _Pauses | None:
+        """Finds them; None where it is known of fewer than two calls when they began."""
         # In place: of millions of calls every column counts.
-        at = 0
-        for each in calls:
-            starts[at : at + len(each)] = each[:, 0]
-            np.add(each[:, 0], each[:, 1], out=ends[at : at + len(each)])
-            at += len(each)
+        starts, ends = np.empty(total := sum(map(len, calls))), np.empty(total)
+        known = 0
+        for each in chain.from_iterable(calls):
+            each = _started(each)
+            starts[known : known + len(each)] = each[:, 0]
+            np.add(each[:, 0], each[:, 1], out=ends[known : known + len(each)])
+            known += len(each)
+        if known < 2:
+            return None
+        starts, ends = starts[:known], ends[:known]
         starts.sort()
         ends.sort()
         first, last = float(starts[0]), float(ends[-1])
         # As many calls have ended as had begun before it: where that leaves a gap, none is in flight.
         gaps = np.subtract(starts[1:], ends[:-1], out=ends[:-1])
         behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
-        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), first, last)
+        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), known, first, last)
 
     @property
     def seconds(self) -> float:
@@ -178,11 +213,16 @@ class _Pauses:
     def answers(self, calls: Pairs, edges: Floats) -> Floats:
         """Returns how many calls end in each bin, each call moved forward by the pauses before it."""
         counts = np.zeros(len(edges) - 1)
-        for start in range(0, len(calls), _TOGETHER):
-            some = calls[start : start + _TOGETHER]
+        for some in map(_started, calls):
             ends = some.sum(axis=1) - self.before[np.searchsorted(self.resumed, some[:, 0], side="right")]
             counts += np.histogram(ends, edges)[0]
         return counts
+
+
+def _started(calls: Floats) -> Floats:
+    """Returns the calls of which it is known when they began: of most runs all, and no copy."""
+    known = calls[:, 0] > 0
+    return calls if known.all() else calls[known]
 
 
 def _accuracies(totals: Sequence[MetricResult]) -> dict[str, float]:

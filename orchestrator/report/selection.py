@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
-
 from lyncean.arrays import NDArray, np
+from orchestrator.data.spilled import Column
 from orchestrator.run_folder.reader import STEP, Item
 
 Kind = tuple[str, str, str, str]
@@ -19,28 +18,28 @@ class Selection:
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, int] = {}
-        self._starts = array("I")
-        self._codes = array("i")
+        self._starts, self._codes = Column("I"), Column("i")
         self._items = 0
-        self._sample = ""
+        self._sample, self._code = "", 0
         self._fine = True
 
     def add(self, item: Item, reason: str) -> None:
         """Takes note of the next item."""
         if not self._items or item.sample != self._sample:
+            if self._items:
+                self._codes.extend((self._code,))
             self._sample, self._fine = item.sample, True
-            self._starts.append(self._items)
-            self._codes.append(0)
+            self._starts.extend((self._items,))
         self._items += 1
         if self._fine:
             kind, self._fine = _kind(item, reason)
-            self._codes[-1] = self._kinds.setdefault(kind, len(self._kinds))
+            self._code = self._kinds.setdefault(kind, len(self._kinds))
 
     def places(self, most: int) -> list[int]:
         """Returns the places of about `most` items, in their order: kinds share alike, small ones are whole."""
-        starts = np.frombuffer(self._starts, np.uint32)
+        starts = self._starts.read()
         sizes = np.diff(starts, append=np.uint32(self._items))
-        codes = np.frombuffer(self._codes, np.int32)
+        codes = np.append(self._codes.read(), np.int32(self._code))[: len(starts)]
         totals = [int(sizes[codes == code].sum()) for code in range(len(self._kinds))]
         taken: list[NDArray[np.int64]] = []
         left = float(most)

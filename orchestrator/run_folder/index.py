@@ -51,8 +51,8 @@ class Index:
     """
 
     def __init__(self, run: Path, logs: tuple[str, ...] = (RESPONSES, VERDICTS), *, natural: bool = False) -> None:
-        if log_bytes(run, logs) > _LARGE:
-            return_freed_memory()
+        release = return_freed_memory if log_bytes(run, logs) > _LARGE else lambda: None
+        release()
         self._tasks: dict[str, int] = {}
         self._beyond = beyond.read(run)
         self._natural = natural
@@ -64,6 +64,7 @@ class Index:
         found: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
         for name in logs:
             self._read(run / name, name, found)
+            release()
         count = len(self._keys)
         # Of millions of items few are looked up by their hash, and names are let go once they are sorted.
         self._keys = mapped(self._keys)
@@ -76,6 +77,7 @@ class Index:
                 found[name] = found[name][order]
         self._place, self._task = mapped(self._place), mapped(self._task)
         self.responses, self.verdicts = found[RESPONSES], found[VERDICTS]
+        release()
 
     def __len__(self) -> int:
         return len(self.responses)

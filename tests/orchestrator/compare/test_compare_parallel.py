@@ -13,7 +13,7 @@ from helpers.report_runs import Writer, marvel_run
 from orchestrator.cli import main
 from orchestrator.cli.compare import command
 from orchestrator.compare import items, parallel
-from orchestrator.run_folder import spilled
+from orchestrator.data import spilled
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from orchestrator.report import plots, write_report
 from orchestrator.report.charts import axis
-from orchestrator.report.plots import throughput
+from orchestrator.report.plots import Pairs, throughput
 
 NASTY = '</text></table><script>"&'
 
@@ -59,7 +59,7 @@ def test_labels_of_a_data_set_stay_words(tmp_path: Path) -> None:
 
 def test_throughput_leaves_out_the_pause_between_stop_and_resume() -> None:
     def calls(*starts: float) -> Any:
-        return np.array([(start, 1.0) for start in starts])
+        return Pairs((1.0 + start, 1.0) for start in starts)
 
     steady = throughput({"a": calls(*range(0, 200, 2)), "b": calls(*range(1, 200, 2))})
     hour = 3600.0 * np.array([number >= 50 for number in range(100)])
@@ -71,16 +71,24 @@ def test_throughput_leaves_out_the_pause_between_stop_and_resume() -> None:
 @given(st.data())
 def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(data: st.DataObject) -> None:
     call = st.tuples(st.integers(0, 1000), st.integers(0, 200))
-    replicas = [np.array(data.draw(st.lists(call, min_size=1, max_size=9)), float) for _ in range(2)]
-    every = sorted((start, start + seconds) for calls in replicas for start, seconds in calls)
-    pauses, busy = [], every[0][1]
+    replicas = [data.draw(st.lists(call, min_size=1, max_size=9)) for _ in range(2)]
+    every = sorted((start, start + seconds) for calls in replicas for start, seconds in calls if start)
+    pauses, busy = [], every[0][1] if every else 0
     for start, end in every:
         if start - busy > 60.0:
             pauses.append((busy, start))
         busy = max(busy, end)
-    found = plots._Pauses.of(replicas)
+    found = plots._Pauses.of([Pairs(calls) for calls in replicas])
+    if len(every) < 2:
+        assert found is None
+        return
+    assert found.calls == len(every)
     assert found.seconds == sum(end - begin for begin, end in pauses)
     edges = np.linspace(0.0, 1200.0, 13)
     for calls in replicas:
-        ends = [start + seconds - sum(end - begin for begin, end in pauses if end <= start) for start, seconds in calls]
-        assert found.answers(calls, edges).tolist() == np.histogram(ends, edges)[0].tolist()
+        ends = [
+            start + seconds - sum(end - begin for begin, end in pauses if end <= start)
+            for start, seconds in calls
+            if start
+        ]
+        assert found.answers(Pairs(calls), edges).tolist() == np.histogram(ends, edges)[0].tolist()

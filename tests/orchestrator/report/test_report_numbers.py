@@ -99,7 +99,7 @@ def test_the_chart_of_calibration_says_what_the_metric_says() -> None:
         parts={"probability": pairs[:, 0]},
     )
     expected = 100 * calibration.plan(Params({})).compute(table).value
-    assert f"expected calibration error {expected:.1f} points" in plots.calibration(pairs).note
+    assert f"expected calibration error {expected:.1f} points" in plots.calibration(plots.Pairs(pairs.tolist())).note
 
 
 def test_a_metric_in_percent_is_drawn_as_percent() -> None:
