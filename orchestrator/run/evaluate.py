@@ -212,7 +212,7 @@ async def evaluate(
         stages = {name: info for name, info in models.items() if name}
         identity = plan.identity(connections.info, stages) | (part.identity if part else {})
         path = run or default_run(plan, identity, shard)
-        log = RunLog(path)
+        log = RunLog(path, expected or 0)
         try:
             accounting = Accounting(expected=expected)
             manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)

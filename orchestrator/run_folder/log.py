@@ -65,6 +65,9 @@ class Entry(NamedTuple):
         return self.verdict
 
 
+_MOST_EXPECTED = 1 << 22
+"""Room is made for so many expected keys at most, 160 MB: the number follows from first rows and may be far off."""
+
 _STATES = tuple(State)
 _ABSENT = Entry(State.NONE, 0, None, False)
 
@@ -72,12 +75,16 @@ _ABSENT = Entry(State.NONE, 0, None, False)
 class RunLog:
     """The two logs, the image store and the index of a run folder; held by one process at a time.
 
+    Args:
+        path: The folder.
+        expected: Items that the run comes to, if that is known: a table of millions that grows is there twice.
+
     Raises:
         RunBusyError: If another process holds the folder.
         RunLogError: If a log is damaged before its last line.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, expected: int = 0) -> None:
         self.path = path
         with contextlib.ExitStack() as opened:
             try:
@@ -91,13 +98,13 @@ class RunLog:
             except OSError as error:
                 raise write_error(path, error) from error
             self.images = ImageStore(path / IMAGES)
-            self._index()
+            self._index(expected)
             self._opened = opened.pop_all()
 
-    def _index(self) -> None:
+    def _index(self, expected: int) -> None:
         """Reads the logs into the key table, from where its copy ends if one fits."""
-        lines = _line_count(self.path / RESPONSES)
-        covered, self._table = load(self.path, lines) or (Covered(), KeyTable(lines))
+        keys = max(min(expected, _MOST_EXPECTED), _line_count(self.path / RESPONSES))
+        covered, self._table = load(self.path, keys) or (Covered(), KeyTable(keys))
         self.resumed, self._unsaved = covered.lines, 0
         self.responses.crc, self.verdicts.crc = covered.responses.crc, covered.verdicts.crc
         for part in heads(self.path / RESPONSES, covered.responses.size):

@@ -77,16 +77,16 @@ def save(run: Path, covered: Covered, table: KeyTable, mask: int) -> None:
             partial.unlink(missing_ok=True)
 
 
-def load(run: Path, lines: int) -> tuple[Covered, KeyTable] | None:
+def load(run: Path, keys: int) -> tuple[Covered, KeyTable] | None:
     """Returns what a run's copy holds, None where there is none that fits the logs.
 
     Args:
         run: The run folder, held by this process.
-        lines: About how many keys there are to be room for.
+        keys: For about how many keys there is to be room.
     """
     try:
         with (run / KEYS).open("rb") as file:
-            found = _read(file, lines)
+            found = _read(file, keys)
         if found is None:
             return None
         logs = ((RESPONSES, found[0].responses), (VERDICTS, found[0].verdicts))
@@ -95,7 +95,7 @@ def load(run: Path, lines: int) -> tuple[Covered, KeyTable] | None:
         return None
 
 
-def _read(file: BinaryIO, lines: int) -> tuple[Covered, KeyTable] | None:
+def _read(file: BinaryIO, keys: int) -> tuple[Covered, KeyTable] | None:
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
@@ -103,7 +103,7 @@ def _read(file: BinaryIO, lines: int) -> tuple[Covered, KeyTable] | None:
     # The size before the number is believed, which decides how much memory is taken.
     if magic != _MAGIC or os.fstat(file.fileno()).st_size != _HEAD.size + count * ENTRY_BYTES + _CHECK.size:
         return None
-    table, checksum = KeyTable(max(count, lines)), 0
+    table, checksum = KeyTable(max(count, keys)), 0
     for start in range(0, count, _ENTRIES):
         data = file.read(min(_ENTRIES, count - start) * ENTRY_BYTES)
         checksum = crc32(data, checksum)

@@ -103,7 +103,7 @@ def test_a_replica_hangs_while_the_clock_goes_back(
     cluster: Cluster, shared_scorer: Server, clock: Clock, expected: bytes
 ) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(2)]
-    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2", "--patience", "30")
+    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "5", "--patience", "30")
     cluster.before = clock.words
     process = cluster.start(*words)
     wait_for(lambda: cluster.answered() >= 20)

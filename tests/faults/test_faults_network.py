@@ -81,7 +81,7 @@ def test_packets_are_lost(cluster: Cluster, network: Network, expected: bytes) -
 
 def test_the_cable_of_one_replica_is_pulled(cluster: Cluster, network: Network, expected: bytes) -> None:
     servers, scorer = [cluster.model("--delay", "0.05", "--concurrency", "2") for _ in range(2)], cluster.scorer()
-    process = cluster.under_way(servers, scorer, *ROWS, "--timeout", "2", "--patience", "60", answered=20)
+    process = cluster.under_way(servers, scorer, *ROWS, "--timeout", "5", "--patience", "60", answered=20)
     network.pull(servers[0].port)
     cluster.ended(process)
     assert network.lost() > 0

@@ -33,12 +33,12 @@ def test_orchestrator_stopped_for_longer_than_a_call_may_take(
     cluster: Cluster, shared_scorer: Server, expected: bytes
 ) -> None:
     servers = [cluster.model("--delay", "0.02", "--max-connection-age", "0.5") for _ in range(2)]
-    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "1", "--patience", "20")
+    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2", "--patience", "20")
     process = cluster.start(*words)
     for reach in (20, 60):
         wait_for(lambda reach=reach: cluster.answered() >= reach)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)  # the fault itself: deadlines pass and connections are rotated meanwhile
+        time.sleep(2.5)  # the fault itself: deadlines pass and connections are rotated meanwhile
         process.send_signal(signal.SIGCONT)
     process.communicate(timeout=300)
     assert process.returncode in (0, 3)

@@ -62,6 +62,19 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
         shutil.rmtree(run)
 
 
+def test_for_expected_keys_there_is_room_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeyTable, "_grow", lambda _: pytest.fail("the table was there twice"))
+    for first in (0, 3000):  # begun, and gone on with
+        log = RunLog(tmp_path, 6000)
+        for number in range(first, first + 3000):
+            log.add_response(f"toy/{number}", None, line(f"toy/{number}"))
+        log.close()
+    monkeypatch.undo()
+    log = RunLog(tmp_path, 10**15)  # only an estimate, which may be far off
+    assert log.resumed == 6000
+    log.close()
+
+
 def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     log.add_response("toy/0", Outcome.FAILED, line("toy/0", "failed"))
