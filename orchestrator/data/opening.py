@@ -90,7 +90,7 @@ def check_unique(source: RowSource, task: str, identifier: Callable[[Row], str])
                 raise DataError(f"{source.origin}: id {name} stands twice; ids must be unique, they name the samples")
             if hash(name) in repeated:
                 seen.add(name)
-        return hashlib.sha256(source.digest.encode()).hexdigest()
+        return hashlib.sha256(source.digest.encode()).hexdigest()  # only that something is kept tells
 
     kept("unique", source.files, f"{source.digest}\n{task}", find)
     return source

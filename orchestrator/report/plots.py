@@ -31,7 +31,7 @@ class Pairs:
     def __len__(self) -> int:
         return len(self._numbers) // 2
 
-    def __iter__(self) -> Iterator[Floats]:
+    def parts(self) -> Iterator[Floats]:
         """Yields the pairs in their order, some thousands at a time: shape [pairs, 2]."""
         return (np.frombuffer(part).reshape(-1, 2) for part in self._numbers.parts())
 
@@ -42,7 +42,7 @@ class Pairs:
     def column(self, which: int) -> Floats:
         """Returns the first (0) or the second (1) number of each pair."""
         numbers, at = np.empty(len(self)), 0
-        for some in self:
+        for some in self.parts():
             numbers[at : at + len(some)] = some[:, which]
             at += len(some)
         return numbers
@@ -134,7 +134,7 @@ def throughput(calls: Calls) -> Chart | None:
 
     Calls whose start is not known are left out; None where fewer than two are left.
     """
-    some = {replica: each for replica, each in sorted(calls.items()) if any(len(_started(part)) for part in each)}
+    some = {replica: each for replica, each in sorted(calls.items()) if any(map(len, map(_started, each.parts())))}
     pauses = _Pauses.of(list(some.values()))
     if pauses is None:
         return None
@@ -189,8 +189,7 @@ class _Pauses:
         # In place: of millions of calls every column counts.
         starts, ends = np.empty(total := sum(map(len, calls))), np.empty(total)
         known = 0
-        for each in chain.from_iterable(calls):
-            each = _started(each)
+        for each in map(_started, chain.from_iterable(pairs.parts() for pairs in calls)):
             starts[known : known + len(each)] = each[:, 0]
             np.add(each[:, 0], each[:, 1], out=ends[known : known + len(each)])
             known += len(each)
@@ -213,7 +212,7 @@ class _Pauses:
     def answers(self, calls: Pairs, edges: Floats) -> Floats:
         """Returns how many calls end in each bin, each call moved forward by the pauses before it."""
         counts = np.zeros(len(edges) - 1)
-        for some in map(_started, calls):
+        for some in map(_started, calls.parts()):
             ends = some.sum(axis=1) - self.before[np.searchsorted(self.resumed, some[:, 0], side="right")]
             counts += np.histogram(ends, edges)[0]
         return counts
