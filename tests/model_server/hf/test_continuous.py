@@ -72,6 +72,7 @@ def test_slots_hold_what_each_row_has_read(moves: list[tuple[str, Any]]) -> None
     generator = torch.Generator().manual_seed(0)
     slots, most = Slots(), 0
     rows: list[torch.Tensor] = []  # [tokens, dimension], keys of the second layer
+    limits: list[int] = []  # tokens that each may have, the last of which is never read
 
     def drawn(*shape: int) -> torch.Tensor:
         return torch.rand(shape, generator=generator)
@@ -88,13 +89,17 @@ def test_slots_hold_what_each_row_has_read(moves: list[tuple[str, Any]]) -> None
             slots.add(state, kept, [what[row] + 50 for row in kept])
             most = max([most, *(what[row] + 50 for row in kept)])
             rows += [keys[2][row, 0, padded - what[row] :] for row in kept]
+            limits += [what[row] + 50 for row in kept]
         elif move == "remove" and rows:
             place = what % len(rows)
             slots.cache.layers[1].keys[place] = float("nan")
-            rows[place] = rows[slots.remove(place)]
+            last = slots.remove(place)
+            rows[place], limits[place] = rows[last], limits[last]
             rows.pop()
+            limits.pop()
         elif move == "next" and rows:
-            for _ in range(what):
+            left = min(limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True))
+            for _ in range(min(what, left)):
                 visible, here, before = slots.next_token(torch.device("cpu"))
                 keys = [drawn(len(rows), 2, 1, 3) for _ in range(2)]
                 for layer in range(2):
