@@ -51,8 +51,8 @@ def make(path: Path, kind: str, rows: int) -> float:
     draw = np.random.default_rng(7)
     bases = [_jpeg(draw) if kind == "big" else _png(draw, 8 if kind == "dot" else 64) for _ in range(BASES)]
     labels = draw.integers(0, 4, rows)
-    size, writer, files = 0, None, []
-    if not path.suffix:
+    size, writer, file, in_folder = 0, None, path, not path.suffix
+    if in_folder:
         path.mkdir()
     for start in range(0, rows, _CHUNK):
         chunk = range(start, min(start + _CHUNK, rows))
@@ -68,10 +68,10 @@ def make(path: Path, kind: str, rows: int) -> float:
             }
         )
         if writer is None:
-            files.append(path if path.suffix else path / f"test-{len(files):05d}.parquet")
-            writer = pq.ParquetWriter(files[-1], table.schema.with_metadata(_HUB), compression="none")
+            file = path / f"test-{start:09d}.parquet" if in_folder else path
+            writer = pq.ParquetWriter(file, table.schema.with_metadata(_HUB), compression="none")
         writer.write_table(table, row_group_size=_GROUPS[kind])
-        if not path.suffix and files[-1].stat().st_size > _FILE_BYTES:
+        if in_folder and file.stat().st_size > _FILE_BYTES:
             writer.close()
             writer = None
     if writer:

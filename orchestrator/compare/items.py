@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lyncean.keys import split_repeat
 from lyncean.outcomes import ANSWERED
-from orchestrator.data.spilled import Column
+from lyncean.spilled import Column
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.reader import Item
 

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 
 from lyncean.arrays import np
+from lyncean.spilled import Column
 from orchestrator.data.digest import kept
 from orchestrator.data.hub import HUB_ID
 from orchestrator.data.rows import DataError, Row, RowSource
-from orchestrator.data.spilled import Column
 from orchestrator.data.table import Table
 
 FORMS = (

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
 from lyncean.rpc.heap import return_freed_memory
-from orchestrator.data.spilled import Column, mapped
+from lyncean.spilled import Column, mapped
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS, log_bytes
 from orchestrator.run_folder.key_table import digests

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.data import spilled
-from orchestrator.data.spilled import Column, SpillError, mapped
+from lyncean import spilled
+from lyncean.spilled import Column, SpillError, mapped
 
 
 @given(st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=9)))

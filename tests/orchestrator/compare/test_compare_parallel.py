@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from helpers.report_runs import Writer, marvel_run
 
+from lyncean import spilled
 from orchestrator.cli import main
 from orchestrator.cli.compare import command
 from orchestrator.compare import items, parallel
-from orchestrator.data import spilled
 
 
 @pytest.fixture
