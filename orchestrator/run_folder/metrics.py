@@ -240,7 +240,8 @@ _READ_BY = {
 def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns how the answers of all tasks were read, and the error this could hide in the worst of them; "" if none.
 
-    "reading: 40 by rule, 3 doubtful, 2 unparsed; could hide 1.8 points [1.4, 2.3] of vstar_bench".
+    "reading: 40 by rule, 3 doubtful, 2 unparsed; could hide 1.8 points [1.4, 2.3] of vstar_bench". What a judge reads
+    wrongly is not measured here, so the line says that it comes on top.
     """
     read = {task: found["reading"] for task, found in tasks.items() if "reading" in found}
     total = {name: sum(int(each["by"][name]) for each in read.values()) for name in _READ_BY}
@@ -249,7 +250,9 @@ def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
     task, hidden = max(((task, each["hidden"]) for task, each in read.items()), key=lambda pair: pair[1]["points"])
     parts = ", ".join(f"{total[name]:,} {words}" for name, words in _READ_BY.items() if total[name])
     error = f"{hidden['points']:.1f} points [{hidden['low']:.1f}, {hidden['high']:.1f}]"
-    return f"reading: {parts}; could hide {error}{f' of {task}' if len(tasks) > 1 else ''}"
+    where = f" of {task}" if len(tasks) > 1 else ""
+    judged = ", besides the judge's own errors" if total["second_reader"] else ""
+    return f"reading: {parts}; could hide {error}{where}{judged}"
 
 
 def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:

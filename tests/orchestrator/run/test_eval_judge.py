@@ -139,7 +139,7 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
             "read": {name: number for name, number in task["reading"]["by"].items() if number}
         }
 
-    assert "reading: 4 doubtful; could hide 3.2 points [2.2, 4.5]" in output
+    assert "reading: 4 doubtful; could hide 3.2 points [2.2, 4.5]\n" in output
     assert "--answer constrained needs no reading" in output
     assert result() == {"planned": 4, "scored": 4, "read": {"doubtful": 4}}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
@@ -149,7 +149,8 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
             words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
             output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))
         assert result() == {"planned": 4, "read": {"second_reader": 4}} | counts
-        assert "reading: 4 by second reader; could hide 0.0 points" in output
+        reading = "reading: 4 by second reader; could hide 0.0 points [0.0, 0.0], besides the judge's own errors"
+        assert reading in " ".join(output.split())
         assert "needs no reading" not in output
     assert "4 unparsed, readers_differ: the rule reads 'A' (likely), the judge 'B'" in output
 
