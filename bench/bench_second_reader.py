@@ -109,7 +109,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=75)
     flags, _ = parser.parse_known_args()
     replays = {
-        f"{reads}, batch {words}": replayed(reads, batches) for words, batches in BATCHES.items() for reads in READS
+        f"{reads}, {' and '.join(f'batch {one}' for one in batches)}": replayed(reads, batches)
+        for batches in BATCHES
+        for reads in READS
     }
     found: dict[str, object] = {"replayed": replays, "answers": flags.answers, "seed": flags.seed}
     for reads in _READ:
