@@ -248,6 +248,23 @@ def test_variance(run: Run) -> None:
         assert 0 <= found["interval_covers"] <= 1
 
 
+@pytest.mark.parametrize("script", ["bench_gates.py", "bench_labels.py", "bench_sequential.py", "bench_survey.py"])
+def test_simulated_coverage(run: Run, script: str) -> None:
+    (printed,) = run(script)
+    covered = [float(share) for share in re.findall(r"covers[^:]*\W+(?:np\.float64\()?([\d.]+)", printed)]
+    assert len(covered) >= 5
+    assert all(0 <= share <= 1 for share in covered)
+
+
+def test_second_reader(run: Run) -> None:
+    (printed,) = run("bench_second_reader.py")
+    page = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")
+    for reads in ("unparsed", "doubtful", "all"):
+        found = json.loads(printed)["replayed"][f"{reads}, batch 32 and batch 33"]
+        wrong = f"{found['wrong']:.2f}%" if found["wrong"] else "0%"
+        assert f"`--judge-reads {reads}` | {found['agreement']:.1f}% | {wrong} | {found['handed']:.0f}% |" in page
+
+
 def test_large(run: Run, folder: Path) -> None:
     (printed,) = run("bench_large.py")
     first, resumed = objects(printed)
