@@ -70,6 +70,7 @@ def _merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
                         shutil.copyfileobj(source, target, 1 << 20)
         for shard in shards:
             _take_images(shard / IMAGES, run / IMAGES)
+        log.sync()
     except OSError as error:
         raise write_error(run, error) from error
     finally:

@@ -69,6 +69,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
             await _score_all(log, verdicts, client, parity)
         finally:
             verdicts.close()
+        log.sync()  # raises where another process may score the folder too
         partial.replace(target / VERDICTS)
         manifest |= {
             "rules": {rule.name: rule.sha256 for rule in rules.rules},

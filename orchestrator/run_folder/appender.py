@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from orchestrator.run_folder.errors import RunLogError, write_error
+from orchestrator.run_folder.errors import RunLockError, RunLogError, write_error
 from orchestrator.run_folder.lines import DamagedLine, loads, sealed
+from orchestrator.run_folder.lock import Lock
 from orchestrator.run_folder.saved_keys import Prefix
 from orchestrator.run_folder.scanning import damaged
 
@@ -19,14 +20,19 @@ class Appender:
     `add` only collects; `flush` writes what was collected with one system call. Whatever
     cannot be written whole is taken back, so that the file always ends with a whole line.
 
+    Args:
+        path: The file.
+        lock: The lock of its folder, without which nothing is written; None where no other process writes the file.
+
     Attributes:
         path: The file.
         crc: The CRC-32 of all that is written, where the opener has set that of what was there.
         lost: Whether lines that were collected could not be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: Lock | None = None) -> None:
         self.path = path
+        self._lock = lock
         self.crc = 0
         self.lost = False
         self._lines: list[bytes] = []
@@ -58,11 +64,13 @@ class Appender:
         Raises:
             RunWriteError: If the disk is full or gone; the lines collected are then lost, and
                 the calls behind them are made again on resume.
+            RunLockError: If the folder's lock is lost; so are the lines then.
         """
         if not self._lines:
             return
         data = b"\n".join(self._lines) + b"\n"
         self._lines.clear()
+        self._check_lock()
         try:
             view = memoryview(data)
             while view:
@@ -74,6 +82,16 @@ class Appender:
             raise write_error(self.path, error) from error
         self._written = self._end
         self.crc = crc32(data, self.crc)
+
+    def _check_lock(self) -> None:
+        """Makes sure that no other process appends to the file, whose offsets would then be wrong."""
+        try:
+            if self._lock:
+                self._lock.check()
+        except RunLockError:
+            self._end = self._written
+            self.lost = True
+            raise
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut. May block for long: call it in a thread."""

@@ -20,6 +20,12 @@ class RunBusyError(RunLogError):
     exit_code = 3
 
 
+class RunLockError(RunLogError):
+    """The run folder's lock was lost while this process wrote: it stops, since another process may go on."""
+
+    exit_code = 3
+
+
 class RunWriteError(RunLogError):
     """The run folder cannot be written, for example because the disk is full. Resume later."""
 

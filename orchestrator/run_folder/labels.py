@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,8 +29,9 @@ def append(run: Path, line: LabelLine) -> None:
     """
     with ExitStack() as opened:
         try:
-            opened.callback(os.close, lock(run, _LOOKS))
-            log = Appender(run / LABELS)
+            held = lock(run, _LOOKS)
+            opened.callback(held.close)
+            log = Appender(run / LABELS, held)
         except OSError as error:
             raise write_error(run / LABELS, error) from error
         opened.callback(log.close)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.run_folder.errors import RunBusyError
+from orchestrator.run_folder.errors import RunBusyError, RunLockError
 
 _LOOKS, _LOOK_SECONDS = 5, 0.02
 
@@ -44,8 +44,41 @@ def is_written(path: Path) -> bool:
         return False
 
 
-def lock(path: Path, looks: int = _LOOKS) -> int:
-    """Makes this process the one that writes to a run folder, until the file descriptor returned is closed.
+class Lock:
+    """What makes this process the one that writes to a run folder; `close` lets the folder go."""
+
+    def __init__(self, file: Path, fd: int) -> None:
+        self._file = file
+        self._fd = fd
+        self._state = os.fstat(fd)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the file that is locked is still the one at its path, which others would lock."""
+        try:
+            return os.path.samestat(self._file.stat(), self._state)
+        except OSError:
+            return False
+
+    def check(self) -> None:
+        """Makes sure that no other process can have locked the folder meanwhile.
+
+        Raises:
+            RunLockError: If the lock's file was deleted, moved or replaced.
+        """
+        if not self.stands:
+            raise RunLockError(
+                f"{self._file} was deleted or replaced while this process wrote to the folder, and another may write "
+                "there now: let no cleaner delete it, and run the same command again to resume"
+            )
+
+    def close(self) -> None:
+        """Lets the folder go."""
+        os.close(self._fd)
+
+
+def lock(path: Path, looks: int = _LOOKS) -> Lock:
+    """Makes this process the one that writes to a run folder, until what is returned is closed.
 
     Args:
         path: The folder.
@@ -54,7 +87,13 @@ def lock(path: Path, looks: int = _LOOKS) -> int:
     Raises:
         RunBusyError: If another process writes to it.
     """
-    fd = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    while not (taken := _locked(path, looks)).stands:  # deleted between opening and locking
+        taken.close()
+    return taken
+
+
+def _locked(path: Path, looks: int) -> Lock:
+    fd = os.open(file := path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         for _ in range(looks):  # `is_written` may hold it for a moment
             with contextlib.suppress(RunBusyError):
@@ -68,7 +107,7 @@ def lock(path: Path, looks: int = _LOOKS) -> int:
         raise
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"pid {os.getpid()}".encode(), 0)
-    return fd
+    return Lock(file, fd)
 
 
 def _flock(fd: int, kind: int, path: Path) -> None:

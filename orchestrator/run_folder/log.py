@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -89,11 +88,12 @@ class RunLog:
         with contextlib.ExitStack() as opened:
             try:
                 path.mkdir(parents=True, exist_ok=True)
-                opened.callback(os.close, lock(path))
+                self._lock = lock(path)
+                opened.callback(self._lock.close)
                 # What is opened last is closed first: answers are written before their verdicts.
-                self.verdicts = Appender(path / VERDICTS)
+                self.verdicts = Appender(path / VERDICTS, self._lock)
                 opened.callback(self.verdicts.close)
-                self.responses = Appender(path / RESPONSES)
+                self.responses = Appender(path / RESPONSES, self._lock)
                 opened.callback(self.responses.close)
             except OSError as error:
                 raise write_error(path, error) from error
@@ -191,12 +191,22 @@ class RunLog:
         self.verdicts.truncate()
         self._unsaved = len(self._table)  # the copy holds for these verdicts no longer
 
+    def forget_rejected(self) -> None:
+        """Takes rejected requests for unsent ones: they are asked again, and their last line counts."""
+        for outcome in (None, Outcome.REJECTED):  # a turn that only prepares another has no verdict
+            self._table.clear(State.ENDED | _code(outcome) << 3, _STATE | _VERDICT)
+
     def forget_index(self) -> None:
         """Gives the index's memory back; nothing can be looked up or added any more."""
         self._table, self._unsaved = KeyTable(), 0
 
     def flush(self) -> None:
-        """Writes what was collected, answers before verdicts."""
+        """Writes what was collected, answers before verdicts.
+
+        Raises:
+            RunWriteError: If the disk is full or gone.
+            RunLockError: If the lock is lost.
+        """
         self.responses.flush()
         self.verdicts.flush()
         self._save_if_due()
@@ -205,11 +215,12 @@ class RunLog:
         """Makes what was flushed survive a power cut.
 
         Raises:
-            RunLogError: If a log is no longer there.
+            RunLogError: If a log is no longer there, or the lock is lost.
         """
         for log in (self.responses, self.verdicts):
             log.check_there()
             log.sync()
+        self._lock.check()
 
     def close(self) -> None:
         """Closes the logs and lets the folder go."""

@@ -27,6 +27,7 @@ from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
 from orchestrator.run_folder import lines as lines_module
 from orchestrator.run_folder.appender import Appender
+from orchestrator.run_folder.lock import Lock
 from simulation import network
 from simulation.network import ModelServer, mutations, mutations_of_samples
 from simulation.world import Violation, World, play
@@ -146,6 +147,7 @@ def _samples_are_counted_by_nobody(patch: pytest.MonkeyPatch) -> None:
 
 def _folders_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Appender, "check_there", _nothing)
+    patch.setattr(Lock, "check", _nothing)
 
 
 @pytest.mark.parametrize(
