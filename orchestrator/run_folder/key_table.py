@@ -75,6 +75,11 @@ class KeyTable:
         table = np.frombuffer(self._flags, np.uint8)
         table &= np.uint8(~flags & 0xFF)
 
+    def clear(self, flags: int, mask: int) -> None:
+        """Takes the flag bits under `mask` from the keys for which they are `flags`."""
+        table = np.frombuffer(self._flags, np.uint8)
+        table[(table & np.uint8(mask)) == np.uint8(flags)] &= np.uint8(~mask & 0xFF)
+
     def put(self, key: str, *, number: int | None = None, flags: int, mask: int = 0x7F) -> tuple[int, int] | None:
         """Sets the flag bits under `mask`, and the number if given; adds the key if new.
 
