@@ -11,7 +11,6 @@ import pytest
 from helpers.engine_cluster import Cluster, Server
 
 from orchestrator.run import rescore
-from orchestrator.run_folder import lock as lock_module
 from orchestrator.run_folder.errors import RunBusyError, RunLockError
 from orchestrator.run_folder.log import RunLog, State
 
@@ -78,12 +77,12 @@ def test_a_lock_file_replaced_while_it_is_taken_is_opened_anew(tmp_path: Path, m
 
     def flock(fd: int, kind: int) -> None:
         if not others:
-            monkeypatch.setattr(lock_module.fcntl, "flock", real)
+            monkeypatch.setattr(fcntl, "flock", real)
             (tmp_path / ".lock").unlink()
             others.append(RunLog(tmp_path))
         real(fd, kind)
 
-    monkeypatch.setattr(lock_module.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.raises(RunBusyError, match="written by another process"):
         RunLog(tmp_path)
     others[0].close()
