@@ -63,14 +63,17 @@ class Applied:
         items: list[Manifest] = json.loads(text)["items"]
         return items
 
+    def _absent(self) -> SubmitError:
+        return SubmitError(
+            f"no {self.kind} {self.name!r} in namespace {self.namespace}: was the rendered {self.kind} applied?"
+        )
+
     def objects(self) -> list[Manifest]:
         """Returns its Jobs, pods and ConfigMaps, and those of the shared model servers that it uses."""
         found = self._get(self.selector)
         jobs = [one for one in found if one["kind"] == "Job"]
         if not jobs:
-            raise SubmitError(
-                f"no {self.kind} {self.name!r} in namespace {self.namespace}: was the rendered {self.kind} applied?"
-            )
+            raise self._absent()
         for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
             found += [one for one in self._get(f"{SERVERS}={servers}") if RUN not in one["metadata"]["labels"]]
         return found
@@ -97,8 +100,11 @@ class Applied:
 
     def delete(self) -> None:
         """Deletes all that belongs to it; folders and servers that are shared stay."""
-        self.objects()
-        self.kubectl("delete", "jobs,pods,configmaps,networkpolicies", f"--selector={self.selector}")
+        if not self._get(self.selector):
+            raise self._absent()
+        # kubectl waits until the pods have ended: an image is shut in as long as it runs.
+        for kinds in ("jobs,pods", "configmaps,networkpolicies"):
+            self.kubectl("delete", kinds, f"--selector={self.selector}")
 
     def resume(self) -> list[str]:
         """Starts its failed Jobs anew and returns their names: their pods go on with the run folders that are there."""

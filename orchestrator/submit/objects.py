@@ -69,11 +69,12 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
     found = [one for one in found if one not in sidecars and not _is_for(one, _SCORER)]
     jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in _labels(one)]
     _name_maps(found, RUN, run, jobs)
+    _own_policies(found, RUN, run, jobs)
     for job in jobs:
         if remote:
             _store_remotely(pod_of(job))
         _labels(job)[RUN] = _labels(job["spec"]["template"])[RUN] = run
-    return _without_unused(found)
+    return _without_unused([one for one in found if not _is_ownerless_policy(one)])
 
 
 def way_out(manifests: Sequence[Manifest], run: str, ports: Collection[int]) -> list[Manifest]:
@@ -118,6 +119,7 @@ def _share(found: list[Manifest], called: str) -> None:
     data = [one["data"] for one in found if one["kind"] == "ConfigMap" and one["metadata"]["name"] in used]
     called = f"{slug(called, 24)}-{hash_of([template, data])}"
     _name_maps(found, SERVERS, called, [server, *loaders])
+    _own_policies(found, SERVERS, called, [server, *loaders])
     pod = template["spec"]
     for constraint in pod.get("topologySpreadConstraints", ()):
         constraint.setdefault("labelSelector", {}).setdefault("matchLabels", {})[SERVERS] = called
@@ -275,6 +277,43 @@ def _name_maps(found: list[Manifest], label: str, owner: str, users: Sequence[Ma
             found.append(copy)
             for user in users:
                 _refer(pod_of(user), before, copy["metadata"]["name"])
+
+
+def _own_policies(found: list[Manifest], label: str, owner: str, users: Sequence[Manifest]) -> None:
+    """Gives some workloads copies of the policies that select their pods, for these alone, labelled by the owner.
+
+    A policy of the whole namespace would shut the pods of other runs, and stay when its own run is deleted.
+    """
+    pods = [_labels(user["spec"]["template"]) for user in users]
+    for one in [one for one in found if _is_ownerless_policy(one)]:
+        if not any(_chooses(one["spec"]["podSelector"], labels) for labels in pods):
+            continue
+        copy = json.loads(json.dumps(one))
+        copy["metadata"]["name"] += f"-{owner}"
+        _labels(copy)[label] = owner
+        selector = copy["spec"]["podSelector"]
+        selector.setdefault("matchLabels", {})[label] = owner
+        if label == SERVERS:  # the pods of runs that use these servers have the label as well
+            selector.setdefault("matchExpressions", []).append({"key": RUN, "operator": "DoesNotExist"})
+        found.append(copy)
+
+
+def _is_ownerless_policy(one: Manifest) -> bool:
+    """Whether an object is a network policy that belongs to no run and to no servers."""
+    return one["kind"] == "NetworkPolicy" and not {RUN, SERVERS} & one["metadata"].get("labels", {}).keys()
+
+
+def _chooses(selector: Manifest, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector chooses what has some labels; {} chooses all."""
+    rules = selector.get("matchExpressions", ())
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(_holds(rule, labels) for rule in rules)
+
+
+def _holds(rule: Manifest, labels: Mapping[str, str]) -> bool:
+    """Whether an expression of a selector (In, NotIn, Exists, DoesNotExist) is true of some labels."""
+    has = labels.get(rule["key"])
+    among = has in rule["values"] if "values" in rule else has is not None
+    return among == (rule["operator"] in ("In", "Exists"))
 
 
 def _refer(node: Any, before: str, name: str) -> None:

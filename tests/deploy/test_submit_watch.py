@@ -157,8 +157,16 @@ def test_delete_takes_what_has_the_runs_label(tmp_path: Path) -> None:
     env = cluster(tmp_path, applied())
     result = submit("--run=first", "--delete", "--namespace=team", env=env)
     assert (result.exit_code, result.stderr) == (0, "")
-    deleted = "delete --namespace=team jobs,pods,configmaps,networkpolicies --selector=lyncean.dev/run=first"
-    assert (tmp_path / "calls").read_text().splitlines()[-1] == deleted
+    deleted = [
+        f"delete --namespace=team {kinds} --selector=lyncean.dev/run=first"
+        for kinds in ("jobs,pods", "configmaps,networkpolicies")
+    ]
+    assert (tmp_path / "calls").read_text().splitlines()[-2:] == deleted, "pods end before what shuts them in"
+    maps = [one for one in applied() if one["kind"] == "ConfigMap"]
+    env = cluster(tmp_path, maps)
+    assert submit("--run=first", "--delete", env=env).exit_code == 0, "a deletion that was interrupted goes on"
+    gone = submit("--run=first", "--delete", env=cluster(tmp_path, []))
+    assert (gone.exit_code, gone.stderr.count("no run 'first' in namespace lyncean")) == (2, 1)
 
 
 def test_get_copies_the_folder_of_the_report_and_leaves_no_pod(tmp_path: Path) -> None:
