@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ class Server:
         """Returns the kustomize patch of the Deployment in manifests that are without the changes.
 
         Raises:
-            UserError: If a flag is not written as it must be.
+            UserError: If a flag is not written as it must be, or would not reach what runs the model.
         """
         (found,) = (
             one for one in yaml.safe_load_all(before) if (one["kind"], one["metadata"]["name"]) == ("Deployment", NAME)
@@ -64,6 +64,8 @@ class Server:
             if any(volume["name"] == "tls" for volume in pod.get("volumes", ())):
                 variables = {**_TLS, **variables}
         (ours,) = (one for one in pod["containers"] if one["name"] == NAME)
+        if self.image is None:
+            self._check_reach(pod, ours)
         for one in ours.get("env", ()):
             if "valueFrom" in one and one["name"] in variables:
                 raise UserError(
@@ -85,6 +87,65 @@ class Server:
         if self.tolerations:
             changed["tolerations"] = [*pod.get("tolerations", ()), *map(_toleration, self.tolerations)]
         return merge("Deployment", {"template": {"spec": changed}}, NAME)
+
+    def _check_reach(self, pod: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+        """Refuses GPUs, memory and variables that a container would get which does not use them.
+
+        Raises:
+            UserError: If another container of the pod runs the model, or our server uses fewer GPUs.
+        """
+        given = {"--gpus": self.gpus is not None, "--memory": self.memory is not None, "--env": bool(self.variables)}
+        flags = ", ".join(flag for flag, is_given in given.items() if is_given)
+        options = _options(ours.get("args") or ())
+        if flags and (engine := _engine(pod, options)):
+            raise UserError(
+                f"{flags}: container {NAME} would get this, and container {engine} runs the model: leave it out, and "
+                f"change {engine} by a component of your own ({_PAGE})"
+            )
+        used, most = _gpus_used(options)
+        if self.gpus is None or most is None or self.gpus <= most:
+            return
+        if not most:
+            raise UserError(f"--gpus {self.gpus}: container {NAME} uses no GPU ({used}): leave it out")
+        raise UserError(
+            f"--gpus {self.gpus}: container {NAME} uses one GPU ({used}): leave it out, and give --shards {self.gpus} "
+            "(with --servers shared: --replicas) for servers of one GPU each, or a component of your own that adds "
+            f"--device=auto for one server on all of them ({_PAGE})"
+        )
+
+
+_PAGE = "docs/kubernetes.md, A model over several GPUs"
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns the options of `model-server serve` that have values, {} for the arguments of another program."""
+    words = " ".join(arguments)
+    return dict(re.findall(r"--([a-z-]+)[= ](?!--)(\S+)", words)) if words.startswith("serve ") else {}
+
+
+def _engine(pod: Mapping[str, Any], options: Mapping[str, str]) -> str:
+    """Returns the container beside the model server that runs the model, "" for none.
+
+    It is the one that has devices, or any one if the model server is the proxy of an API in its own pod.
+    """
+    started = [one for one in pod.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
+    beside = [one for one in (*started, *pod["containers"]) if one["name"] != NAME]
+    local = re.match(r"https?://(127\.|localhost\b|\[::1\])", options.get("base-url", ""))
+    found = [one for one in beside if _has_devices(one)] or (beside if local else [])
+    return str(found[0]["name"]) if found else ""
+
+
+def _has_devices(container: Mapping[str, Any]) -> bool:
+    """Whether a container has resources of a device plugin, such as nvidia.com/gpu."""
+    return any("/" in name for name in container.get("resources", {}).get("limits", {}))
+
+
+def _gpus_used(options: Mapping[str, str]) -> tuple[str, int | None]:
+    """Returns the option of our server that decides how many GPUs it uses at most, and their number; None for any."""
+    backend, device = options.get("backend", ""), options.get("device", "auto")
+    if backend != "transformers":
+        return f"--backend={backend}", 0 if backend in ("demo", "openai") else None
+    return f"--device={device}", 1 if device.startswith("cuda") else 0 if device == "cpu" else None
 
 
 def merge(kinds: str, spec: Mapping[str, Any], name: str = ".*") -> dict[str, Any]:

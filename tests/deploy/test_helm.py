@@ -140,6 +140,10 @@ def test_kueue_admits_the_whole_run() -> None:
         ({"model": {"image": "a:1", "endpoint": "h:1"}}, "not image and endpoint"),
         ({"model": {"endpoint": "h:1", "args": ["x"]}}, "model.args are arguments of model.image"),
         ({"model": {"url": "http://h/v1"}}, "model.url needs model.name"),
+        (
+            {"model": {"path": "/models/x", "gpus": 4}},
+            r"model.gpus 4: container model-server uses one GPU of model.path \(--device=cuda\): give 1, and shards",
+        ),
         ({"model": {"endpoint": "nowhere"}}, "/model/endpoint"),
         ({**IMAGE, "out": "https://bucket"}, "/out"),
         ({**IMAGE, "shards": 0}, "/shards"),

@@ -134,22 +134,24 @@ def test_replicas_model_names_and_places() -> None:
 
 
 def owners(manifests: list[Manifest]) -> set[tuple[str, str]]:
-    """Kind and name of what is not the namespace's: claims, accounts and policies are there for all runs."""
-    shared = ("PersistentVolumeClaim", "ServiceAccount", "NetworkPolicy", "Issuer", "Certificate")
+    """Kind and name of what is not the namespace's: claims, accounts and certificates are there for all runs."""
+    shared = ("PersistentVolumeClaim", "ServiceAccount", "Issuer", "Certificate")
     return {(one["kind"], one["metadata"]["name"]) for one in manifests if one["kind"] not in shared}
 
 
 @pytest.mark.parametrize("overlay", ["gpu", "vllm", "proprietary"])
 def test_two_models_share_no_name_and_one_label_owns_a_run(overlay: str) -> None:
     flags = ("--task=marvel", "--data=/data/marvel", f"--overlay={overlay}", "--shards=2")
-    models = ("--image=a/one:1", "--image=b/two:1") if overlay == "proprietary" else ("--model=/models/a", "--model=/b")
+    is_image = overlay == "proprietary"
+    models = ("--image=a/one:1", "--image=b/two:1") if is_image else ("--model=/models/a", "--model=/b")
+    kinds = (*OWNED, "NetworkPolicy") if is_image else OWNED
     runs = [rendered(*flags, model) for model in models]
     assert not owners(runs[0]) & owners(runs[1])
     for found in runs:
-        labels = [one["metadata"]["labels"].get("lyncean.dev/run") for one in found if one["kind"] in OWNED]
+        labels = [one["metadata"]["labels"].get("lyncean.dev/run") for one in found if one["kind"] in kinds]
         assert len(set(labels)) == 1
         assert labels[0].startswith("marvel-")
-        assert {kind for kind, _ in owners(found)} == set(OWNED), "no Deployment, no Service, no budget"
+        assert {kind for kind, _ in owners(found)} == set(kinds), "no Deployment, no Service, no budget"
         pod = pod_of(found, f"orchestrator-{labels[0]}")
         (always,) = {one["restartPolicy"] for one in pod["initContainers"] if one["name"] in ("model-server", "scorer")}
         assert always == "Always"

@@ -10,6 +10,7 @@
 {{- end -}}
 {{- if and .Values.model.args (not .Values.model.image) -}}{{- fail "model.args are arguments of model.image" -}}{{- end -}}
 {{- if and .Values.model.url (not .Values.model.name) -}}{{- fail "model.url needs model.name, the name that the API has for it" -}}{{- end -}}
+{{- if and .Values.model.path (gt (int .Values.model.gpus) 1) -}}{{- fail (printf "model.gpus %d: container model-server uses one GPU of model.path (--device=cuda): give 1, and shards for servers of one GPU each; model.image and model.url may serve one model on several" (int .Values.model.gpus)) -}}{{- end -}}
 {{- if gt (len .Release.Name) 40 -}}{{- fail "the release's name is the run's: 40 characters at most" -}}{{- end -}}
 {{- end -}}
 
