@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.duration_pb2 import Duration
 
 from lyncean.arrays import np
-from lyncean.clips import DAMAGE, MAX_SAMPLES, cause, open_clip, read_facts, read_samples
+from lyncean.clips import DAMAGE, cause, open_clip, read_facts, read_samples
+from lyncean.containers import TooLongError
 from lyncean.errors import UserError
 from lyncean.media import Kind
 from lyncean.model.v1 import model_pb2 as model
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_FRAME_PIXELS = 500_000_000
 """Default limit on the pixels of all frames that are seen of a video: 1.5 GB once decoded."""
+MAX_SAMPLES = 250_000_000
+"""Limit on the samples that are decoded of an audio file, and on those that a model hears: 1 GB each."""
+_SAMPLE_PIXELS = 0.4
+"""Memory of a sample, decoded and resampled to 8 bytes, as a share of a pixel's (`model_server.images`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +120,11 @@ def decode_audio(audio: model.Audio, rate: int = 0, *, where: str = "the audio",
         InvalidRequest: The file cannot be decoded, its span is empty, or a limit is passed.
     """
     try:
-        samples, found = read_samples(audio.data)
+        samples, found = read_samples(audio.data, MAX_SAMPLES)
+    except TooLongError as error:
+        raise InvalidRequest("too_much_audio", f"{where}: {error}", limit=str(MAX_SAMPLES)) from error
     except DAMAGE as error:
         raise _bad("audio", where, error) from error
-    if len(samples) > MAX_SAMPLES:
-        raise InvalidRequest("too_much_audio", f"{where}: more than {MAX_SAMPLES:,} samples", limit=str(MAX_SAMPLES))
     start, end = _span(audio)
     heard = samples[_ceil(start * found) : None if end is None else _ceil(end * found)]
     if not len(heard):
@@ -130,6 +135,12 @@ def decode_audio(audio: model.Audio, rate: int = 0, *, where: str = "the audio",
             f"{where}: {len(heard) / found:g} seconds, the limit is {max_seconds:g}: ask for less by its span",
             limit=f"{max_seconds:g}",
             value=f"{len(heard) / found:g}",
+        )
+    if rate * len(heard) > MAX_SAMPLES * found:
+        raise InvalidRequest(
+            "too_much_audio",
+            f"{where}: more than {MAX_SAMPLES:,} samples at the model's {rate:,} a second: ask for less by its span",
+            limit=str(MAX_SAMPLES),
         )
     return Sound(_resampled(heard, found, rate) if rate and rate != found else heard, rate or found)
 
@@ -148,6 +159,15 @@ def most_pixels(video: model.Video) -> int:
     if sampling.max_count:
         frames = min(frames, sampling.max_count)
     return min(int(frames * facts.width * facts.height), MAX_FRAME_PIXELS)
+
+
+def audio_pixels(audio: model.Audio) -> int:
+    """Returns the pixels that take as much memory as an audio file once decoded, by its header; 0 if unknown."""
+    try:
+        facts = read_facts("audio", audio.data)
+    except (*DAMAGE, UserError):
+        return 0  # decoding refuses it, with words of its own
+    return int(min(facts.rate * facts.duration, MAX_SAMPLES) * _SAMPLE_PIXELS)
 
 
 def usage_of(
@@ -197,13 +217,13 @@ def _decode_video(
     video: model.Video, sampling: model.FrameSampling, where: str, max_frames: int, max_pixels: int
 ) -> Frames:
     start, end = _span(video)
-    with open_clip(video.data) as clip:
+    with open_clip("video", video.data) as clip:
         if not clip.streams.video:
             raise ValueError("it holds no video")
         stamps = _stamps(clip)
     if not stamps:
         raise ValueError("it holds no frame")
-    with open_clip(video.data) as clip:
+    with open_clip("video", video.data) as clip:
         stream = clip.streams.video[0]
         base = stream.time_base or Fraction(1)
         times = [(stamp - stamps[0]) * base for stamp in stamps]
@@ -247,9 +267,12 @@ def _decode_video(
 def _stamps(clip: InputContainer) -> list[int]:
     """Returns when each frame is shown, ascending: by the packets, and by decoding where they do not say."""
     stream = clip.streams.video[0]
-    packets = [packet for packet in clip.demux(stream) if packet.size]
-    stamps = {packet.pts for packet in packets if packet.pts is not None and not packet.is_discard}
-    if packets and len(stamps) == len(packets):
+    packets, stamps = 0, set[int]()
+    for packet in clip.demux(stream):  # none is kept: unpacked by the container, it may be larger than the file
+        packets += bool(packet.size)
+        if packet.size and packet.pts is not None and not packet.is_discard:
+            stamps.add(packet.pts)
+    if packets and len(stamps) == packets:
         return sorted(stamps)
     clip.seek(0)
     return sorted({frame.pts for frame in clip.decode(stream) if frame.pts is not None})
@@ -298,4 +321,4 @@ def _ceil(value: Fraction) -> int:
 
 
 def _bad(kind: Kind, where: str, error: BaseException) -> InvalidRequest:
-    return InvalidRequest(f"bad_{kind}", f"{where} cannot be decoded: {cause(error)}")
+    return InvalidRequest(f"bad_{kind}", f"{where} cannot be decoded: {cause(kind, error)}")

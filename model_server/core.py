@@ -83,7 +83,7 @@ class Core:
         return response
 
     async def _decoded(self, messages: Sequence[model.Message]) -> int:
-        """Returns the pixels of what the backend will decode."""
+        """Returns the pixels of what the backend will decode, audio as those that take as much memory."""
         if not self.backend.decodes:
             return 0
         parts = [part for message in messages for part in message.parts]
@@ -91,6 +91,8 @@ class Core:
         for part in parts:
             if part.HasField("video"):  # of which the first frame is decoded, beside the event loop
                 pixels += await asyncio.to_thread(clips.most_pixels, part.video)
+            elif part.HasField("audio"):
+                pixels += await asyncio.to_thread(clips.audio_pixels, part.audio)
         return pixels
 
 

@@ -62,7 +62,7 @@ class PixelBudget:
         """Waits until there is room for what a request shows once decoded, in the order of arrival, and holds it.
 
         Args:
-            pixels: Of its images and frames together.
+            pixels: Of its images, frames and audio together.
 
         Raises:
             InvalidRequest: With reason "image_too_large", if this request alone does not fit.
@@ -70,7 +70,7 @@ class PixelBudget:
         if pixels > self.limit:
             raise InvalidRequest(
                 "image_too_large",
-                f"the request's images have {pixels:,} pixels, this server's memory is enough for {self.limit:,}",
+                f"the request's media count as {pixels:,} pixels, this server's memory is enough for {self.limit:,}",
                 limit=str(self.limit),
                 value=str(pixels),
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lyncean.clips import Facts, read_facts
 from lyncean.pictures import open_image, orientation
+from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from orchestrator.engine.check import check_clip, check_image
 from orchestrator.samples import BadRowError, Call, Clip, Part, image_part
 from orchestrator.samples import Image as EncodedImage
@@ -26,7 +27,7 @@ def blinded(call: Call) -> Call:
     """Returns the call without what its media show: grey of an image's size and format, silence and grey frames.
 
     Raises:
-        BadRowError: If the header of an image or clip cannot be read.
+        BadRowError: If the header of an image or clip cannot be read, or silence is longer than a request may be.
     """
     messages = (replace(message, parts=tuple(map(_blind_part, message.parts))) for message in call.messages)
     return replace(call, messages=tuple(messages))
@@ -50,12 +51,18 @@ def _empty_clip(clip: Clip) -> Part:
 
 @lru_cache(maxsize=16)
 def _silence(facts: Facts) -> bytes:
+    size = 2 * round(facts.duration * facts.rate)
+    if size > MAX_MESSAGE_BYTES:
+        seconds, most = f"{facts.duration:,.0f} seconds", MAX_MESSAGE_BYTES >> 20
+        raise BadRowError(
+            "too_much_audio", f"silence of {seconds} takes {size >> 20:,} MiB, a request has {most} at most"
+        )
     buffer = io.BytesIO()
     with wave.open(buffer, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(round(facts.rate))
-        file.writeframes(bytes(2 * round(facts.duration * facts.rate)))
+        file.writeframes(bytes(size))
     return buffer.getvalue()
 
 

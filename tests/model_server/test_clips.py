@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import bombs
 from helpers.clips import audio, shown, video
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from lyncean.clips import read_facts
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
-from model_server.clips import chosen_frames, decode_audio, decode_video, most_pixels
+from model_server import clips
+from model_server.clips import audio_pixels, chosen_frames, decode_audio, decode_video, most_pixels
 
 FORMS = [("mp4", "libx264"), ("avi", "mpeg4"), ("matroska", "ffv1"), ("webm", "libvpx"), ("mpegts", "mpeg2video")]
 ALL = model.FrameSampling(count=1000)
@@ -139,3 +141,24 @@ def test_what_cannot_be_seen_or_heard_is_refused_in_one_line() -> None:
         assert [shown(image) for image in decode_video(part(clip), ALL, **limits).images] == [0, 3, 6, 9]
     with pytest.raises(InvalidRequest, match="3,072 pixels, the limit is 3,000"):
         decode_video(part(clip), ALL, max_pixels=3000)
+
+
+def test_audio_is_counted_before_and_while_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    flac = audio(2.0, 8000, form="flac", codec="flac")
+    assert audio_pixels(model.Audio(data=flac)) == 6400  # 16,000 samples, of which five take as much as two pixels
+    assert audio_pixels(model.Audio(data=b"nothing")) == 0
+    monkeypatch.setattr(clips, "MAX_SAMPLES", 10_000)
+    assert audio_pixels(model.Audio(data=flac)) == 4000
+    for data, words in (
+        (flac, "its header announces 16,000 samples, the limit is 10,000"),
+        (bombs.announcing(flac, 0), "it has more than 10,000 samples"),
+        (bombs.announcing(flac, 9_000), "it has more than 10,000 samples"),
+    ):
+        with pytest.raises(InvalidRequest, match=f"^the audio: {words}") as caught:
+            decode_audio(model.Audio(data=data))
+        assert caught.value.reason == "too_much_audio"
+    short = model.Audio(data=audio(1.0, 8000))
+    assert len(decode_audio(short, 10_000).samples) == 10_000
+    with pytest.raises(InvalidRequest, match="more than 10,000 samples at the model's 16,000 a second") as caught:
+        decode_audio(short, 16_000)
+    assert caught.value.reason == "too_much_audio"

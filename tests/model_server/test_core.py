@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
+from helpers import clips
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
@@ -285,8 +286,12 @@ async def test_decoded_images_stay_within_the_memory() -> None:
     backend.go.set()
     await asyncio.gather(small, large[1], *large[3:])
     assert backend.most <= 3
+    heard = request(user(model.Part(audio=model.Audio(data=clips.audio(1.0, 8000)))))
+    with pytest.raises(StatusError, match="3,200 pixels, this server's memory is enough for 2,500"):
+        await core.generate(heard, Call())
     backend.decodes = False
     await core.generate(too_large, Call())
+    await core.generate(heard, Call())
 
 
 def test_the_budget_is_that_of_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
+from helpers import bombs, clips
 from PIL import Image
 
 from orchestrator.engine.blind import blinded
-from orchestrator.samples import Call, image_part, text_part, user
+from orchestrator.samples import Call, audio_part, image_part, text_part, user
 
 
 def blind(data: bytes) -> Image.Image:
@@ -37,3 +39,19 @@ def test_damaged_exif_says_nothing(exif: bytes) -> None:
     file = io.BytesIO()
     Image.new("RGB", (40, 30), "red").save(file, "PNG", exif=b"Exif\0\0" + exif)
     assert blind(file.getvalue()).size == (40, 30)
+
+
+def test_silence_is_no_longer_than_a_request(tmp_path: Path) -> None:
+    """A header's word is taken for how long silence is: 600 million samples are 1.2 GB of it."""
+    sound = clips.audio(1.0, 16_000, form="flac", codec="flac")
+    (tmp_path / "sound").write_bytes(bombs.announcing(sound, 600_000_000))
+    imports = (
+        "import av\nfrom orchestrator.engine.blind import blinded\n"
+        "from orchestrator.samples import Call, audio_part, user"
+    )
+    result, grown = bombs.grown(tmp_path / "sound", imports, "blinded(Call((user(audio_part(data)),)))")
+    assert result == "BadRowError: silence of 37,500 seconds takes 1,144 MiB, a request has 64 at most"
+    assert grown < bombs.LIMIT
+    (part,) = blinded(Call((user(audio_part(sound)),))).messages[0].parts
+    assert part.clip
+    assert len(part.clip.data) == 44 + 2 * 16_000

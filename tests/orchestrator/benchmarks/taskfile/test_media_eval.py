@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import clips
+from helpers import bombs, clips
 from helpers.engine_cluster import HERE, Cluster, Server
 
 TASK = """data: clips.jsonl
@@ -90,6 +90,19 @@ def test_clips_are_sent_as_they_are_and_what_was_seen_is_told(cluster, counting,
         {"duration": "2s", "frames": 4},
         {"duration": "0.250s", "sample_rate": 16000},
     ]
+
+
+def test_a_video_that_announces_more_than_it_holds_is_rejected(cluster, counting, task, shared_scorer):
+    rows = [json.loads(line) for line in (cluster.folder / "clips.jsonl").read_text().splitlines()][:2]
+    many = 50_000_000
+    one_size = bombs.u32(1, many), bombs.u32(1, many, 1), bombs.u32(1, 1, many, 1)
+    data = bombs.mp4(**dict(zip(("stsz", "stts", "stsc"), one_size, strict=True)))
+    (cluster.folder / "film0.mp4").write_bytes(data)
+    (cluster.folder / "clips.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    evaluate(cluster, "bomb", counting, shared_scorer, "--task", str(task))
+    assert verdicts(cluster, "bomb") == {"q0": ("rejected", "bad_video"), "q1": ("scored", "")}
+    words = f"its tables announce 50,000,000 samples, the limit for a file of {len(data):,} bytes is 1,000,000"
+    assert words in (cluster.folder / "bomb" / "verdicts.jsonl").read_text()
 
 
 def test_blind_sees_grey_and_hears_silence_of_the_same_length(cluster, counting, task, shared_scorer):
