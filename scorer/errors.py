@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+_ELSEWHERE = {"include": "folders with tasks are those of the scorer's own --include-path"}
+"""Parameters that a request does not have, and where is said what they would say."""
+
 
 class RequestError(Exception):
     """A request that its rule cannot score: a defect of the benchmark, INVALID_ARGUMENT.
@@ -12,3 +17,9 @@ class RequestError(Exception):
     def __init__(self, message: str, reason: str = "invalid_item") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+def unknown_param(who: str, name: str, known: Iterable[str]) -> RequestError:
+    """Returns the error of a parameter that a rule or metric does not have."""
+    words = f"{who} has no parameter {name!r}; known: {', '.join(known) or 'none'}"
+    return RequestError("; ".join(filter(None, (words, _ELSEWHERE.get(name)))), "unknown_param")

@@ -10,7 +10,7 @@ from lyncean.reasons import Reason
 from lyncean.rpc import InternalFailure
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.errors import RequestError
+from scorer.errors import RequestError, unknown_param
 from scorer.judges.base import Judge
 from scorer.judges.reread import NOTHING, reread, rereadable
 from scorer.reading import reasoning
@@ -107,8 +107,7 @@ def _check(rule: AnyRule, request: pb.ScoreRequest) -> None:
     if request.HasField("params"):
         for name in request.params.fields:
             if name not in rule.params:
-                known = ", ".join(rule.params) or "none"
-                raise RequestError(f"it has no parameter {name!r}; known: {known}", "unknown_param")
+                raise unknown_param("it", name, rule.params)
 
 
 def _finished(verdict: pb.Verdict, key: str, split: Reasoned | None) -> pb.Verdict:

@@ -60,6 +60,8 @@ class Benchmark:
         stage_needs: The same for further stages by name (`Call.stage`), of the model that `--stage NAME=H:P` gives,
             without one of the model under evaluation.
         synthetic_rows: Number of rows of `--synthetic` without `--limit`.
+        runs_text: Place in the code of a task's scoring that runs text as Python, "FILE:LINE calls NAME", "" for none:
+            answers would run as code, which a run has to allow.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Benchmark:
     needs: Callable[[Variant], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
     stage_needs: Callable[[Variant], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
+    runs_text: Callable[[Variant], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)

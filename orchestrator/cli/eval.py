@@ -31,7 +31,10 @@ _GROUPS = {
         "suite",
         "dry_run",
     ),
-    "What is evaluated": ("include_path", "settings", "repeats", "shuffle_options", "seed", "blind", "parity", "shard"),
+    "What is evaluated": (
+        *("include_path", "trust_task_code", "settings", "repeats", "shuffle_options", "seed", "blind", "parity"),
+        "shard",
+    ),
     "Fewer samples": ("share", "items", "until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
     "Decoding": ("answer", "thinking", "chat_template", "extra_body"),

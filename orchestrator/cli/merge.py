@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun, WrittenRun
-from orchestrator.cli.options import request_options, run_to_end, scorer_at
+from orchestrator.cli.options import OF_CODE, request_options, run_to_end, scorer_at
 
 
 @click.command(
@@ -24,10 +25,16 @@ from orchestrator.cli.options import request_options, run_to_end, scorer_at
 )
 @click.argument("shards", nargs=-1, required=True, type=ReadRun(exists=False))
 @click.option("--run", required=True, type=WrittenRun(), help="New folder, a path or URL.")
-@request_options("scorer", "patience")
+@request_options("scorer", "patience", *OF_CODE)
 @client_options
 def command(
-    credentials: Credentials, shards: tuple[Path, ...], run: Path | str, scorer: str | None, patience: float
+    credentials: Credentials,
+    shards: tuple[Path, ...],
+    run: Path | str,
+    scorer: str | None,
+    patience: float,
+    include_path: Sequence[str],
+    trust_task_code: bool,
 ) -> None:
     """Merge the run folders of all shards. The results equal those of an unsharded run.
 
@@ -38,7 +45,7 @@ def command(
 
     async def work() -> None:
         from orchestrator.errors import IncompleteError
-        from orchestrator.run import evaluate, merge
+        from orchestrator.run import evaluate, foreign, merge
         from orchestrator.run import results as run_results
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
@@ -46,7 +53,8 @@ def command(
 
         with remote.writing(run) as (path, _):
             assert path
-            async with connect_scorer(endpoint, credentials, patience) as (client, _):
+            code = [] if endpoint else foreign.of_run(shards[0], include_path, trusted=trust_task_code)
+            async with connect_scorer(endpoint, credentials, patience, arguments=code) as (client, _):
                 manifest = merge.merge(shards, path)
                 results = await run_results.write(path, manifest, client)
             evaluate.finish(path, Terminal(markup=False))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+OF_CODE = ("include_path", "trust_task_code")
+"""Fields of a request that say which code of other harnesses runs in a scorer that a command starts."""
+
 _DIALLING = ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file")
 """Parameters of `client_options`, which concern servers that run elsewhere."""
 
@@ -173,7 +176,9 @@ def scorer_at(word: str | None) -> Endpoint | None:
     """
     from orchestrator.run.arguments import one_endpoint
 
-    if not word:
+    if word:
+        refuse(OF_CODE, "is for a scorer that is started here: give it to the `scorer serve` that --scorer names")
+    else:
         refuse_dialling("--scorer")
     return one_endpoint(word)
 

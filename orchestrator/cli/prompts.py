@@ -74,7 +74,7 @@ def command(
 
     put = ImageStore(images).put if images else lambda data: hashlib.sha256(data).hexdigest()
     try:
-        plan = make(RunRequest(**parameters))
+        plan = make(RunRequest(**parameters, trust_task_code=True))  # there are no answers that its code could run
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
         lines = (each for sample in plan.samples() for each in _lines(sample, plan.changes(), lambda m: put(m.data)))

@@ -11,7 +11,7 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import WrittenRun
-from orchestrator.cli.options import request_options, run_to_end, scorer_at
+from orchestrator.cli.options import OF_CODE, request_options, run_to_end, scorer_at
 
 
 @click.command(
@@ -24,7 +24,7 @@ from orchestrator.cli.options import request_options, run_to_end, scorer_at
 )
 @click.argument("run", type=WrittenRun())
 @click.option("--parity", is_flag=True, help="Read as the reference does; the metrics go to RUN/parity.")
-@request_options("scorer", "patience", "judge", "judge_cache", "judge_reads")
+@request_options("scorer", "patience", "judge", "judge_cache", "judge_reads", *OF_CODE)
 @client_options
 def command(
     credentials: Credentials,
@@ -35,6 +35,8 @@ def command(
     judge: Sequence[str],
     judge_cache: str | None,
     judge_reads: str,
+    include_path: Sequence[str],
+    trust_task_code: bool,
 ) -> None:
     """Score a complete run again from its run folder.
 
@@ -48,18 +50,21 @@ def command(
     async def work() -> None:
         from orchestrator.report import write_report
         from orchestrator.report.readings import described
-        from orchestrator.run import evaluate, rescore
+        from orchestrator.run import evaluate, foreign, rescore
         from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.files import has_verdicts
 
-        judges = judge_arguments(judge, judge_cache, judge_reads, scorer)
+        arguments = judge_arguments(judge, judge_cache, judge_reads, scorer)
         with remote.writing(run) as (path, _):
             assert path
-            async with connect_scorer(endpoint, credentials, patience, judge=judges) as (client, rules):
-                scored = await rescore.rescore(path, client, rules, parity=parity)
+            if endpoint is None:
+                arguments += foreign.of_run(path, include_path, trusted=trust_task_code)
+            async with connect_scorer(endpoint, credentials, patience, arguments=arguments) as (client, rules):
+                given = foreign.recorded(include_path, trusted=trust_task_code)
+                scored = await rescore.rescore(path, client, rules, parity=parity, given=given)
             evaluate.finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):
                 click.echo("\n".join(described(path)))

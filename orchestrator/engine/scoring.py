@@ -30,6 +30,8 @@ _TELL_SECONDS = 3.0
 _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 Scoring = Mapping[str, Any]
+_STARTED_WITHOUT = {"foreign_tasks", "task_code"}
+"""Reasons of a scorer that was started without what the run needs."""
 OnVerdict = Callable[[scorer.Verdict, Scoring, str], None]
 
 
@@ -330,7 +332,8 @@ class ScorerClient:
             return self._silence(error)
         if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason == "unimplemented":
             return ConfigError(f"{self.endpoint} does not speak lyncean.scorer.v1.ScorerService: is that the scorer?")
-        return EngineError(f"the scorer at {self.endpoint} cannot score this: {error}")
+        kind = ConfigError if error.reason in _STARTED_WITHOUT else EngineError
+        return kind(f"the scorer at {self.endpoint} cannot score this: {error}")
 
     def _silence(self, error: CallError) -> IncompleteError:
         return IncompleteError(

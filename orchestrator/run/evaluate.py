@@ -19,9 +19,9 @@ from orchestrator.engine import Budget, Engine, IncompleteError, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.errors import LimitError, StoppedError
+from orchestrator.run import foreign, resume
 from orchestrator.run import results as run_results
-from orchestrator.run import resume
-from orchestrator.run.arguments import shard_of
+from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan, check_capabilities, make
@@ -216,7 +216,8 @@ async def evaluate(
         try:
             accounting = Accounting(expected=expected)
             manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
-            manifest = {**manifest, "expected": accounting.expected}
+            given = foreign.recorded(words_of(request.include_path), trusted=request.trust_task_code)
+            manifest = {**manifest, "expected": accounting.expected, **given}
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))

@@ -23,6 +23,7 @@ from orchestrator.engine.deviations import Deviations, choices_of, config_of
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run import reason_then_score
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
+from orchestrator.run.foreign import check_code
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.manifest import model_identity
 from orchestrator.run_folder.planned_rows import STRIDE, PlannedRows
@@ -317,6 +318,7 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
             parity=request.parity,
             settings=settings[benchmark.name],
         )
+        check_code(name, benchmark.runs_text(variant), trusted=request.trust_task_code)
         benchmark.needs(variant)  # refuses what contradicts itself before any data is read or a model is loaded
         found[name] = (benchmark, variant)
     return found

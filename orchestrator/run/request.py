@@ -44,6 +44,9 @@ class RunRequest:
     include_path: str | Sequence[str] = _option(
         (), "Folder with further configurations for lmms:NAME and lm-eval:NAME."
     )
+    trust_task_code: bool = _option(
+        False, "Allow lmms:NAME and lm-eval:NAME whose code runs text as Python: answers then run as code."
+    )
     endpoint: str | Sequence[str] = _option((), "Model servers H:P[,H:P]; default: start one.", "--endpoint", "-e")
     scorer: str | None = _option(None, "Scorer H:P; default: start one.")
     model: str = _option("demo", "Model to serve: demo, demo:hash (no weights), a folder or a hub id.")

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lyncean.outcomes import Outcome
@@ -45,11 +46,25 @@ PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
 """What a task's name begins with, the first that fits -> our rule -> the reference's own rule and its parameters."""
 
 
-async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesResponse, *, parity: bool) -> Path:
+async def rescore(
+    run: Path,
+    client: ScorerClient,
+    rules: scorer.ListRulesResponse,
+    *,
+    parity: bool,
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> Path:
     """Reads every answer of a complete run anew and returns the folder that holds the metrics.
 
     That is the run folder itself, or with `parity` a folder `parity` in it, which shares the
     answers: two readings of the same answers can then be compared.
+
+    Args:
+        run: The run folder.
+        client: The scorer.
+        rules: What it lists.
+        parity: Whether to read as the references do.
+        given: Further fields of the manifest.
 
     Raises:
         IncompleteError: If the run is not complete, or the scorer goes away.
@@ -77,6 +92,7 @@ async def rescore(run: Path, client: ScorerClient, rules: scorer.ListRulesRespon
             "judges": list(rules.judges),
             "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
             **({"scored_by": PARITY_FOLDER} if parity else {}),
+            **given,
         }
         run_manifest.write(target / MANIFEST, manifest)
         await results.write(target, manifest, client)

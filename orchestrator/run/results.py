@@ -17,6 +17,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run import reason_then_score, sequential, share
+from orchestrator.run.foreign import TRUSTED
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
@@ -74,6 +75,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
     }
+    if manifest.get(TRUSTED):
+        results[TRUSTED] = True
     if deviations := manifest["identity"].get("deviations"):
         results["deviations"] = deviations
         if deviations.get("answer") == reason_then_score.NAME:

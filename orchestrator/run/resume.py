@@ -15,7 +15,7 @@ from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.manifest import ManifestError
-from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json
+from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json, without_folders
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
 
@@ -84,7 +84,8 @@ def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, s
         if entry.state in (State.NONE, State.FAILED):  # to be asked, whatever it was
             return None
         line = log.responses.read(entry.offset)
-        if _plain(scoring_json(turn.scoring)) != line["scoring"]:
+        stored = line["scoring"] and without_folders(line["scoring"])
+        if _plain(scoring_json(turn.scoring)) != stored:
             return key, "would be judged otherwise"
         if line["request"] is None:
             return None

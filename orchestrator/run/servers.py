@@ -17,6 +17,7 @@ from lyncean.rpc import PLAIN, Credentials
 from lyncean.scorer.v1 import scorer_pb2
 from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
+from orchestrator.run import foreign
 from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
 from orchestrator.run.local_scorer import LocalChannel
 from orchestrator.run.local_server import LocalServer, LocalServers
@@ -36,6 +37,7 @@ class Targets(NamedTuple):
         scorer: The scorer; None starts one.
         judge: Arguments of the `scorer serve` that is started, to give it its judges.
         model: Arguments of the `model-server serve` that is started.
+        foreign: Arguments of the `scorer serve` that is started, for tasks of other harnesses.
     """
 
     endpoints: Sequence[Endpoint]
@@ -43,6 +45,7 @@ class Targets(NamedTuple):
     scorer: Endpoint | None
     judge: Sequence[str]
     model: Sequence[str]
+    foreign: Sequence[str]
 
     @classmethod
     def of(cls, request: RunRequest) -> Targets:
@@ -58,7 +61,13 @@ class Targets(NamedTuple):
             one_endpoint(request.scorer),
             judge_arguments(request.judge, request.judge_cache, request.judge_reads, request.scorer),
             model_arguments(request.model, request.model_options),
+            foreign.of_request(request),
         )
+
+    @property
+    def scoring(self) -> Sequence[str]:
+        """Arguments of the `scorer serve` that is started."""
+        return [*self.judge, *self.foreign]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,7 @@ async def connect(
             request.credentials,
             patience,
             guards,
-            judge=targets.judge,
+            arguments=targets.scoring,
             notify=notify,
             local=own,
             channel=scorer,
@@ -147,16 +156,16 @@ async def connect_scorer(
     patience: float,
     guards: list[Guard] | None = None,
     *,
-    judge: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     notify: Notify = to_stderr,
     local: LocalServers | None = None,
     channel: LocalChannel | None = None,
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
-    """Connects to the scorer at an endpoint, or over a channel; without either starts one, with its judges."""
+    """Connects to the scorer at an endpoint, or over a channel; without either starts one, with its arguments."""
     async with contextlib.AsyncExitStack() as stack:
         if endpoint is None and channel is None:
             own = local if local is not None else await stack.enter_async_context(LocalServers())
-            embedded, endpoint = await own.get("scorer", judge)
+            embedded, endpoint = await own.get("scorer", arguments)
             credentials = PLAIN
             if guards is not None:
                 guards.append(embedded.watch)

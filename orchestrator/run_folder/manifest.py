@@ -22,10 +22,13 @@ from orchestrator.metric import metric
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.lines import identity_hash, verify_identity
-from orchestrator.run_folder.records import proto_json
+from orchestrator.run_folder.records import FOLDERS, proto_json
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""
+
+FOREIGN_METRICS = frozenset({"harness_group", "harness_task", "vlmevalkit"})
+"""The scorer's metrics that run code of other harnesses; in older runs their parameters name folders with tasks."""
 
 _PACKAGES = ("lyncean", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "datasets", "numpy")
 
@@ -188,7 +191,10 @@ def group_specs_of(manifest: Mapping[str, Any]) -> dict[str, tuple[list[str], li
 
 
 def _spec(line: dict[str, Any]) -> scorer.MetricSpec:
-    return json_format.ParseDict(line, scorer.MetricSpec())
+    spec = json_format.ParseDict(line, scorer.MetricSpec())
+    if spec.metric in FOREIGN_METRICS:
+        spec.params.fields.pop(FOLDERS, None)
+    return spec
 
 
 def _short(value: Any) -> str:

@@ -41,6 +41,10 @@ _CLIPS = {"audio": model.Audio, "video": model.Video}
 _SCORED = ("rule", "targets", "options", "labels", "group")
 """What a ScoreRequest and the line of a verdict take of a scoring as it is."""
 
+FOREIGN_RULE = "harness_task"
+FOLDERS = "include"
+"""A parameter of that rule, and of the metrics of its items, in older runs."""
+
 UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
 
@@ -133,8 +137,18 @@ def scoring_json(scoring: Scoring | None) -> Json | None:
 def score_request(key: str, scoring: Mapping[str, Any]) -> scorer.ScoreRequest:
     """Returns a ScoreRequest that has everything but the answer; `scoring` as in a line."""
     request = scorer.ScoreRequest(key=key, **{name: scoring[name] for name in _SCORED})
-    _put_params(request, scoring["params"])
+    _put_params(request, without_folders(scoring)["params"])
     return request
+
+
+def without_folders(scoring: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what a line says about scoring without the folders of tasks, which older runs have in it.
+
+    A scorer takes none from a request: they are those of its own --include-path.
+    """
+    if scoring["rule"] != FOREIGN_RULE or FOLDERS not in scoring["params"]:
+        return scoring
+    return {**scoring, "params": {name: value for name, value in scoring["params"].items() if name != FOLDERS}}
 
 
 def put_answer(request: scorer.ScoreRequest, answer: Answer) -> scorer.ScoreRequest:

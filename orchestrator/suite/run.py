@@ -205,7 +205,7 @@ async def _is_complete(each: PlannedCell, local: LocalServers) -> bool:
     if resume.code_of(manifest) != each.plan.code():
         return False
     async with connect_scorer(
-        targets.scorer, request.credentials, request.patience, judge=targets.judge, local=local
+        targets.scorer, request.credentials, request.patience, arguments=targets.scoring, local=local
     ) as (_, rules):
         now = {"rules": {rule.name: rule.sha256 for rule in rules.rules}, "judges": list(rules.judges)}
     return not resume.scored_otherwise(manifest, now)

@@ -15,6 +15,7 @@ from lyncean.errors import UserError
 from lyncean.rpc.security import Tls, read_token
 
 if TYPE_CHECKING:
+    from scorer.foreign_tasks import ForeignTasks
     from scorer.judges.options import Judging
     from scorer.registry import Registry
     from scorer.rule import AnyRule
@@ -56,6 +57,36 @@ rule_options = bundled(
     ),
 )
 """Adds the options that say which rules there are; the command gets `registry`."""
+
+
+def _foreign(foreign_tasks: bool, include_path: tuple[Path, ...], trust_task_code: bool) -> ForeignTasks:
+    from lyncean.harness import folders
+    from scorer.foreign_tasks import ForeignTasks
+
+    if not foreign_tasks:
+        for flag, given in (("--include-path", include_path), ("--trust-task-code", trust_task_code)):
+            if given:
+                raise UserError(f"{flag} is for tasks of other harnesses, which are off: give --foreign-tasks as well")
+    return ForeignTasks(foreign_tasks, folders(map(str, include_path)), trust_task_code)
+
+
+foreign_options = bundled(
+    "foreign",
+    _foreign,
+    click.option("--foreign-tasks", is_flag=True, help="Score tasks of other harnesses, by their own code."),
+    click.option(
+        "--include-path",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Folder with further tasks of other harnesses; repeatable.",
+    ),
+    click.option(
+        "--trust-task-code",
+        is_flag=True,
+        help="Also score tasks whose code runs text as Python, and so a model's answers.",
+    ),
+)
+"""Adds the options on tasks of other harnesses; the command gets them as one `foreign: ForeignTasks`."""
 
 
 def _judging(

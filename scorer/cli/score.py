@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from lyncean.cli import Command
-from scorer.cli.options import judge_options, rule_options
+from scorer.cli.options import foreign_options, judge_options, rule_options
 
 if TYPE_CHECKING:
+    from scorer.foreign_tasks import ForeignTasks
     from scorer.judges.options import Judging
     from scorer.registry import Registry
     from scorer.rule import AnyRule
@@ -26,12 +27,21 @@ if TYPE_CHECKING:
 )
 @rule_options
 @judge_options
-def command(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
+@foreign_options
+def command(
+    file: BinaryIO,
+    metric_specs: BinaryIO | None,
+    registry: Registry[AnyRule],
+    judging: Judging,
+    foreign: ForeignTasks,
+) -> None:
     """Score FILE: one ScoreRequest per input line, one Verdict per output line, in order.
 
     Both in proto3 JSON with the proto's own field names; `-` is stdin. A line that holds a
     `verdict` is counted in the summary only.
     """
     from scorer.cli.scored_file import score
+    from scorer.foreign_tasks import allow
 
+    allow(foreign)
     asyncio.run(score(file, metric_specs, registry, judging))

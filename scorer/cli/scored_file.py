@@ -63,7 +63,10 @@ async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summariz
         if request.WhichOneof("answer") != "verdict":
             out.write(orjson.dumps(_fields(verdict)) + b"\n")
     if summarizer:
-        summary = await foreign.summarized(summarizer.finish, scorer.judge)
+        try:
+            summary = await foreign.summarized(summarizer.finish, scorer.judge)
+        except RequestError as error:
+            raise UserError(str(error)) from error
         out.write(orjson.dumps({"summary": _fields(summary)}) + b"\n")
     out.flush()
     if unjudged:

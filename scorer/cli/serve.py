@@ -10,9 +10,10 @@ from lyncean.cli import Command
 from lyncean.cli.options import metrics_option, server_options
 from lyncean.errors import UserError
 from lyncean.rpc import ServerConfig
-from scorer.cli.options import in_flight, judge_options, rule_options
+from scorer.cli.options import foreign_options, in_flight, judge_options, rule_options
 
 if TYPE_CHECKING:
+    from scorer.foreign_tasks import ForeignTasks
     from scorer.judges.options import Judging
     from scorer.registry import Registry
     from scorer.rule import AnyRule
@@ -23,15 +24,24 @@ if TYPE_CHECKING:
 @server_options(50052)
 @rule_options
 @judge_options
+@foreign_options
 @metrics_option
-def command(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, metrics_port: int | None) -> None:
+def command(
+    config: ServerConfig,
+    registry: Registry[AnyRule],
+    judging: Judging,
+    foreign: ForeignTasks,
+    metrics_port: int | None,
+) -> None:
     """Serve lyncean.scorer.v1.ScorerService until SIGTERM, then drain."""
     import asyncio
     import logging
 
+    from scorer.foreign_tasks import allow
     from scorer.telemetry import NoTelemetry, Telemetry
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    allow(foreign)
     telemetry: NoTelemetry = NoTelemetry()
     if metrics_port is not None:
         telemetry = Telemetry()

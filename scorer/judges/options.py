@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
-from lyncean.addresses import without_password
+from lyncean.addresses import refused_user, shown_place, without_password
 from lyncean.budget import Budget
 from lyncean.errors import UserError
 from lyncean.rpc import Credentials
@@ -78,6 +78,8 @@ class Judging:
         if kind in ("grpc", "grpcs") and ":" in rest:
             from scorer.judges.model_service import ModelServiceJudge
 
+            if reason := refused_user(rest):
+                raise UserError(f"--judge {kind}:{reason}")
             tls = self.tls if kind == "grpcs" else None
             if tls:
                 tls.channel_credentials()  # what is wrong with its files is said now, and not of every item
@@ -100,6 +102,10 @@ class Judging:
         except ImportError:
             raise UserError(f"--judge {spec} needs: pip install 'lyncean[openai]'") from None
         model, _, url = rest.partition("@")
+        if url and not url.startswith(("http://", "https://")):
+            raise UserError(
+                f"--judge {kind}:{model}@{shown_place(url)}: give the URL in full, for example http://host:8000/v1"
+            )
         config = EndpointConfig(
             model=model,
             base_url=url or None,

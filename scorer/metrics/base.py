@@ -108,6 +108,8 @@ class Plan:
             these. Each calls `compute` again; a copy of a sample or group has a number of its own.
         items: For a metric that is a mean over items: the value of each row, and its cluster or
             None where all are independent. Slices are then compared with the rest.
+        check: Makes sure before the first item that `compute` can be called later, where that takes more than the
+            parameters; raises `RequestError`. Called where a run tries its metrics on nothing.
     """
 
     compute: Callable[[Table], pb.MetricResult]
@@ -116,6 +118,7 @@ class Plan:
     parts: tuple[str, ...] = ()
     bootstrap: str = ""
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,14 @@ from lyncean.harness.library import Group, Library
 from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer import foreign_tasks
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.metrics import bootstrap
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.harness_task import RECORD, UNDEFINED, aggregated, documents, words_of
 from scorer.metrics.table import Table
-from scorer.rules.harness_task import TASK_PARAMS, number_of, task_of
+from scorer.rules.harness_task import number_of, task_of
 
 TASK = "task"
 """Label of every item: its task."""
@@ -47,10 +48,10 @@ class _UndefinedError(Exception):
 
 
 def plan(params: Params) -> Plan:
-    """Reads the parameters; the group itself is loaded when there are items."""
+    """Reads the parameters; the group itself is loaded when there are items, or the metric is tried."""
+    foreign_tasks.allowed()
     word, name, key = params.word("group", ""), params.word("metric", ""), params.word("filter", "none")
     learned: Any = params.values.get("learned") or {}
-    include = params.words("include") or ()
     draws = params.integer("draws", bootstrap.DRAWS, 100, 100_000)
 
     def compute(table: Table) -> pb.MetricResult:
@@ -62,7 +63,7 @@ def plan(params: Params) -> Plan:
         return result
 
     def computed(table: Table, result: pb.MetricResult) -> None:
-        library, group = _opened(word, include)
+        library, group = _opened(word)
         words = {f"{library.prefix}:{task}": task for task in group.tasks}
         rows = table.scored
         owners = np.array(table.label(TASK), object)
@@ -75,7 +76,7 @@ def plan(params: Params) -> Plan:
             for each in words:
                 own = table.take(np.flatnonzero(rows & (owners == each) & (table.repeat == repeat)))
                 records = [decode(record) for record in own.word(RECORD)]  # type: ignore[arg-type]
-                about = {"task": each, "include": list(include), "learned": learned.get(each, "{}")}
+                about = {"task": each, "learned": learned.get(each, "{}")}
                 parts += _part(library, task_of(about), each, (name, key, repeat), records)
             repeats.append(parts)
         if not any(repeats):
@@ -108,16 +109,22 @@ def plan(params: Params) -> Plan:
         else:
             result.interval.CopyFrom(interval)
 
-    return Plan(compute, columns=frozenset({RECORD}), labels=(TASK,))
+    def check() -> None:
+        foreign.answered_here(lambda: _opened(word))
+
+    return Plan(compute, columns=frozenset({RECORD}), labels=(TASK,), check=check)
 
 
-def _opened(word: str, include: Sequence[str]) -> tuple[Library, Group]:
+def _opened(word: str) -> tuple[Library, Group]:
+    include = foreign_tasks.allowed().include
     parts = split(word)
     if parts is None:
         raise RequestError(f"parameter 'group' is {word!r}: give a group such as lmms:mmlu", "invalid_param")
     library: Library = harness(parts[0])
+    outer = parts[1].partition("::")[0]
     try:
-        groups = library.groups(parts[1].partition("::")[0], tuple(include))
+        foreign_tasks.check_code(word, library.runs_text(outer, include))
+        groups = library.groups(outer, include)
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
     found = next((group for group in groups if group.name == parts[1]), None)
@@ -212,7 +219,6 @@ METRIC = Metric(
     plan=plan,
     params={
         "group": "the group, for example lmms:mmlu; one in another group is lmms:OTHER::NAME",
-        "include": TASK_PARAMS["include"],
         "learned": "for each task what the harness learned of it from its data, as JSON",
         "metric": "the metric, as the tasks name it",
         "filter": 'the filter whose answers count, default "none"',

@@ -11,6 +11,7 @@ from lyncean.harness import seeded
 from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer import foreign_tasks
 from scorer.judges import foreign
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import of_mean
@@ -25,7 +26,8 @@ UNDEFINED = "not_computed"
 
 
 def plan(params: Params) -> Plan:
-    """Reads the parameters; the task itself is loaded when there are items."""
+    """Reads the parameters; the task itself is loaded when there are items, or the metric is tried."""
+    foreign_tasks.allowed()
     name, key = params.word("metric", ""), params.word("filter", "none")
     about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
 
@@ -59,7 +61,12 @@ def plan(params: Params) -> Plan:
                     result.interval.CopyFrom(interval)
         return result
 
-    return Plan(compute, columns=frozenset({RECORD}))
+    return Plan(compute, columns=frozenset({RECORD}), check=lambda: _check(about))
+
+
+def _check(about: Mapping[str, Any]) -> None:
+    """Loads the task, which raises RequestError where it cannot be scored here."""
+    foreign.answered_here(lambda: task_of(about))
 
 
 def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:

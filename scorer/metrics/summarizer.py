@@ -18,7 +18,7 @@ from lyncean.outcomes import Outcome
 from lyncean.rpc.heap import return_freed_memory
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from scorer.errors import RequestError
+from scorer.errors import RequestError, unknown_param
 from scorer.judges.panel import decision
 from scorer.metrics import bootstrap, multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
@@ -150,8 +150,14 @@ class Summarizer:
         return np.frombuffer(self._keys, "<u8")[::2] if self._samples is None else np.frombuffer(self._samples, "<u8")
 
     def finish(self) -> pb.Summary:
-        """Returns the accounting and the metrics of all items; what was kept of them is given back on the way."""
+        """Returns the accounting and the metrics of all items; what was kept of them is given back on the way.
+
+        Raises:
+            RequestError: There are no items, and a metric could not be computed of any.
+        """
         if not self._outcomes:  # a run tries its metrics on nothing before it begins
+            for wanted in self._wanted:
+                _check(wanted)
             return pb.Summary(counts=pb.Counts(), metrics=[_metric(wanted, None, {}) for wanted in self._wanted])
         table = self._table()
         summary = pb.Summary(counts=table.counts())
@@ -248,8 +254,7 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         params = Params.of(spec.params)
         for name in sorted(params.values):
             if name not in metric.params and name not in COMMON_PARAMS:
-                known = ", ".join([*metric.params, *COMMON_PARAMS])
-                raise RequestError(f"metric {metric.name!r} has no parameter {name!r}; known: {known}", "unknown_param")
+                raise unknown_param(f"metric {metric.name!r}", name, [*metric.params, *COMMON_PARAMS])
         percent = params.word("unit", "fraction", ("fraction", "percent")) == "percent"
         if percent and metric.unit not in ("fraction", ""):
             raise RequestError(f"metric {metric.name!r} is in {metric.unit}, not in percent", "invalid_param")
@@ -267,6 +272,13 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     except Exception as error:  # refused before the first item, as parameters without sense are
         words = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
+
+
+def _check(wanted: _Wanted) -> None:
+    try:
+        wanted.plan.check()
+    except RequestError as error:
+        raise RequestError(f"metric {wanted.spec.name!r}: {error}", error.reason) from None
 
 
 def _labels_of(wanted: _Wanted) -> set[str]:

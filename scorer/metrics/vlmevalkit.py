@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from lyncean.arrays import np
 from lyncean.harness.values import decode
-from lyncean.harness.vlmevalkit import Evaluated, evaluate
+from lyncean.harness.vlmevalkit import Evaluated, evaluate, runs_text
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer import foreign_tasks
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.harness_task import RECORD, UNDEFINED
 from scorer.metrics.table import Table
@@ -16,6 +17,7 @@ from scorer.rules.vlmevalkit import PLACE, ROW
 
 def plan(params: Params) -> Plan:
     """Reads the parameters."""
+    foreign_tasks.allowed()
     dataset, name = params.word("dataset", ""), params.word("metric", "")
 
     def compute(table: Table) -> pb.MetricResult:
@@ -38,12 +40,18 @@ def plan(params: Params) -> Plan:
             result.value = result.value_answered
         return result
 
-    return Plan(compute, columns=frozenset({RECORD}))
+    return Plan(compute, columns=frozenset({RECORD}), check=_check)
+
+
+def _check() -> None:
+    """Raises RequestError where its package's code may not run in this scorer."""
+    foreign_tasks.check_code("VLMEvalKit", runs_text())
 
 
 @lru_cache(maxsize=4)
 def _evaluated(dataset: str, records: tuple[str, ...]) -> Evaluated:
     """Returns what its package makes of the rows, in the table's order; a data set has several metrics."""
+    _check()
     rows = sorted((decode(record) for record in records), key=lambda record: int(record[PLACE]))
     return evaluate(dataset, [row[ROW] for row in rows])
 

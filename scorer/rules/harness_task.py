@@ -10,17 +10,18 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from lyncean.harness import HarnessError, harness, seeded, split, use_judge
+from lyncean.harness.library import Library
 from lyncean.harness.scored import Scored
 from lyncean.harness.values import decode, encode
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer import foreign_tasks
 from scorer.errors import RequestError
 from scorer.judges import Judge, JudgeError, JudgePrompt, Reply, foreign
 from scorer.rule import JudgedRule, scored
 
 TASK_PARAMS = {
     "task": "the task, for example lmms:mme",
-    "include": "folders with further configurations, on the scorer's machine",
     "learned": "what the harness learned of the task from its data, as JSON",
 }
 """Parameters that rule and metric share: which task it is."""
@@ -30,16 +31,19 @@ def task_of(params: Mapping[str, Any]) -> Scored:
     """Returns the scoring half of the task that parameters name; called where foreign code runs.
 
     Raises:
-        RequestError: They name none, or the scorer lacks what the task needs.
+        RequestError: They name none, the scorer lacks what the task needs, or its code may not run here.
     """
+    include = foreign_tasks.allowed().include
     word = params.get("task", "")
     parts = split(word) if isinstance(word, str) else None
     if parts is None:
         raise RequestError(f"parameter 'task' is {word!r}: give a task such as lmms:mme", "invalid_param")
     prefix, name = parts
     use_judge(foreign.address())
+    library: Library = harness(prefix)
     try:
-        task: Scored = harness(prefix).scored(name, tuple(params.get("include", ())), params.get("learned", "{}"))
+        foreign_tasks.check_code(word, library.runs_text(name, include))
+        task = library.scored(name, include, params.get("learned", "{}"))
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
     return task
@@ -155,8 +159,8 @@ def number_of(value: Any) -> float | None:
 RULE = JudgedRule(
     name="harness_task",
     description="Filters and process_results of a task of another harness, by its own code, which must be installed "
-    "beside the scorer. Everything comes in the parameters; targets are for people. A judge that the code asks is "
-    "that of the scorer.",
+    "beside the scorer, and the scorer be started with --foreign-tasks. All but the code comes in the parameters; "
+    "targets are for people. A judge that the code asks is that of the scorer.",
     read=read,
     required=False,
     parity=True,

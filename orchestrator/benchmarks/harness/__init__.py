@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
-from lyncean.harness import harness, split
+from lyncean.harness import folders, harness, split
 from lyncean.harness.library import Group
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, TaskGroup
@@ -31,18 +30,15 @@ def groups(word: str, include: Sequence[str] = ()) -> dict[str, TaskGroup]:
     if parts is None:
         return {}
     prefix, name = parts
-    folders = _folders(include)
     return {
         f"{prefix}:{group.name}": TaskGroup(
-            [f"{prefix}:{task}" for task in group.tasks], partial(_metrics, prefix, group, folders)
+            [f"{prefix}:{task}" for task in group.tasks], partial(_metrics, prefix, group)
         )
-        for group in harness(prefix).groups(name, folders, functions=False)
+        for group in harness(prefix).groups(name, folders(include), functions=False)
     }
 
 
-def _metrics(
-    prefix: str, group: Group, include: tuple[str, ...], of_tasks: Mapping[str, Sequence[scorer.MetricSpec]]
-) -> list[scorer.MetricSpec]:
+def _metrics(prefix: str, group: Group, of_tasks: Mapping[str, Sequence[scorer.MetricSpec]]) -> list[scorer.MetricSpec]:
     """Returns a group's metrics: those of its tasks that its configuration combines."""
     specs: dict[str, scorer.MetricSpec] = {}
     values: dict[str, dict[str, float]] = {}
@@ -67,7 +63,6 @@ def _metrics(
             GROUP_METRIC,
             params={
                 "group": f"{prefix}:{group.name}",
-                "include": list(include),
                 "learned": learned,
                 "metric": spec.params["metric"],
                 "filter": spec.params["filter"],
@@ -76,10 +71,6 @@ def _metrics(
         for key, spec in specs.items()
         if key in combined
     ]
-
-
-def _folders(include: Sequence[str]) -> tuple[str, ...]:
-    return tuple(str(Path(folder).expanduser().absolute()) for folder in include)
 
 
 def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
@@ -96,6 +87,6 @@ def load(word: str, include: Sequence[str] = ()) -> dict[str, Benchmark]:
     if parts is None:
         return {}
     prefix, name = parts
-    folders = _folders(include)
+    within = folders(include)
     make = TASKS[prefix]
-    return {f"{prefix}:{task}": make(task, folders).benchmark() for task in harness(prefix).members(name, folders)}
+    return {f"{prefix}:{task}": make(task, within).benchmark() for task in harness(prefix).members(name, within)}

@@ -90,6 +90,7 @@ class ForeignTask:
             methods=(_KINDS[self.kind],),
             needs=self.needs,
             stage_needs=self.stage_needs,
+            runs_text=lambda _: self.harness.runs_text(self.name, self.include),
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:
@@ -270,7 +271,7 @@ class ForeignTask:
             raise BadRowError("task_failed", f"the task's code: {_raised(error)}") from error
 
     def _about(self) -> dict[str, Any]:
-        return {"task": self.word, "include": list(self.include), "learned": self._state}
+        return {"task": self.word, "learned": self._state}
 
     def _scoring(self, row: Row, options: tuple[str, ...], **place: int) -> Scoring:
         """Returns how an answer is judged; `place` are the rule's parameters that tell the document's answers apart."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Literal
 
-from lyncean.harness.vlmevalkit import PREDICTION, evaluate
+from lyncean.harness.vlmevalkit import PREDICTION, evaluate, runs_text
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, check_parity, setting, shuffled
@@ -90,6 +90,7 @@ class TableTask:
             settings=TableSettings,
             methods=("generate",),
             needs=self.needs,
+            runs_text=lambda variant: runs_text() if _by_vlmevalkit(variant) else "",
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:

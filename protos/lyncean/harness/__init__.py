@@ -9,8 +9,9 @@ import hashlib
 import importlib
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError
@@ -32,6 +33,11 @@ def split(word: str) -> tuple[str, str] | None:
 def harness(prefix: str) -> Any:
     """Returns the `Library` of a harness; the harness itself is not imported by it."""
     return importlib.import_module(PREFIXES[prefix]).LIBRARY
+
+
+def folders(words: Iterable[str]) -> tuple[str, ...]:
+    """Returns folders with further tasks by their absolute paths."""
+    return tuple(str(Path(word).expanduser().absolute()) for word in words)
 
 
 CLOSED = "http://127.0.0.1:9/v1"

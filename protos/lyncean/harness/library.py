@@ -81,6 +81,7 @@ class Library(ABC):
     def __init__(self) -> None:
         self._indexes: dict[tuple[str, ...], Index] = {}
         self._scored: dict[tuple[str, tuple[str, ...], str], Scored] = {}
+        self._running: dict[tuple[str, tuple[str, ...]], str] = {}
 
     @abstractmethod
     def imported(self) -> SimpleNamespace:
@@ -266,6 +267,24 @@ class Library(ABC):
         self.members(name, include)
         with self._loading(name):
             return self.read_yaml(self.index(include)[name]["yaml_path"], functions=True)
+
+    def runs_text(self, name: str, include: tuple[str, ...] = ()) -> str:
+        """Returns where the code of a task or group runs text as Python, "FILE:LINE calls NAME"; "" where it does not.
+
+        Raises:
+            HarnessError: There is none of this name.
+        """
+        known = self.index(include)
+        if name not in known:
+            raise self.unknown(name, known)
+        if known[name]["type"] == "tag":
+            return ""
+        if (name, include) not in self._running:
+            from lyncean.harness import task_code  # it reads YAML, which a scorer without such tasks never does
+
+            folders = (self.folder(), *map(Path, include))
+            self._running[name, include] = task_code.place_in_task(Path(known[name]["yaml_path"]), folders)
+        return self._running[name, include]
 
     def load(self, name: str, include: tuple[str, ...], data: Any | None) -> Any:
         """Returns its own object of a task with its data.

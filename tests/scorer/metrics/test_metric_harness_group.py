@@ -14,6 +14,7 @@ from lyncean import harness
 from lyncean.harness.library import Group
 from lyncean.harness.values import encode
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer import foreign_tasks
 
 GROUPS = {
     "sized": Group("sized", ("few", "many"), {"sized": True}),
@@ -50,6 +51,9 @@ class _Library:
     def groups(self, name: str, include: tuple[str, ...]) -> list[Group]:
         return [GROUPS[name]]
 
+    def runs_text(self, *_: Any) -> str:
+        return ""
+
     def scored(self, *_: Any) -> _Task:
         return _Task()
 
@@ -73,6 +77,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     module.LIBRARY = _Library()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fake_harness", module)
     monkeypatch.setitem(harness.PREFIXES, "fake", "fake_harness")
+    monkeypatch.setattr(foreign_tasks, "_started_with", [foreign_tasks.ForeignTasks(on=True)])
 
 
 def items(few: Sequence[float | None], many: Sequence[float | None], metric: str = "acc") -> list[pb.ScoreRequest]:

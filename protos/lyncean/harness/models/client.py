@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from lyncean.addresses import refused_user
 from lyncean.errors import UserError
 from lyncean.harness.requests import png
 from lyncean.media import media_type
@@ -73,6 +74,8 @@ class Client:
             raise ModelError(f"unknown model argument {unknown[0]!r}", fix=f"there are {', '.join(_ARGUMENTS)}")
         if ":" not in str(values.get("endpoint", "")):
             raise ModelError("the model server's address is missing", fix="give endpoint=HOST:PORT")
+        if reason := refused_user(str(values["endpoint"])):
+            raise ModelError(f"endpoint={reason}")
         numbers: dict[str, float] = {}
         for name, default in {**_SECONDS, "concurrency": 0.0}.items():
             try:

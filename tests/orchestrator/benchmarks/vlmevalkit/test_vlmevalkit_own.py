@@ -23,6 +23,7 @@ from lyncean.harness.values import encode
 from orchestrator import evaluate
 from orchestrator.benchmarks.vlmevalkit.benchmark import TableSettings, TableTask
 from orchestrator.samples import Variant
+from scorer import foreign_tasks
 from scorer.metrics import vlmevalkit as metric
 
 ROOT = Path(__file__).parents[4]
@@ -74,7 +75,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def scorer(tmp_path: Path) -> Iterator[str]:
-    yield from serve(tmp_path / "scorer", "-m", "scorer", "serve")
+    yield from serve(tmp_path / "scorer", "-m", "scorer", "serve", "--foreign-tasks", "--trust-task-code")
 
 
 @installed
@@ -85,6 +86,7 @@ def test_every_number_is_that_of_vlmevalkit_to_the_bit(
 ) -> None:
     names = [*CHOICES, *YES_NO, *OPEN]
     given: dict[str, Any] = {"endpoint": address, "scorer": scorer, "settings": ["metrics=vlmevalkit"]}
+    given["trust_task_code"] = True
     ours: dict[str, dict[str, float | None]] = {}
     for name in names:
         rows = list(rows_of(name))
@@ -128,6 +130,7 @@ def test_rows_go_to_its_evaluation_in_the_tables_order(monkeypatch: pytest.Monke
         asked.append((dataset, [row["prediction"] for row in rows]))
         return metric.Evaluated({"Overall": 0.5}, {})
 
+    monkeypatch.setattr(foreign_tasks, "_started_with", [foreign_tasks.ForeignTasks(on=True, trusted=True)])
     monkeypatch.setattr(metric, "evaluate", evaluated)
     metric._evaluated.cache_clear()
     items = []

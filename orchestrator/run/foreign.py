@@ -1,0 +1,110 @@
+"""Tasks of other harnesses in a run: what the scorer that it starts is told of them, and what its folder records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lyncean.harness import folders, split
+from orchestrator.errors import ConfigError
+from orchestrator.run.arguments import pairs_of, words_of
+from orchestrator.run.request import RunRequest
+from orchestrator.run_folder import manifest as run_manifest
+
+INCLUDE = "include_path"
+TRUSTED = "trust_task_code"
+"""Fields of the manifest, called as those of the request."""
+
+_TABLES = "vlmevalkit"
+"""Prefix of tasks, and the setting with which the code of VLMEvalKit scores them."""
+
+
+def check_code(task: str, place: str, *, trusted: bool) -> None:
+    """Makes sure that a task's code may run on answers.
+
+    Args:
+        task: The task.
+        place: Where its code runs text as Python, "" where it does not.
+        trusted: Whether the user has allowed that.
+
+    Raises:
+        ConfigError: It would run answers as code.
+    """
+    if place and not trusted:
+        raise ConfigError(
+            f"task {task}: its code runs text as Python ({place}): the model's answers would run as code, with all "
+            "rights of the scorer's process; give --trust-task-code to allow that"
+        )
+
+
+def of_request(request: RunRequest) -> list[str]:
+    """Returns the arguments of the `scorer serve` that a run starts for its tasks of other harnesses, if it has any."""
+    tables = ("metrics", _TABLES) in pairs_of("--set", request.settings or (), "NAME=VALUE")
+    words = words_of(request.tasks)
+    if not any(split(word) or (tables and word.startswith(f"{_TABLES}:")) for word in words):
+        return []
+    return _arguments(folders(words_of(request.include_path)), trusted=request.trust_task_code)
+
+
+def _arguments(include: Sequence[str], *, trusted: bool) -> list[str]:
+    words = ["--foreign-tasks", *(word for folder in include for word in ("--include-path", folder))]
+    return [*words, "--trust-task-code"] if trusted else words
+
+
+def recorded(include: Sequence[str], *, trusted: bool) -> dict[str, Any]:
+    """Returns what the manifest of a run records of its tasks of other harnesses."""
+    given = list(folders(include))
+    return {**({INCLUDE: given} if given else {}), **({TRUSTED: True} if trusted else {})}
+
+
+def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
+    """Returns the arguments of a `scorer serve` that scores a run folder again, or computes its metrics.
+
+    What code runs here is said by the command, never by the folder, which others may have made.
+
+    Args:
+        run: The run folder.
+        include: Folders with further tasks, as the command has them.
+        trusted: Whether the command has --trust-task-code.
+
+    Raises:
+        ConfigError: The command lacks a folder or --trust-task-code.
+        HarnessError: The harness is not installed, or has no such task.
+        ManifestError: It is not a run folder.
+    """
+    manifest = run_manifest.read(run)
+    named = {spec["metric"] for spec in _specs(manifest)} & run_manifest.FOREIGN_METRICS
+    if not named:
+        return []
+    given = folders(include)
+    if (before := _folders_of(manifest)) and not given:
+        again = " ".join(f"--include-path {folder}" for folder in before)
+        raise ConfigError(f"{run}: the code of its tasks is in a folder that was given by {again}: give it again")
+    for task, place in _places(manifest, named, given):
+        check_code(task, place, trusted=trusted)
+    return _arguments(given, trusted=trusted)
+
+
+def _specs(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for specs in manifest["metrics"].values():
+        yield from specs
+    for group in (manifest.get("groups") or {}).values():
+        yield from group["metrics"]
+
+
+def _folders_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the folders of a run's tasks; of older ones the parameters of its metrics name them."""
+    older = [folder for spec in _specs(manifest) for folder in (spec.get("params") or {}).get("include", ())]
+    return list(dict.fromkeys([*manifest.get(INCLUDE, ()), *older]))
+
+
+def _places(manifest: Mapping[str, Any], metrics: set[str], include: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yields each task of other harnesses with where its code runs text as Python."""
+    from lyncean.harness import harness, vlmevalkit
+
+    for task in manifest["metrics"]:
+        if parts := split(task):
+            yield task, harness(parts[0]).runs_text(parts[1], include)
+        elif _TABLES in metrics and task.startswith(f"{_TABLES}:"):
+            yield task, vlmevalkit.runs_text()
