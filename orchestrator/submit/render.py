@@ -197,6 +197,8 @@ def render(submission: Submission) -> list[Manifest]:
         _write(here / "run", _run(submission), overlay)
         for name, text in submission.files.items():
             (here / "run" / name).write_text(text, encoding="utf-8")
+        if any(one.name == "network-policies" for one in components) and _is_shut(here / "run"):
+            components = [one for one in components if one.name != "network-policies"]
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
         model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
@@ -376,6 +378,12 @@ def _folder(parent: Path, name: str) -> Path:
         names = ", ".join(sorted(path.name for path in parent.iterdir()))
         raise SubmitError(f"no {parent.name.rstrip('s')} {name!r}: there are {names}; or give the path of a folder")
     return folder.resolve()
+
+
+def _is_shut(folder: Path) -> bool:
+    """Whether an overlay has the policies of the component `network-policies`: kustomize takes no object twice."""
+    found = yaml.safe_load_all(kubectl("kustomize", str(folder)))
+    return any((one["kind"], one["metadata"]["name"]) == ("NetworkPolicy", "default-deny") for one in found)
 
 
 def _write(folder: Path, content: dict[str, Any], resource: Path, components: Sequence[Path] = ()) -> None:

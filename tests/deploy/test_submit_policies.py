@@ -50,6 +50,11 @@ def test_an_images_policies_select_its_run_and_have_its_label() -> None:
     assert not policies(served), "nothing shuts it"
 
 
+@pytest.mark.parametrize("flags", [IMAGE, (*DATA, "--overlay=air-gapped", "--model=/models/a")])
+def test_policies_that_the_overlay_has_are_not_added_twice(flags: tuple[str, ...]) -> None:
+    assert submitted(*flags, "--run=one", "--component=network-policies") == submitted(*flags, "--run=one")
+
+
 def test_weights_are_let_in_where_a_run_loads_them() -> None:
     found = submitted(*DATA, "--overlay=air-gapped", "--model=/models/a", "--run=one")
     assert chosen(policies(found)["load-weights-one"], found) == {"load-weights-one"}

@@ -259,3 +259,12 @@ def test_the_example_of_the_page_renders(tmp_path: Path) -> None:
     assert list(jobs(found, "orchestrator")) == [
         f"orchestrator-night-{name}-marvel" for name in ("qwen", "acme", "served")
     ]
+    owners = {one["metadata"]["labels"]["lyncean.dev/run"] for one in of_kind(found, "NetworkPolicy")}
+    assert owners == {"night-acme-marvel"}, "the other cells are open"
+    shut = rendered(tmp_path / "night.yaml", "--component=network-policies")
+    (way,) = (one for one in of_kind(shut, "NetworkPolicy") if one["metadata"]["name"].startswith("way-out-"))
+    assert way["spec"] == {
+        "podSelector": {"matchLabels": {"lyncean.dev/run": "night-served-marvel"}},
+        "policyTypes": ["Egress"],
+        "egress": [{"ports": [{"port": 50051}]}],
+    }
