@@ -8,7 +8,7 @@ from typing import Any
 
 from lyncean.harness import folders, split
 from orchestrator.errors import ConfigError
-from orchestrator.run.arguments import pairs_of, words_of
+from orchestrator.run.arguments import words_of
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import manifest as run_manifest
 
@@ -40,15 +40,29 @@ def check_code(task: str, place: str, *, trusted: bool) -> None:
 
 def of_request(request: RunRequest) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts for its tasks of other harnesses, if it has any."""
-    tables = ("metrics", _TABLES) in pairs_of("--set", request.settings or (), "NAME=VALUE")
-    words = words_of(request.tasks)
-    if not any(split(word) or (tables and word.startswith(f"{_TABLES}:")) for word in words):
-        return []
-    return _arguments(folders(words_of(request.include_path)), trusted=request.trust_task_code)
+    include = folders(words_of(request.include_path))
+    return _arguments(include, trusted=request.trust_task_code) if _has_tasks(request) else []
+
+
+def of_flags(flags: Sequence[str]) -> list[str]:
+    """Returns the same for flags of `eval`, --NAME=VALUE or --NAME each; folders as they stand there."""
+
+    def given(name: str) -> list[str]:
+        return [word.partition("=")[2] for word in flags if word.startswith(f"--{name}=")]
+
+    request = RunRequest(given("task"), settings=given("set"))
+    trusted = "--trust-task-code" in flags
+    return _arguments(given("include-path"), trusted=trusted) if _has_tasks(request) else []
+
+
+def _has_tasks(request: RunRequest) -> bool:
+    given = request.settings or ()
+    own = given.get("metrics") == _TABLES if isinstance(given, Mapping) else f"metrics={_TABLES}" in given
+    return any(split(word) or (own and word.startswith(f"{_TABLES}:")) for word in words_of(request.tasks))
 
 
 def _arguments(include: Sequence[str], *, trusted: bool) -> list[str]:
-    words = ["--foreign-tasks", *(word for folder in include for word in ("--include-path", folder))]
+    words = ["--foreign-tasks", *(f"--include-path={folder}" for folder in include)]
     return [*words, "--trust-task-code"] if trusted else words
 
 

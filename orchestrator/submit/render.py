@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from lyncean.addresses import without_password
+from orchestrator.run.foreign import of_flags
 from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, mark, owned, slug, way_out
 from orchestrator.submit.server import LOADING, NAME, Server, merge
@@ -29,6 +30,7 @@ IMAGES = (
 ENGINE = "vllm/vllm-openai"
 """An image of others, which --registry mirrors under its own tag."""
 JOB = "orchestrator"
+SCORER = "scorer"
 _APPLIED = 262_144
 """Bytes of an object that `kubectl apply` can copy into its annotation."""
 TASKS = "/tasks"
@@ -290,7 +292,9 @@ def _run(submission: Submission) -> dict[str, Any]:
         changes.append({"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount})
         volume = {"name": "tasks", "configMap": {"name": name}}
         changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
-    return {"namespace": "lyncean", "configMapGenerator": maps, "patches": [_patch("Job", JOB, *changes)]}
+    code = [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in of_flags(submission.flags)]
+    patches = [_patch("Job", JOB, *changes), *([_patch("Deployment", SCORER, *code)] if code else [])]
+    return {"namespace": "lyncean", "configMapGenerator": maps, "patches": patches}
 
 
 def _all(submission: Submission) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def charted(values: dict[str, Any], name: str = "night") -> list[Manifest]:
 
 
 def submitted(*flags: str) -> list[Manifest]:
-    return submitting.submitted("--run=night", "--tag=0.1.0", "--task=marvel", "--data=/data/marvel", *flags)
+    what = () if any(flag.startswith("--task=") for flag in flags) else ("--task=marvel", "--data=/data/marvel")
+    return submitting.submitted("--run=night", "--tag=0.1.0", *what, *flags)
 
 
 def meaning(job: Manifest, manifests: list[Manifest]) -> Any:
@@ -85,6 +86,19 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an API": (
         {"model": {"url": "http://vllm.serving:8000/v1", "name": "team/vlm"}, "shards": 2},
         ("--endpoint=http://vllm.serving:8000/v1", "--model=team/vlm", "--shards=2"),
+    ),
+    "a task that code of others scores": (
+        {
+            "model": {"image": "registry.example/vlm:2.3"},
+            "eval": [
+                *("--task=vlmevalkit:MMStar", "--include-path=/tasks", "--trust-task-code"),
+                *("--data=/data/x.tsv", "--set=metrics=vlmevalkit"),
+            ],
+        },
+        (
+            *("--image=registry.example/vlm:2.3", "--memory=32Gi", "--task=vlmevalkit:MMStar", "--data=/data/x.tsv"),
+            *("--include-path=/tasks", "--trust-task-code", "--set=metrics=vlmevalkit"),
+        ),
     ),
     "what is served already": (
         {"model": {"endpoint": "a.there:50051,b.there:50055"}, "out": "gs://bucket/runs"},

@@ -97,6 +97,14 @@ livenessProbe:
     - --port=50052
     - --metrics-port=9091
     - --grace=30
+    {{- if regexMatch "(?m)^--(task=(lmms|lm-eval):|set=metrics=vlmevalkit$)" (join "\n" .Values.eval) }}
+    - --foreign-tasks
+    {{- range .Values.eval }}
+    {{- if regexMatch "^--(include-path=|trust-task-code$)" . }}
+    - {{ . | quote }}
+    {{- end }}
+    {{- end }}
+    {{- end }}
   env:
     {{- include "lyncean.token" . | nindent 4 }}
   ports:
