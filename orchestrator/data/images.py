@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.data.rows import DataError, Row
+from orchestrator.data.rows import DataError, OutsideError, Row
 from orchestrator.samples import BadRowError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
     try:
         path = (root / value).resolve()
         if not anywhere and not any(path.is_relative_to(home) for home in _homes(root.resolve())):
-            raise DataError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
+            raise OutsideError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -77,13 +77,18 @@ def row_image(row: Row, column: str = "image", kind: str = "image") -> bytes:
     """Returns a row's image, audio or video for a call.
 
     Raises:
-        BadRowError: There is none ("no_image") or it cannot be read ("unreadable_image"): the
-            sample is rejected and the run goes on.
+        BadRowError: There is none ("no_image"), it cannot be read ("unreadable_image") or lies outside the data's
+            folder ("outside_data"): the sample is rejected and the run goes on.
     """
     try:
         data = row.image(column)
     except DataError as error:
-        raise BadRowError(f"unreadable_{kind}", str(error)) from error
+        raise unreadable(error, kind) from error
     if not data:
         raise BadRowError(f"no_{kind}", f"the row has no {kind} in column {column}")
     return data
+
+
+def unreadable(error: DataError, kind: str = "image") -> BadRowError:
+    """Returns why a row is rejected whose image, audio or video cannot be used."""
+    return BadRowError("outside_data" if isinstance(error, OutsideError) else f"unreadable_{kind}", str(error))

@@ -17,6 +17,10 @@ class DataError(UserError):
     """
 
 
+class OutsideError(DataError):
+    """A path of the data that leads out of the data's folder."""
+
+
 class MissingColumnError(KeyError):
     """A row without a column that is asked for."""
 

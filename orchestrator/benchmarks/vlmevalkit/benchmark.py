@@ -17,6 +17,7 @@ from lyncean.harness.vlmevalkit import PREDICTION, evaluate, runs_text
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark, check_parity, setting, shuffled
+from orchestrator.data.images import unreadable
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.data.vlmevalkit import open_vlmevalkit
@@ -218,5 +219,5 @@ def _images(row: Row) -> list[bytes]:
         while (data := row.image(f"image:{len(found)}")) is not None:
             found.append(data)
     except DataError as error:
-        raise BadRowError("unreadable_image", str(error)) from error
+        raise unreadable(error) from error
     return found
