@@ -47,6 +47,7 @@ def command(
         from orchestrator.errors import IncompleteError
         from orchestrator.run import evaluate, foreign, merge
         from orchestrator.run import results as run_results
+        from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import remote
@@ -63,6 +64,8 @@ def command(
                 f"{failed:,} items failed after retries: run the shards' commands again to ask them again, then merge "
                 "into a new folder"
             )
+        check_asked(path, "run the shards' commands again and merge into a new folder")
+        evaluate.check_judged(path)
         evaluate.check_metrics(path)
 
     run_to_end(work())

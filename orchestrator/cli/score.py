@@ -52,8 +52,10 @@ def command(
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, foreign, rescore
         from orchestrator.run.arguments import judge_arguments
+        from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
+        from orchestrator.run_folder import manifest as run_manifest
         from orchestrator.run_folder import remote
         from orchestrator.run_folder.files import has_verdicts
 
@@ -70,6 +72,8 @@ def command(
                 click.echo("\n".join(described(path)))
                 # The run's own page now has a reference's reading to show beside its metrics.
                 click.echo(f"report of both: {write_report(path)}")
+            check_asked(scored, f"run its command again ({run_manifest.read(path)['command']})")
+            evaluate.check_judged(scored)
             evaluate.check_metrics(scored)
 
     run_to_end(work())

@@ -14,7 +14,7 @@ from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results
+from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results, unasked
 from orchestrator.run_folder.reader import Run, asked_words, open_run
 
 _SHARES = ("fraction", "percent")
@@ -251,7 +251,8 @@ def _state(source: Source) -> CellState:
         return CellState.FAILED
     if has_results(source.path):
         run = open_run(source.path)
-        return CellState.INCOMPLETE if counts(run.tasks)["failed"] else CellState.COMPLETE
+        left = counts(run.tasks)["failed"] or unasked(run.tasks)
+        return CellState.INCOMPLETE if left else CellState.COMPLETE
     return CellState.INCOMPLETE if source.path.exists() or source.error else CellState.NOT_RUN
 
 

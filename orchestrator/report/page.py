@@ -26,6 +26,7 @@ from orchestrator.run_folder.metrics import (
     OUTCOMES,
     MetricResult,
     accounting,
+    answered_results,
     counts,
     headlines,
     how_read,
@@ -34,6 +35,7 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
+    without_answers,
 )
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.state import state
@@ -132,7 +134,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         blind: The same run without images, shown beside the run's own results.
         home: Address of the list of runs, "" for none.
     """
-    metrics = list(metric_results(run.tasks_and_groups))
+    metrics = answered_results(run.tasks_and_groups)
     totals = overall(metrics)
     labels = {task: item_labels(run, head) for task, head in headlines(metrics).items()}
     packed = pack(run, labels)
@@ -145,6 +147,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         state=state(run),
         metrics=totals,
         cards=cards(metrics, labels, packed.wrong),
+        without_answers=without_answers(run.tasks_and_groups),
         unreadable=(unread := unreadable(run)),
         silent={each.task for each in unread},
         undefined=undefined(metrics),

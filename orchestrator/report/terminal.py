@@ -16,13 +16,14 @@ from orchestrator.report.problems import Problem, problems
 from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
+    answered_results,
     counts,
     how_read,
-    metric_results,
     offered,
     overall,
     slices,
     undefined,
+    without_answers,
 )
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.unreadable import unreadable
@@ -50,11 +51,11 @@ def print_results(run: Path, console: Console) -> None:
     if not opened.tasks:
         console.print(f"{opened.name}: no results yet")
         return
-    metrics = list(metric_results(opened.tasks_and_groups))
-    unread = unreadable(opened)
-    for each in unread:
+    metrics = answered_results(opened.tasks_and_groups)
+    unread, empty = unreadable(opened), without_answers(opened.tasks_and_groups)
+    for line in (*empty.values(), *map(str, unread)):
         console.print()
-        console.print(Text(str(each), "bold red"))
+        console.print(Text(line, "bold red"))
     silent = {each.task for each in unread}
     if len(opened.tasks) > _MOST_TASKS:
         console.print()
@@ -62,7 +63,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print(_table(overall(metrics), console.width, silent, tasks=True))
     else:
         tables = slices(metrics)
-        for task in opened.tasks_and_groups:
+        for task in (each for each in opened.tasks_and_groups if each not in empty):
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
             totals = [metric for metric in overall(metrics) if metric.task == task]

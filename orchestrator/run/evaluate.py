@@ -22,6 +22,7 @@ from orchestrator.errors import LimitError, StoppedError
 from orchestrator.run import foreign, resume
 from orchestrator.run import results as run_results
 from orchestrator.run.arguments import shard_of, words_of
+from orchestrator.run.asked import check_asked
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan, check_capabilities, make
@@ -33,7 +34,7 @@ from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run.share import RandomShare, share_of
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder import remote
-from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
+from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS, VERDICTS
 from orchestrator.run_folder.lines import JudgedLine, identity_hash
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
@@ -99,8 +100,7 @@ async def run_plan(
         async with _report_prepared():
             path = await evaluate(plan, console, run=folder, beside=guards, local=local)
         finish(path, console, show)
-    check_limits(path, request)
-    check_metrics(path)
+    check(path, request)
     return path
 
 
@@ -125,6 +125,19 @@ async def _report_prepared() -> AsyncIterator[None]:
         await asyncio.gather(preparing, return_exceptions=True)
 
 
+def check(run: Path, request: RunRequest) -> None:
+    """Makes sure that a complete run of a request comes to results.
+
+    Raises:
+        ConfigError: If the model was asked nothing of a task, by a mistake that the message names.
+        IncompleteError: If it was not for another reason.
+        LimitError: If more items than allowed have no result, none could be judged, or a metric failed.
+    """
+    check_asked(run, shard=bool(request.shard))
+    check_limits(run, request)
+    check_metrics(run)
+
+
 def check_limits(run: Path, request: RunRequest) -> None:
     """Holds a complete run against the shares of items without a result that its request allows.
 
@@ -138,9 +151,20 @@ def check_limits(run: Path, request: RunRequest) -> None:
             raise LimitError(
                 f"{total[name]:,} of {total['planned']:,} items are {name}, --max-{name} allows {limit:.1%}"
             )
+    check_judged(run)
+
+
+def check_judged(run: Path) -> None:
+    """Makes sure that the judge decided something in a complete run.
+
+    Raises:
+        LimitError: If no item at all could be judged.
+    """
+    total = counts(run_results.read(run)["tasks"])
     if total["unjudged"] and not total["scored"] + total["unparsed"]:
+        again = f"{run.parent} --parity" if run.name == PARITY_FOLDER else run
         raise LimitError(
-            f"none of the {total['unjudged']:,} items could be judged; orchestrator score {run} asks the judge again"
+            f"none of the {total['unjudged']:,} items could be judged; orchestrator score {again} asks the judge again"
         )
 
 
@@ -232,6 +256,7 @@ async def evaluate(
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             ended = part.finish(path) if part else {"planned": planned}
             manifest = {**manifest, **ended, "replicas": _replicas(manifest, connections)}
+            manifest.pop(resume.ASKED_AGAIN, None)
             run_manifest.write(path / MANIFEST, manifest)
             results = await run_results.write(path, manifest, scorer)
         finally:
@@ -262,7 +287,7 @@ def _samples(
 ) -> tuple[Iterator[Sample], contextlib.AbstractContextManager[object]]:
     """Returns the samples that are left to look at, and what is closed after them."""
     if part:
-        part.load(log.path)
+        part.load(log)
         return part.samples(), contextlib.nullcontext()
     known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
     return plan.samples(known), contextlib.closing(known)
@@ -339,6 +364,9 @@ def _manifest(
         return fresh
     old = run_manifest.read(path)
     run_manifest.check_same(path, old, identity, shard)
+    if resume.never_asked(path, old):
+        old[resume.ASKED_AGAIN] = True
+        log.forget_rejected()
     if resume.code_of(old) != fresh["benchmarks"]:
         resume.check_asked(plan, log, shard, changes)
         same = "the benchmark's code has changed since, and asks the same of what was answered"

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from lyncean.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting, TaskCount
+from orchestrator.run_folder.records import UNSCORED
 from orchestrator.run_folder.unreadable import Unreadable
 
 _LINE_SECONDS = 10.0
@@ -168,4 +169,5 @@ class Progress:
 
 
 def _mean(count: TaskCount) -> str:
-    return "" if count.mean is None else f"{100 * count.mean:.1f}"
+    none = count.settled == sum(count.outcomes[outcome] for outcome in UNSCORED)
+    return "" if count.mean is None or none else f"{100 * count.mean:.1f}"

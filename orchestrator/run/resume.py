@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from orchestrator.engine.deviations import Deviations
+from orchestrator.errors import ConfigError
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.key_table import KeyTable, shard_of
 from orchestrator.run_folder.lines import Head
 from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.metrics import unasked
+from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json, without_folders
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
+
+ASKED_AGAIN = "rejected_asked_again"
+"""Field of the manifest of a resumed run, as long as it goes on: items that were rejected are asked again."""
+
+
+def never_asked(run: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether rejected items of a run are to be asked again: of a task no item was asked, which may be mended now."""
+    if manifest.get(ASKED_AGAIN):
+        return True
+    try:
+        return bool(unasked(open_run(run).tasks))
+    except ConfigError:  # damaged results, which the resume replaces
+        return False
 
 
 def scored_otherwise(old: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from orchestrator.run_folder import beyond
 from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, VerdictLine
+from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.scanning import lines_at, scan
 from orchestrator.samples import Sample
@@ -255,12 +256,15 @@ class Sequential:
         scores = hashlib.sha256(orjson.dumps(self.base, option=orjson.OPT_SORT_KEYS)).hexdigest()
         return {"until": self._until, **({"against": {"scores_sha256": scores}} if self.base else {})}
 
-    def load(self, run: Path) -> None:
+    def load(self, log: RunLog) -> None:
         """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
+        run = log.path
         if self.base:
             beyond.write_base(run, self._against, self.base)
         last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
-        offsets = [offset for offset, outcome in last.values() if outcome not in NO_RESULT]
+        offsets = [
+            offset for key, (offset, outcome) in last.items() if outcome not in NO_RESULT and log.entry(key).settled
+        ]
         for line in lines_at(run / VERDICTS, offsets, VerdictLine) if offsets else ():
             self.settled(line.key, line.outcome, score_fields(line))
 

@@ -23,6 +23,7 @@ from orchestrator.run.plan import Plan
 from orchestrator.run.units import Unit, rank, specs_of, units_of, units_of_log
 from orchestrator.run_folder import beyond
 from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.log import RunLog
 from orchestrator.samples import Sample
 
 LEVEL = 0.95
@@ -98,9 +99,9 @@ class RandomShare:
         """What it adds to the identity of a run."""
         return {"share": self._share, **({"items": {"sha256": self._table.sha256}} if self._table else {})}
 
-    def load(self, run: Path) -> None:
+    def load(self, log: RunLog) -> None:
         """Writes down in the run folder what the estimate is made from."""
-        beyond.write_share(run, self._table.runs if self._table else (), self._tasks)
+        beyond.write_share(log.path, self._table.runs if self._table else (), self._tasks)
 
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of the share, in the order of the rows."""

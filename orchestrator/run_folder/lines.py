@@ -188,6 +188,15 @@ class SampleLine(Struct):
     sample: str
 
 
+class EndedLine(Struct):
+    """Of a line of `responses.jsonl`, why there is no answer."""
+
+    key: str
+    task: str
+    outcome: str = ""
+    error: Failure = Failure("", "", "")
+
+
 class CountedLine(Struct):
     """Of a line of `verdicts.jsonl`, what the live view counts and what a list of problems names."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lyncean.outcomes import Outcome
+from lyncean.outcomes import ANSWERED, Outcome
 from orchestrator.run_folder.index import natural_key
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
@@ -226,6 +226,30 @@ def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     return total
 
 
+def unasked(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the tasks every item of which is rejected: the model was never asked."""
+    totals = {task: counts({task: found}) for task, found in tasks.items()}
+    return [task for task, total in totals.items() if 0 < total["planned"] == total[Outcome.REJECTED]]
+
+
+def without_answers(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the tasks in which no answer was read or refused, with a line each: their metrics are not results."""
+    never = unasked(tasks)
+    lines = {}
+    for task, found in tasks.items():
+        total = counts({task: found})
+        if total["planned"] and not any(total[outcome] for outcome in (*ANSWERED, Outcome.REFUSED)):
+            why = ", since the model was never asked" if task in never else ""
+            lines[task] = f"{task}: no result{why}: {_outcomes(total)}"
+    return lines
+
+
+def answered_results(tasks: Mapping[str, Mapping[str, Any]]) -> list[MetricResult]:
+    """Returns the metrics of the tasks that have an answer: zeros of nothing must not look like results."""
+    empty = without_answers(tasks)
+    return [result for result in metric_results(tasks) if result.task not in empty]
+
+
 OFFERED_FROM = 2.0
 """Points that the reading of a task could hide from which on a run names answers that need no reading."""
 _READ_BY = {
@@ -267,8 +291,11 @@ def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
 
 def accounting(total: Mapping[str, int]) -> str:
     """Returns the accounting line: 3,850 planned = 3,790 scored + 60 unparsed."""
-    parts = [f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == "scored"]
-    return f"{total['planned']:,} planned = {' + '.join(parts)}"
+    return f"{total['planned']:,} planned = {_outcomes(total, Outcome.SCORED)}"
+
+
+def _outcomes(total: Mapping[str, int], always: str = "") -> str:
+    return " + ".join(f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == always)
 
 
 def headlines(found: Iterable[MetricResult]) -> dict[str, MetricResult]:

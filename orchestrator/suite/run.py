@@ -22,7 +22,7 @@ from orchestrator.run.plan import Plan
 from orchestrator.run.servers import Targets, connect_scorer
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import OUTCOMES, counts
+from orchestrator.run_folder.metrics import OUTCOMES, counts, unasked
 from orchestrator.run_folder.reader import open_run
 from orchestrator.suite import record as records
 from orchestrator.suite.file import CLUSTER, Cell, Suite
@@ -162,8 +162,7 @@ async def _run_cell(
     try:
         if same and await _is_complete(each, local):
             console.print("complete already", style="dim")
-            evaluate.check_limits(each.path, each.plan.request)
-            evaluate.check_metrics(each.path)
+            evaluate.check(each.path, each.plan.request)
         else:
             last[kept.model] = kept
             await evaluate.run_plan(each.plan, console, local=local, show=show_headlines)
@@ -195,7 +194,7 @@ async def _is_complete(each: PlannedCell, local: LocalServers) -> bool:
     if not has_results(each.path):
         return False
     run = open_run(each.path)
-    if counts(run.tasks)["failed"]:
+    if counts(run.tasks)["failed"] or unasked(run.tasks):
         return False
     manifest, request, targets = run.manifest, each.plan.request, Targets.of(each.plan.request)
     identity = each.plan.identity(model.GetModelInfoResponse(), {})

@@ -11,7 +11,7 @@ from rich.text import Text
 from orchestrator.compare import leaderboard
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value, plain_table, show_findings
-from orchestrator.run_folder.metrics import accounting, counts, headlines, metric_results
+from orchestrator.run_folder.metrics import accounting, answered_results, counts, headlines, without_answers
 from orchestrator.run_folder.reader import open_run
 
 
@@ -37,8 +37,10 @@ def show(board: Leaderboard, console: Console) -> None:
 def show_headlines(run: Path, console: Console) -> None:
     """Prints a line with the first metric of each task of a complete run, and the accounting."""
     opened = open_run(run)
-    for task, metric in headlines(list(metric_results(opened.tasks))).items():
+    for task, metric in headlines(answered_results(opened.tasks)).items():
         console.print(f"{task}: {metric.name} {metric.shown}, n {metric.denominator:,}", highlight=False)
+    for line in without_answers(opened.tasks).values():
+        console.print(line, style="bold red", highlight=False, soft_wrap=True)
     console.print(accounting(counts(opened.tasks)), style="dim", highlight=False)
 
 

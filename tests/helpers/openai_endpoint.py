@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -111,3 +112,19 @@ def backend(endpoint: Endpoint, **kwargs: Any) -> OpenAIBackend:
 
 def request(message: model.Message, **config: Any) -> model.GenerateRequest:
     return model.GenerateRequest(messages=[message], config=model.GenerationConfig(**config))
+
+
+@contextmanager
+def endpoint_thread() -> Iterator[Endpoint]:
+    """Serves one on loopback in a thread of its own, for commands that run in the test's thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    served = endpoint_server()
+    try:
+        yield asyncio.run_coroutine_threadsafe(served.__aenter__(), loop).result()
+        asyncio.run_coroutine_threadsafe(served.__aexit__(None, None, None), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -49,7 +49,7 @@ class Strict(Model):
 
 
 async def outcomes(folder: Path, kit: Strict, served: Any, scorer: Server, system: str = "") -> list[tuple[str, str]]:
-    """Evaluates rows with one image, a large image, one that calls for a tool, and two images."""
+    """Evaluates rows with one image, a large image, one that calls for a tool, and two images: a task of their own."""
     for name, size in {"small.png": (40, 40), "large.png": (41, 40)}.items():
         (folder / name).write_bytes(picture(1, size))
     rows = [("What?", "small.png"), ("What?", "large.png"), ("A tool?", "small.png")]
@@ -64,7 +64,10 @@ async def outcomes(folder: Path, kit: Strict, served: Any, scorer: Server, syste
         address, run = f"127.0.0.1:{server.port}", folder / "run"
         tasks = [str(folder / f"{name}.yaml") for name in ("one", "two")]
         given = {"endpoint": address, "scorer": scorer.address, "run": run}
-        await asyncio.to_thread(lambda: evaluate(tasks, **given))
+        with pytest.raises(
+            ConfigError, match=r"^(two|one and 1 more): the model was never asked, .* change the command"
+        ):
+            await asyncio.to_thread(lambda: evaluate(tasks, **given))
     return [(item.outcome, item.verdict.get("reason", "")) for item in sorted(open_run(run), key=lambda item: item.key)]
 
 
