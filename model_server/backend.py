@@ -12,6 +12,7 @@ from typing import Any
 
 from google.protobuf import duration_pb2
 
+from lyncean.addresses import without_password
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
@@ -103,14 +104,18 @@ class Backend(ABC):
         """Frees what `load` took, after the last call."""
 
 
-def describe(claims: Mapping[model.Capability.ValueType, bool], **fields: Any) -> model.GetModelInfoResponse:
+def describe(
+    claims: Mapping[model.Capability.ValueType, bool], *, model_name: str, **fields: Any
+) -> model.GetModelInfoResponse:
     """Returns a description of a model.
 
     Args:
         claims: Whether the model has each capability.
+        model_name: Its name; what is a password in it does not reach results.
         fields: Further fields of the response.
     """
     return model.GetModelInfoResponse(
+        model_name=without_password(model_name),
         server_version=f"lyncean {importlib.metadata.version('lyncean')}",
         capabilities=[capability for capability, claimed in claims.items() if claimed],
         **fields,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
+from lyncean.addresses import shown_place
 from lyncean.model.v1 import model_pb2 as model
 from model_server import images
 from model_server.backend import LoadError
@@ -54,7 +55,8 @@ class HashModel(Model):
     def load(self) -> None:
         """There is nothing to load; a name that means nothing here is refused."""
         if self._constant is None and self._model_id not in ("", "demo", "hash"):
-            raise LoadError(f"the demo backend knows no model {self._model_id!r}: give hash or constant:TEXT")
+            name = shown_place(self._model_id)
+            raise LoadError(f"the demo backend knows no model {name!r}: give hash or constant:TEXT")
 
     def properties(self) -> dict[str, str]:
         """Says once more that there is no model."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lyncean.addresses import shown_place
 from model_server.backend import LoadError
 
 
@@ -67,7 +69,8 @@ class Settings:
         folder = Path(self.model)
         if folder.is_file():
             raise LoadError(f"{folder} is a file: give the folder that save_pretrained wrote")
-        if not folder.exists() and (self.model.startswith(("/", ".", "~")) or self.model.count("/") > 1):
-            raise LoadError(f"there is no folder {folder}; a hub id has the form owner/name")
+        no_id = self.model.startswith(("/", ".", "~")) or self.model.count("/") > 1 or re.search("[:@?]", self.model)
+        if no_id and not folder.exists():
+            raise LoadError(f"there is no folder {shown_place(self.model)}; a hub id has the form owner/name")
         if folder.is_dir() and not (folder / "config.json").exists():
             raise LoadError(f"{folder} holds no config.json: give the folder that save_pretrained wrote")

@@ -28,11 +28,14 @@ def command(tasks: tuple[str, ...], data: tuple[str, ...], to: Path) -> None:
     """
     from orchestrator.benchmarks import bundle
     from orchestrator.benchmarks.registry import find
+    from orchestrator.run.arguments import check_place
 
     benchmarks = find(tasks)
     paths = {}
     for word in data:
         task, equals, path = word.partition("=")
+        named = bool(equals) and task in benchmarks
+        check_place("--data", task if named else "", path if named else word)
         if not (equals and path and task in benchmarks):
             raise click.UsageError(f"--data {word}: give TASK=PATH with one of {', '.join(benchmarks)}")
         paths[task] = path

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from lyncean.addresses import refused_user, shown_place
 from orchestrator.errors import ConfigError
 
 
@@ -39,20 +40,22 @@ def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
     """Reads `H:P[,H:P...]`, each word possibly several.
 
     Raises:
-        ConfigError: If one is not `host:port`, or a word names none: an empty variable in a
-            script must not become "start one".
+        ConfigError: If one is not `host:port`, or names a user, or a word names none: an empty variable in
+            a script must not become "start one".
     """
     endpoints: dict[Endpoint, None] = {}
     for word in words:
         if not word.strip(" ,"):
             raise ConfigError(f"endpoint {word!r} is empty: give host:port, for example 127.0.0.1:50051")
+        if reason := refused_user(word):
+            raise ConfigError(f"endpoint {reason}")
     for part in (part.strip() for word in words for part in word.split(",")):
         if not part:
             continue
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not (colon and host and "/" not in host and port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536):
-            raise ConfigError(f"endpoint {part!r} is not host:port, for example 127.0.0.1:50051")
+            raise ConfigError(f"endpoint {shown_place(part)!r} is not host:port, for example 127.0.0.1:50051")
         endpoints[Endpoint(host, int(port))] = None
     return tuple(endpoints)
 

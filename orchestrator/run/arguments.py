@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from lyncean.addresses import without_password
+from lyncean.addresses import shown_place
 from orchestrator.benchmarks import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.engine.deviations import config_of
@@ -44,8 +44,21 @@ def pairs_of(option: str, value: Sequence[str] | Mapping[str, Any], form: str) -
     return [(name, text) for name, _, text in pairs]
 
 
+_ADDRESS = re.compile(r"://|:[^@]*@|[?].*=")
+"""What neither a path nor a hub id has, and an address with a scheme, a user or parameters does."""
 _GIVEN = {"backend", "model", "host", "port", "port-file", "help", "tls-cert", "tls-key", "tls-client-ca", "token-file"}
 """Options of a model server that a run gives it, or with which it could not reach it."""
+
+
+def check_place(option: str, task: str, place: str) -> None:
+    """Refuses an address in place of a path or hub id, before anything repeats its password.
+
+    Raises:
+        ConfigError: If it is one.
+    """
+    if _ADDRESS.search(place) and not Path(place).exists():
+        named = f"{task}={shown_place(place)}" if task else shown_place(place)
+        raise ConfigError(f"{option} {named} is a URL: download it, and give its path, or a hub id")
 
 
 def data_of(
@@ -65,9 +78,9 @@ def data_of(
     paths: dict[str, str] = {}
     everywhere = ""
     for word in words_of(str(value) if isinstance(value, Path) else value or ()):
-        if "://" in word:
-            raise ConfigError(f"--data {without_password(word)} is a URL: download it, and give its path, or a hub id")
         task, equals, path = word.partition("=")
+        named = bool(equals) and task in benchmarks
+        check_place("--data", task if named else "", path if named else word)
         if not word or (task in benchmarks and equals and not path):
             raise ConfigError(f"--data {word!r} names no data: give a path or hub id, or leave it out")
         if equals and task in benchmarks:

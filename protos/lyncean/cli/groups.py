@@ -8,39 +8,70 @@ import functools
 import gc
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from lyncean.errors import UserError
+from lyncean.addresses import shown_place, without_passwords
+from lyncean.errors import UserError, printable
 
 _YOUNG_OBJECTS = 10_000
 """After so many more new objects than freed ones the garbage collector looks at the new ones, not after 700."""
 _THREADS = "OPENBLAS_NUM_THREADS"
+_WORDS = "lyncean.cli.words"
 
 
 class _Failure(click.ClickException):
     """A user's error on its way out of click, which prints its line on stderr and exits with its code."""
 
-    def __init__(self, error: UserError) -> None:
-        super().__init__(" ".join(str(error).split()))
+    def __init__(self, error: UserError, words: Sequence[str]) -> None:
+        super().__init__(" ".join(_shown(str(error), words).split()))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 
 class Command(click.Command):
-    """A command whose user errors are one line on stderr and an exit code."""
+    """A command whose user errors are one line on stderr and an exit code; no error repeats a password."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Reads the command's words.
+
+        Raises:
+            click.ClickException: If they are wrong.
+        """
+        words = tuple(args)
+        try:
+            context = super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            error.message = _shown(error.message, words)
+            raise
+        context.meta[_WORDS] = words
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command.
 
         Raises:
-            click.ClickException: For a UserError.
+            click.ClickException: For a UserError, or where the command's words are wrong.
         """
+        words = ctx.meta.get(_WORDS, ())
         try:
             return super().invoke(ctx)
         except UserError as error:
-            raise _Failure(error) from error
+            raise _Failure(error, words) from error
+        except click.ClickException as error:
+            error.message = _shown(error.message, words)
+            raise
+
+
+def _shown(message: str, words: Sequence[str]) -> str:
+    """Returns an error without the passwords of a command's words, which errors like to quote as they were given."""
+    for word in (*words, *(word.partition("=")[2] for word in words)):
+        if (shown := shown_place(word)) != word:
+            message = message.replace(word, shown).replace(repr(word)[1:-1], shown)
+    return printable(without_passwords(message))
 
 
 class LazyGroup(Command, click.Group):

@@ -9,6 +9,8 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from lyncean.addresses import refused_user
+from lyncean.errors import UserError
 from lyncean.rpc.errors import CallError
 from lyncean.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
 from lyncean.rpc.settings import PLAIN, Credentials, Metadata
@@ -29,7 +31,10 @@ def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
 
     Raises:
         SecurityError: If TLS files cannot be read.
+        UserError: If the address names a user or password.
     """
+    if reason := refused_user(address):
+        raise UserError(f"address {reason}")
     options: list[tuple[str, int | str]] = list(CHANNEL_OPTIONS)
     tls = credentials.tls
     if tls is None:
