@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from lyncean.logs import log_to_stderr
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import BindError, Server, ServerConfig
 from model_server.backend import Backend, LoadError
@@ -71,7 +71,8 @@ async def serve(
         loading.result()
         core.ready()
         await server.set_serving()
-        log.info("serving %s on %s:%d", core.info().model_name, config.host, server.port)
+        name = " ".join(core.info().model_name.split())
+        log.info("serving %s on %s:%d", name, config.host, server.port)
         await signalled
         if front:
             await front.stop()
@@ -137,7 +138,7 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None, http_port: i
     Raises:
         UserError: As `serve`; or the metrics' port cannot be bound.
     """
-    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
+    log_to_stderr("model-server: %(message)s")
     metrics = Metrics()
     if metrics_port is not None:
         try:

@@ -7,7 +7,6 @@ import logging
 import signal
 import socket
 import ssl
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import uvicorn
 
+from lyncean.logs import log_to_stderr
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import PLAIN, BindError, Credentials, SecurityError, ServerConfig, dial
 from lyncean.rpc.serve import write_port
@@ -33,8 +33,9 @@ def run(endpoint: str, config: ServerConfig, credentials: Credentials, timeout: 
     Raises:
         BindError: If the port cannot be bound, or the port file not written.
         SecurityError: If TLS files cannot be read.
+        UserError: If the endpoint names a user or password.
     """
-    logging.basicConfig(level=logging.INFO, format="model-server: %(message)s", stream=sys.stderr)
+    log_to_stderr("model-server: %(message)s")
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         # Before the port can be known; uvicorn raises the signal again once it has drained.

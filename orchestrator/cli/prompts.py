@@ -60,6 +60,7 @@ def command(
     """
     import orjson
 
+    from lyncean.errors import printable_json
     from orchestrator.engine import parse_endpoints
     from orchestrator.run.plan import make
     from orchestrator.run.request import RunRequest
@@ -80,7 +81,7 @@ def command(
         lines = (each for sample in plan.samples() for each in _lines(sample, plan.changes(), lambda m: put(m.data)))
 
         def show(line: dict[str, Any]) -> None:
-            sys.stdout.buffer.write(orjson.dumps(line) + b"\n")
+            sys.stdout.buffer.write(printable_json(orjson.dumps(line).decode()).encode() + b"\n")
 
         if rendered:
             asyncio.run(_show_rendered(lines, show, endpoints, credentials))

@@ -9,6 +9,7 @@ import click
 from lyncean.cli import Command
 from lyncean.cli.options import metrics_option, server_options
 from lyncean.errors import UserError
+from lyncean.logs import log_to_stderr
 from lyncean.rpc import ServerConfig
 from scorer.cli.options import foreign_options, in_flight, judge_options, rule_options
 
@@ -35,12 +36,11 @@ def command(
 ) -> None:
     """Serve lyncean.scorer.v1.ScorerService until SIGTERM, then drain."""
     import asyncio
-    import logging
 
     from scorer.foreign_tasks import allow
     from scorer.telemetry import NoTelemetry, Telemetry
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     allow(foreign)
     telemetry: NoTelemetry = NoTelemetry()
     if metrics_port is not None:

@@ -70,6 +70,16 @@ class Busy(Model):
 
 main(Busy)
 """
+HOSTILE = """
+from model_server.kit import Model, main
+
+class Hostile(Model):
+    name = "echo\\nserving x\\x1b]0;owned\\x07\\x9b31m\\u202eeman\\r"
+    def generate(self, request):
+        return ""
+
+main(Hostile)
+"""
 
 
 @contextmanager
@@ -268,3 +278,18 @@ def test_the_demo_model_without_torch_says_what_does_without() -> None:
     assert done.stderr.strip().splitlines()[-1] == (
         "Error: torch is not installed: pip install 'lyncean[transformers]'; --model demo:hash does without"
     )
+
+
+def test_the_start_line_holds_no_control_characters_of_a_models_name(tmp_path: Path) -> None:
+    script = tmp_path / "hostile.py"
+    script.write_text(HOSTILE)
+    with process(str(script), port_file=tmp_path / "port") as (server, port):
+        assert server.stderr
+        lines = [server.stderr.readline() for _ in range(2)]
+        server.send_signal(signal.SIGTERM)
+        lines += server.stderr.readlines()
+        assert server.wait(timeout=30) == 0
+    assert (
+        lines[1] == f"model-server: serving echo serving x\\x1b]0;owned\\x07\\x9b31m\\u202eeman on 127.0.0.1:{port}\n"
+    )
+    assert all(line.strip().isprintable() for line in lines)

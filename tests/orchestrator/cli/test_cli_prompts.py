@@ -95,6 +95,20 @@ def test_rows_that_cannot_be_asked_say_why():
     assert found[-1]["error"]["reason"] == "unreadable_image"
 
 
+def test_what_a_row_says_is_no_control_sequence(tmp_path):
+    question = "".join(map(chr, (*range(0x20), 0x22, 0x5C, *range(0x7F, 0xA0), *range(0x202A, 0x202F))))
+    question += "".join(map(chr, range(0x2066, 0x206A))) + " é \u05d0 \U0001f600?"
+    row = {"id": 1, "question": question, "answer": "a"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "told.yaml").write_text('data: rows.jsonl\nprompt: "{question}"\nanswer: answer\n')
+    result = invoke("--task", str(tmp_path / "told.yaml"))
+    assert result.exit_code == 0, result.output
+    (line,) = result.stdout_bytes.decode().split("\n")[:-1]
+    assert line.isprintable()
+    assert "é \u05d0 \U0001f600?" in line
+    assert json.loads(line)["request"]["messages"][0]["parts"][-1]["text"] == question
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
