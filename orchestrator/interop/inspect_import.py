@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
+from orchestrator.interop import archives
 from orchestrator.interop.answers import Answer, ToolAnswers, with_slices
 
 try:
-    from inspect_ai.log import EvalSample, read_eval_log
+    from inspect_ai.log import EvalLog, EvalSample, read_eval_log
     from inspect_ai.scorer import Score, value_to_float
 except ImportError as error:
     raise ConfigError("import inspect needs Inspect: pip install 'lyncean[inspect]'") from error
+
+_UNUSED = ("messages", "events", "events_data", "timelines", "store", "error_retries")
+"""Fields of a sample that no answer is made of: most of a log, with references that multiply it."""
 
 
 def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     """Reads a log (`.eval` or `.json`); a sample's further epochs are its repeats.
 
     Raises:
-        DataError: It cannot be read, or has no samples.
+        DataError: It cannot be read, has no samples, or unpacks to more than a file of its size may.
     """
     try:
-        log = read_eval_log(str(path), resolve_attachments=True)
+        log = _log(path)
+    except DataError:
+        raise
     except Exception as error:
         line = " ".join(str(error).split())[:200]
         raise DataError(f"{path} cannot be read as a log of Inspect: {type(error).__name__}: {line}") from None
+    _check_texts(path, log.samples or ())
     name = task or log.eval.task
     answers = with_slices(_answer(sample, name) for sample in log.samples or ())
     scorers = [name for sample in log.samples or () for name in sample.scores or ()]
@@ -42,6 +51,34 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         created=log.eval.created,
         complete=log.status == "success",
     )
+
+
+def _log(path: Path) -> EvalLog:
+    with archives.unpacked(path, _needed) if path.suffix == ".eval" else nullcontext(path) as plain:
+        return read_eval_log(str(plain), resolve_attachments=True)
+
+
+def _needed(name: str, content: bytes) -> bytes:
+    """Returns a member without the fields that are not used."""
+    if not (name.startswith("samples/") and name.endswith(".json")):
+        return content
+    sample = json.loads(content)
+    return json.dumps({key: value for key, value in sample.items() if key not in _UNUSED}).encode()
+
+
+def _check_texts(path: Path, samples: Sequence[EvalSample]) -> None:
+    """Counts what prompts and answers hold once attachments are put in: many parts may name the same one."""
+    said = ([choice.message for choice in sample.output.choices] for sample in samples)
+    size = sum(_length(sample.input) + _length(messages) for sample, messages in zip(samples, said, strict=True))
+    if size > (most := archives.room(path)):
+        raise DataError(f"{path}: its samples hold {size:,} characters, the limit for a file of its size is {most:,}")
+
+
+def _length(given: Any) -> int:
+    if isinstance(given, str):
+        return len(given)
+    parts = [part for message in given for part in ([message] if isinstance(message.content, str) else message.content)]
+    return sum(len(getattr(part, "text", "") or "") + len(getattr(part, "image", "") or "") for part in parts)
 
 
 def _answer(sample: EvalSample, task: str) -> Answer:

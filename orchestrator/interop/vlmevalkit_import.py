@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
+from orchestrator.interop import archives
 from orchestrator.interop.answers import LETTERS, Answer, ToolAnswers, column_options
 from orchestrator.interop.plain_pickle import PickleError, load_plain
 
@@ -86,10 +87,14 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
     except ImportError as error:
         raise ConfigError("a table in XLSX needs openpyxl: pip install 'lyncean[xlsx]', or save it as TSV") from error
     try:
-        rows = openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
-        header = [str(cell) for cell in next(rows, ())]
-        for row in rows:
-            yield {name: "" if cell is None else str(cell) for name, cell in zip(header, row, strict=False)}
+        with archives.unpacked(path) as plain:
+            book = openpyxl.load_workbook(plain, read_only=True, data_only=True)
+            rows = book.worksheets[0].iter_rows(values_only=True)
+            header = [str(cell) for cell in next(rows, ())]
+            for row in rows:
+                yield {name: "" if cell is None else str(cell) for name, cell in zip(header, row, strict=False)}
+    except DataError:
+        raise
     except Exception as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
