@@ -83,15 +83,20 @@ async def _verdicts(
         try:
             for number, request in itertools.islice(lines, scorer.in_flight):
                 start = scorer.begin(request)
-                waited = start if isinstance(start, pb.Verdict) else asyncio.ensure_future(start())
-                begun.append((number, request, waited))
+                begun.append(
+                    (number, request, start if isinstance(start, pb.Verdict) else asyncio.ensure_future(start()))
+                )
         except UserError as error:
             failure = error
         except (RequestError, InternalFailure) as error:
             failure = UserError(f"{file.name}, line {number}: {error}")
         await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
-        for number, request, verdict in begun:
-            yield number, request, verdict if isinstance(verdict, pb.Verdict) else await verdict
+        for number, request, waited in begun:
+            try:
+                verdict = waited if isinstance(waited, pb.Verdict) else await waited
+            except (RequestError, InternalFailure) as error:
+                raise UserError(f"{file.name}, line {number}: {error}") from error
+            yield number, request, verdict
         if not begun:
             break
     if failure:

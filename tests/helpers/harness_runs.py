@@ -82,6 +82,7 @@ def killed_and_resumed(tasks: list[str], given: dict[str, Any], run: Path) -> No
     words += [word for task, path in given["data"].items() for word in ("--data", f"{task}={path}")]
     for option in ("method", "endpoint", "scorer"):
         words += [f"--{option}", given[option]]
+    words += ["--trust-task-code"] * given.get("trust_task_code", False)
     command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     log = run / "responses.jsonl"

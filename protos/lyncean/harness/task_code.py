@@ -29,8 +29,13 @@ _PARSING = frozenset({"sympy", "latex2sympy2", "latex2sympy2_extended", "math_ve
 _PARSERS = frozenset({"latex2sympy", "parse_expr", "parse_latex", "sympify"})
 """Functions of these that count where they are handed on as well."""
 
-_HARMLESS = frozenset({"Float", "Integer", "Rational", "Symbol", "latex", "symbols"})
-"""Functions of sympy that run nothing of the text that they take."""
+_HARMLESS = frozenset(
+    {
+        *("Float", "Integer", "Rational", "Symbol", "latex", "symbols"),
+        *("ExprExtractionConfig", "LatexExtractionConfig", "NormalizationConfig", "StringExtractionConfig"),
+    }
+)
+"""What these have that runs nothing of the text that it takes."""
 
 _FUNCTION = "!function"
 _INCLUDE = "include"

@@ -21,6 +21,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.kill()
 
 
-@pytest.fixture
-def scorer(shared_scorer: Server) -> str:
-    return shared_scorer.address
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scorer of foreign tasks, those among them whose code runs text."""
+    command = [sys.executable, "-m", "scorer", "serve", "--foreign-tasks", "--trust-task-code"]
+    server = Server(tmp_path_factory.mktemp("scorer"), command).start()
+    yield server.address
+    server.kill()

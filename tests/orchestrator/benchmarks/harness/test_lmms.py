@@ -83,6 +83,7 @@ def test_every_metric_is_that_of_lmms_eval_to_the_bit(
     tasks = [f"lmms:{name}" for name in names]
     paths = {task: data["paths"][task] for task in tasks}
     given: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
+    given["trust_task_code"] = True
     ours = harness_runs.run_every_way(tasks, given, tmp_path)
     splits = {name: data["splits"][name] for name in names}
     theirs = harness_theirs.figures(splits, address, str(tmp_path), simple=method == "likelihood")
@@ -184,7 +185,8 @@ def test_the_commands_of_the_page(
         sources.remove("text.jsonl")
     for number, (line, source) in enumerate(zip(typed, sources, strict=True)):
         words = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address))]
-        words += [] if "--judge" in line else ["--scorer", scorer]  # a judge belongs to the scorer of the run
+        # A judge and folders with tasks belong to the scorer of the run.
+        words += [] if {"--judge", "--include-path"} & set(words) else ["--scorer", scorer]
         words += ["--run", f"run{number}", *(["--data", source] if source else [])]
         done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
