@@ -57,7 +57,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print()
         console.print(Text(line, "bold red"))
     silent = {each.task for each in unread}
-    if len(opened.tasks) > _MOST_TASKS:
+    if metrics and len(opened.tasks) > _MOST_TASKS:
         console.print()
         console.print(Text(opened.model_name, "bold"))
         console.print(_table(overall(metrics), console.width, silent, tasks=True))
