@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import openai
 
-from lyncean.addresses import keep_out_of_logs, without_password
+from lyncean.addresses import keep_out_of_logs, shown_place, without_password
 from lyncean.errors import printable
 from lyncean.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
 from model_server.backend import Call, LoadError
@@ -188,9 +188,7 @@ def _check_url(url: str) -> None:
     except ValueError:  # brackets that do not match, a port that is none
         good = False
     if not good:
-        raise LoadError(
-            f"{without_password(url)} is not a URL: give --base-url in full, for example http://host:8000/v1"
-        )
+        raise LoadError(f"{shown_place(url)} is not a URL: give --base-url in full, for example http://host:8000/v1")
 
 
 def _by_host(url: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from lyncean.addresses import without_password
+from lyncean.addresses import shown_place, without_password
 from orchestrator.run.foreign import of_flags
 from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, mark, owned, slug, way_out
@@ -172,8 +172,11 @@ def render(submission: Submission) -> list[Manifest]:
         submission.out or "",
         *submission.server.arguments,
         *submission.server.variables,
+        submission.model or "",
     ):
-        if (shown := without_password(word)) != word:
+        # A name behind a URL may have a colon and an "@"; a folder or hub id has not both.
+        place = word == submission.model and not submission.url
+        if (shown := shown_place(word) if place else without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     size = sum(len(text.encode()) for text in submission.files.values())
     if size > _APPLIED - 4096:

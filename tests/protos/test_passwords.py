@@ -46,7 +46,7 @@ ADDRESSES = [
     (main, "prompts --task vstar_bench --synthetic --limit 1 --rendered --endpoint PLACE"),
     (main, "score RUN --scorer PLACE"),
     (main, "merge RUN --run x --scorer PLACE"),
-    (main, "submit NAME --task vstar_bench --endpoint PLACE --dry-run"),
+    (main, "submit --run first --task vstar_bench --endpoint PLACE"),
     (wait, "--patience 0 --endpoint PLACE"),
     (wait, "--patience 0 --scorer PLACE"),
 ]
@@ -61,6 +61,7 @@ DATA = [
 MODELS = [
     (model_server, "serve --backend transformers --port 0 --model PLACE"),
     (model_server, "serve --backend demo --port 0 --model PLACE"),
+    (main, "submit --run first --task vstar_bench --model PLACE"),
 ]
 JUDGES = [
     (scorer, "serve --port 0 --judge grpc:PLACE"),
@@ -190,3 +191,15 @@ def test_places_are_shown_without(word: str, shown: str) -> None:
 def test_only_addresses_with_a_user_are_refused() -> None:
     assert refused_user("[::1]:50051") == ""
     assert SECRET not in refused_user(f"a@b:1?token={SECRET}")
+
+
+def test_a_url_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", PLACES["user"])
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    for command, words in (
+        (model_server, "serve --backend openai --model m --port 0"),
+        (scorer, "serve --judge openai:m --port 0"),
+    ):
+        done = CliRunner().invoke(command, words.split())
+        assert (done.exit_code, SECRET in done.output) == (2, False), done.output
+        assert "http://host:8000/v1" in done.stderr
