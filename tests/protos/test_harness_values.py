@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import io
+import json
 import math
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from lyncean.harness import seeded
 from lyncean.harness.values import decode, encode
@@ -70,6 +74,15 @@ def test_what_is_not_kept_is_named() -> None:
         with pytest.raises(ValueError, match=r"value|Expecting"):
             decode(text)
     assert decode(encode(datetime.date(2024, 2, 29))) == datetime.date(2024, 2, 29)
+
+
+def test_an_image_is_what_encode_makes_of_it_and_no_other_format() -> None:
+    image = Image.frombytes("RGB", (2, 1), b"abcdef")
+    assert decode(encode(image)).tobytes() == b"abcdef"
+    for kind in ("EPS", "GIF", "TIFF"):
+        image.save(buffer := io.BytesIO(), kind)
+        with pytest.raises(ValueError, match="cannot identify image file"):
+            decode(json.dumps({"$": "image", "v": base64.b64encode(buffer.getvalue()).decode()}))
 
 
 def test_foreign_randomness_depends_on_its_words_and_leaves_ours_alone() -> None:

@@ -33,7 +33,7 @@ def decode(text: str) -> Any:
     """
     try:
         return _value(json.loads(text))
-    except (KeyError, TypeError, RecursionError) as error:
+    except (KeyError, OSError, TypeError, RecursionError) as error:
         raise ValueError(f"this is no encoded value: {error}") from error
 
 
@@ -103,5 +103,5 @@ def _value(plain: Any) -> Any:
         case "image":
             from PIL import Image
 
-            return Image.open(io.BytesIO(base64.b64decode(value)))
+            return Image.open(io.BytesIO(base64.b64decode(value)), formats=["PNG"])
     raise ValueError(f"this is no encoded value: {plain[_KIND]!r}")
