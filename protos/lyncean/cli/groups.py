@@ -45,7 +45,7 @@ class Command(click.Command):
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            error.message = _shown(error.message, words)
+            error.message = _shown(error.message, words)  # type: ignore[misc]
             raise
         context.meta[_WORDS] = words
         return context
@@ -62,7 +62,7 @@ class Command(click.Command):
         except UserError as error:
             raise _Failure(error, words) from error
         except click.ClickException as error:
-            error.message = _shown(error.message, words)
+            error.message = _shown(error.message, words)  # type: ignore[misc]
             raise
 
 
