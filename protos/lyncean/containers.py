@@ -108,7 +108,7 @@ def check_sound(rate: int, samples: float, most: int = MAX_SAMPLES) -> None:
         ValueError: The rate is none of `RATES`.
     """
     if rate not in RATES:
-        raise ValueError(f"it has {rate:,} samples a second, {RATES.start:,} to {RATES.stop - 1:,} are read")
+        raise ValueError(f"its rate is {rate:,} Hz, {RATES.start:,} to {RATES.stop - 1:,} Hz are read")
     if samples > most:
         raise TooLongError(f"its header announces {samples:,.0f} samples, the limit is {most:,}")
 

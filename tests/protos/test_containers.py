@@ -53,11 +53,11 @@ AUDIO: dict[str, tuple[bytes, str]] = {
     "mov: uncompressed with offsets": (
         bombs.mp4(handler=b"soun", stsz=u32(1, MANY), stts=u32(1, MANY, 1), tables=CTTS), "50,000,000 samples",
     ),
-    "wav: 1 Hz": (bombs.wave(1, 100_000), "1 samples a second"),
-    "wav: 4 GHz": (bombs.wave(4_000_000_000, 100_000), "4,000,000,000 samples a second"),
+    "wav: 1 Hz": (bombs.wave(1, 100_000), "its rate is 1 Hz"),
+    "wav: 4 GHz": (bombs.wave(4_000_000_000, 100_000), "its rate is 4,000,000,000 Hz"),
     "flac": (bombs.flac((1 << 36) - 1), "68,719,476,735 samples, the limit is 691,200,000"),
     "ogg": (bombs.ogg(audio(1.0, 48_000, form="ogg", codec="libopus"), 1 << 40), "samples, the limit is 691,200,000"),
-    "flac: 1 Hz": (bombs.flac(1000, 1), "1 samples a second"),
+    "flac: 1 Hz": (bombs.flac(1000, 1), "its rate is 1 Hz"),
 }  # fmt: skip
 ALL: list[tuple[Kind, str]] = [*(("video", name) for name in VIDEOS), *(("audio", name) for name in AUDIO)]
 
