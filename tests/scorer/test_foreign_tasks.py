@@ -100,7 +100,8 @@ async def test_a_plain_scorer_imports_no_task_and_no_folder_that_a_request_names
 
 async def test_folders_are_those_of_its_own_include_path(toy: ToyHarness, proof: Path, tmp_path: Path) -> None:
     with serving(toy, tmp_path, "--foreign-tasks") as address:
-        assert "has no task 'compares'" in await refusal(address, item("lm-eval:compares", proof))
+        absent = await refusal(address, item("lm-eval:compares", proof))
+        assert absent.endswith("has no task 'compares': give the folder that has it by --include-path")
         include = {"include": [str(toy.tasks)]}
         assert (await refusal(address, item("lm-eval:compares", proof, **include))).endswith(FOLDERS)
         for wanted in (

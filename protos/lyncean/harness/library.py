@@ -372,7 +372,7 @@ class Library(ABC):
     def unknown(self, name: str, known: Index) -> HarnessError:
         """Returns the error of a name that nothing has."""
         close = [f"{self.prefix}:{each}" for each in difflib.get_close_matches(name, known, n=3, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(close)}?" if close else "look at its list of tasks"
+        hint = f"did you mean {' or '.join(close)}?" if close else "give the folder that has it by --include-path"
         return HarnessError(f"{self.title} {self.version()} has no task {name!r}", fix=hint)
 
     def lacking(self, name: str, error: BaseException) -> HarnessError:
