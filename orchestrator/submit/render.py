@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import yaml
 
 from lyncean.addresses import shown_place, without_password
-from orchestrator.run.foreign import of_flags
 from orchestrator.submit.kubectl import SubmitError, kubectl
 from orchestrator.submit.objects import Manifest, hash_of, mark, owned, slug, way_out
 from orchestrator.submit.server import LOADING, NAME, Server, merge
@@ -279,6 +278,8 @@ def _check_endpoints(submission: Submission) -> None:
 
 
 def _run(submission: Submission) -> dict[str, Any]:
+    from orchestrator.run.foreign import of_flags  # no `--help` needs what a run does
+
     addresses = ("model:50051",) if submission.url or not submission.endpoints else submission.endpoints
     servers = [*(f"--endpoint={word}" for word in addresses), "--scorer=scorer:50052"]
     arguments = ["eval", *submission.flags, "--run=$(RUN)", *servers, "--patience=3600"]

@@ -314,6 +314,8 @@ assert not loaded, loaded
 """
 SUMMARY = """
 import scorer.cli.serve, scorer.service
+from scorer.foreign_tasks import ForeignTasks, allow
+allow(ForeignTasks(on=True))
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
