@@ -33,7 +33,7 @@ TYPED_BY = {
     "docs/other-languages.md": "docs/test_docs_benchmarks.py examples/test_examples_languages.py",
     "docs/plug-your-own.md": "docs/test_docs_benchmarks.py",
     "docs/reform.md": "docs/test_docs_benchmarks.py",
-    "docs/contract.md": "docs/test_docs_contract.py",
+    "docs/contract.md": "docs/test_docs_contract.py docs/test_protoc.py",
     "docs/contract/ModelService.Generate.md": "docs/test_docs_contract.py",
     "docs/contract/ModelService.GetModelInfo.md": "docs/test_docs_contract.py",
     "docs/contract/ModelService.Likelihood.md": "docs/test_docs_contract.py",

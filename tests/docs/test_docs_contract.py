@@ -77,7 +77,7 @@ def test_every_line_is_answered(servers: dict[str, Server]) -> None:
 
 def test_a_server_is_checked(servers: dict[str, Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (line,) = [line for line in commands(DOCS / "contract.md") if line not in WRITTEN]
+    (line,) = [line for line in commands(DOCS / "contract.md") if line not in WRITTEN and "protoc " not in line]
     typist = Typist(tmp_path, servers[MODEL], servers[SCORER], {MODEL: servers[MODEL].address})
     assert "passed" in typist.type(line, "--only", "info_is_stable")
     assert (tmp_path / "check.xml").is_file()
