@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lyncean import distributions, stats
+from lyncean.statistics import distributions, intervals as stats
 from orchestrator.compare import gate, statistics
 from orchestrator.compare.items import Units
 from orchestrator.compare.scores import Step

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lyncean import stats
+from lyncean.statistics import intervals as stats
 
 Floats = NDArray[np.float64]
 

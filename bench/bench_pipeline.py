@@ -139,7 +139,7 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     from orchestrator import report
     from orchestrator.benchmarks.vstar import benchmark as vstar
     from orchestrator.data import arrow, parquet
-    from orchestrator.report import terminal
+    from orchestrator.report import Reports, terminal
     from orchestrator.run import evaluate as run_eval
     from orchestrator.run.plan import make
     from orchestrator.run.request import RunRequest
@@ -157,7 +157,7 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
     work = run_eval.evaluate(plan, console, run=Path(job["run"]))
     run = asyncio.run(work)
     figures = {"figures": time.perf_counter() - started, "cpu": used() - before, "rss": peak()}
-    run_eval.finish(run, console)
+    Reports().finish(run, console)
     return {**figures, "seconds": time.perf_counter() - started, "rss_with_report": peak()}
 
 

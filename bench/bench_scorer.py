@@ -25,8 +25,7 @@ import click
 import psutil
 
 from lyncean.rpc import dial, is_serving
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 
 ANSWERS = (
     "B",

@@ -3,11 +3,11 @@
 Replayed are the answers of the corpus that have a judge's reply (`judged`): the rules read them, the judge reads again
 what `--judge-reads` hands to it, and both are held against what the answer's author says that it states.
 
-Simulated: each answer has a class and a truth drawn from the measured rates of the rules (`lyncean.reasons.ERRORS`):
-firm and doubtful readings that are right or wrong, and unparsed answers in which a person does or does not read an
-option. The judge reads as a person would in so many of the cases; in the others it names another of four options or
-none, equally often. A reading with which it differs is unparsed. Seeded: the same flags give the same numbers.
-docs/judges.md quotes those of 1,000,000 answers and seed 75.
+Simulated: each answer has a class and a truth drawn from the measured rates of the rules
+(`lyncean.vocabulary.reasons.ERRORS`): firm and doubtful readings that are right or wrong, and unparsed answers in which
+a person does or does not read an option. The judge reads as a person would in so many of the cases; in the others it
+names another of four options or none, equally often. A reading with which it differs is unparsed. Seeded: the same
+flags give the same numbers. docs/judges.md quotes those of 1,000,000 answers and seed 75.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from lyncean.reasons import ERRORS, Confidence
+from lyncean.vocabulary.reasons import ERRORS, Confidence
 from scorer.judges.reread import READS, rereadable
 from scorer.rules import rules
 

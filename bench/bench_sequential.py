@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lyncean.sequential import ConfidenceSequence
+from lyncean.statistics.sequential import ConfidenceSequence
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -27,11 +27,9 @@ import pipeline_data
 import pipeline_null
 import psutil
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from model_server.cli import main as model_server
-from orchestrator.cli import lyncean
-from orchestrator.cli import main as orchestrator
+from orchestrator.cli import lyncean, main as orchestrator
 from scorer.cli import main as scorer
 
 BIN = Path(sys.executable).parent

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lyncean.survey import Estimate, estimate
+from lyncean.statistics.survey import Estimate, estimate
 
 Floats = NDArray[np.float64]
 _MODELS = 50

@@ -1,8 +1,8 @@
 """The parts of a standard error against known ones, in simulated runs: `python bench/bench_variance.py [--worlds N]`.
 
 Each world draws items (in groups, in some settings), prompts, orders of options and repeats anew, of known variance,
-and lets `lyncean.variance` tell them apart. Seeded: the same flags give the same numbers. docs/read-the-numbers.md
-quotes those of 2,000 worlds and seed 6.
+and lets `lyncean.statistics.variance` tell them apart. Seeded: the same flags give the same numbers.
+docs/read-the-numbers.md quotes those of 2,000 worlds and seed 6.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lyncean import stats
 from lyncean.arrays import Floats, Ints
-from lyncean.distributions import t_quantile
-from lyncean.variance import variance_parts
+from lyncean.statistics import intervals as stats
+from lyncean.statistics.distributions import t_quantile
+from lyncean.statistics.variance import variance_parts
 
 
 class Setting(NamedTuple):

@@ -18,8 +18,7 @@ from typing import Any
 
 import grpc
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import MAX_MESSAGE_BYTES, Server, ServerConfig, Unsupported, keep_freed_memory
 from model_server.batch_rpc import answer_batch
 

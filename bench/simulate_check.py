@@ -25,8 +25,7 @@ import pipeline_data
 from pipeline_null import Null
 from simulate import System, simulate
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import Server, ServerConfig
 
 SLOTS = 4

@@ -1,4 +1,4 @@
-"""Removes from an environment what no image needs: `slim.py /opt/lyncean`.
+"""Removes from an environment what no image needs: `slim.py /opt/lyncean [PACKAGE ...]`, and packages by name.
 
 What goes is for those who build upon a package or test it, and what Arrow has for other file systems and its own
 protocol. Licenses stay. Bytecode is made, since on a read-only root it could not be made later: without the time of its
@@ -35,6 +35,9 @@ found = chain(
     # The wheel holds each of these three times; programs ask for `lib….so.VERSION`.
     (path for path in arrow.glob("libarrow_python*.so*") if path.name.partition(".so")[2].count(".") != 1),
     environment.glob("bin/pip*"),
+    # An image has one service, whose command is its entry point.
+    (packages / name for name in sys.argv[2:]),
+    (environment / "bin" / name.replace("_", "-") for name in sys.argv[2:]),
 )
 for path in list(found):
     if path.is_dir():

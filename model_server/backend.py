@@ -12,10 +12,10 @@ from typing import Any
 
 from google.protobuf import duration_pb2
 
-from lyncean.addresses import without_password
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Unsupported
+from lyncean.rpc.addresses import without_password
 
 Output = model.GenerateResponse | BaseException
 """One of several outputs, or its failure."""

@@ -10,9 +10,9 @@ from typing import Literal
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from lyncean import response_format
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
+from lyncean.vocabulary import response_format
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
 MAX_IMAGES = 256

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lyncean.cli import Command, root
-from lyncean.cli.options import FILE, PORT, POSITIVE_SECONDS, FiniteRange, metrics_option, server_options
-from lyncean.errors import UserError
+from lyncean.cli.options import FILE, PORT, POSITIVE_SECONDS, FiniteRange, bundled, metrics_option, server_options
 from lyncean.rpc import Credentials, ServerConfig, Tls
 from lyncean.rpc.security import read_token
 from model_server.demo import CHECKPOINT, NAME
+from model_server.fronts import DEFAULT, front_named
 
 if TYPE_CHECKING:
     from model_server.backend import Backend
@@ -22,8 +22,14 @@ if TYPE_CHECKING:
     from model_server.serve import Make
 
 Fields = TypeVar("Fields")
-_http_option = click.option(
-    "--http-port", type=PORT, help="Serve an OpenAI-compatible HTTP API on this port too; default: none."
+_front_option = click.option(
+    "--front", default=DEFAULT, show_default=True, help="Protocol before the model server, of an installed package."
+)
+_http_option = bundled(
+    "front_at",
+    lambda http_port, front: None if http_port is None else (front, http_port),
+    click.option("--http-port", type=PORT, help="Serve an OpenAI-compatible HTTP API on this port too; default: none."),
+    _front_option,
 )
 
 
@@ -34,11 +40,11 @@ def server_command(make: Make) -> click.Command:
     @server_options(50051)
     @metrics_option
     @_http_option
-    def serve_model(config: ServerConfig, metrics_port: int | None, http_port: int | None) -> None:
+    def serve_model(config: ServerConfig, metrics_port: int | None, front_at: tuple[str, int] | None) -> None:
         """Serves the model over gRPC."""
         from model_server.serve import run
 
-        run(make, config, metrics_port, http_port)
+        run(make, config, metrics_port, front_at)
 
     return serve_model
 
@@ -164,7 +170,11 @@ def main() -> None:
 @_http_option
 @server_options(50051)
 def serve_command(
-    backend: str, metrics_port: int | None, http_port: int | None, config: ServerConfig, **options: Any
+    backend: str,
+    metrics_port: int | None,
+    front_at: tuple[str, int] | None,
+    config: ServerConfig,
+    **options: Any,
 ) -> None:
     """Serve one model. The port is bound at once; health reports SERVING once the model is loaded."""
     from model_server.serve import run
@@ -180,7 +190,7 @@ def serve_command(
             made.max_held_bytes = held * 1_000_000
         return made
 
-    run(make, config, metrics_port, http_port)
+    run(make, config, metrics_port, front_at)
 
 
 @click.command("http", cls=Command)
@@ -190,21 +200,19 @@ def serve_command(
 @click.option(
     "--timeout", type=POSITIVE_SECONDS, default=600.0, show_default=True, help="Seconds for one call of the server."
 )
+@_front_option
 @server_options(8000, grpc=False)
 def http_command(
     endpoint: str,
+    front: str,
     endpoint_tls_ca: Path | None,
     endpoint_token_file: Path | None,
     timeout: float,
     config: ServerConfig,
 ) -> None:
     """Serve /v1/chat/completions and /v1/models before any ModelService."""
-    try:
-        from model_server.http.serve import run
-    except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed: pip install 'lyncean[http]'") from error
     credentials = Credentials(Tls(ca=endpoint_tls_ca) if endpoint_tls_ca else None, read_token(endpoint_token_file))
-    run(endpoint, config, credentials, timeout)
+    front_named(front).run(endpoint, config, credentials, timeout)
 
 
 def _demo(metrics: Metrics, options: dict[str, Any]) -> Backend:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.duration_pb2 import Duration
 
 from lyncean.arrays import np
-from lyncean.clips import DAMAGE, cause, open_clip, read_facts, read_samples
-from lyncean.containers import TooLongError
 from lyncean.errors import UserError
-from lyncean.media import Kind
+from lyncean.media.clips import DAMAGE, cause, open_clip, read_facts, read_samples
+from lyncean.media.containers import TooLongError
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 from model_server.backend import seconds

@@ -9,8 +9,8 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.response_format import keeps
 from lyncean.rpc import InternalFailure, OutOfRange
+from lyncean.vocabulary.response_format import keeps
 
 
 def effective_config(config: model.GenerationConfig) -> model.GenerationConfig:

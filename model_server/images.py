@@ -19,10 +19,10 @@ from pathlib import Path
 
 from PIL import Image, ImageFile, UnidentifiedImageError
 
-from lyncean import media
 from lyncean.arrays import np
+from lyncean.media import types as media
+from lyncean.media.pictures import DAMAGE, damage, open_image, orientation
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.pictures import DAMAGE, damage, open_image, orientation
 from lyncean.rpc import InvalidRequest
 
 MAX_PIXELS = 100_000_000

@@ -8,19 +8,17 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from lyncean.logs import log_to_stderr
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import BindError, Server, ServerConfig
-from model_server.backend import Backend, LoadError
+from lyncean.rpc.logs import log_to_stderr
+from model_server.backend import Backend
 from model_server.core import Core
+from model_server.fronts import front_named
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
 from model_server.tracing import Tracing
-
-if TYPE_CHECKING:
-    from model_server.http.serve import Beside
 
 log = logging.getLogger(__name__)
 Make = Callable[[Metrics], Backend]
@@ -34,7 +32,7 @@ async def serve(
     config: ServerConfig,
     *,
     metrics: Metrics | None = None,
-    http_port: int | None = None,
+    front_at: tuple[str, int] | None = None,
 ) -> None:
     """Serves a backend until SIGTERM or SIGINT, then drains.
 
@@ -45,17 +43,17 @@ async def serve(
         backend: The model.
         config: Address, TLS, token and drain of the server.
         metrics: The server's counters.
-        http_port: Port for the OpenAI-compatible front of the same model; None for none.
+        front_at: Name and port of a front of the same model; None for none.
 
     Raises:
-        LoadError: If the model cannot be loaded, or tracing or the front is asked for and not installed.
+        UserError: If the model cannot be loaded, or tracing or the front is asked for and not installed.
         BindError: If the port cannot be bound.
         SecurityError: If TLS files cannot be read.
     """
     core = Core(backend)
     servicer = ModelServicer(core, metrics or Metrics(), Tracing.from_environment())
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
-    front = None if http_port is None else _front(servicer, config, http_port)
+    front = front_named(front_at[0]).beside(servicer, config, front_at[1]) if front_at else None
     server.catch_signals()
     await server.start()
     if front:
@@ -83,14 +81,6 @@ async def serve(
         if front:
             await front.stop()
         await server.stop()
-
-
-def _front(servicer: ModelServicer, config: ServerConfig, port: int) -> Beside:
-    try:
-        from model_server.http.serve import Beside
-    except ModuleNotFoundError as error:
-        raise LoadError(f"--http-port: {error.name} is not installed: pip install 'lyncean[http]'") from error
-    return Beside(servicer, config, port)
 
 
 def _leave() -> NoReturn:
@@ -126,14 +116,14 @@ async def _load(backend: Backend) -> None:
     await done
 
 
-def run(make: Make, config: ServerConfig, metrics_port: int | None, http_port: int | None = None) -> None:
+def run(make: Make, config: ServerConfig, metrics_port: int | None, front_at: tuple[str, int] | None = None) -> None:
     """Serves until a signal.
 
     Args:
         make: Builds the backend.
         config: Address, TLS, token and drain of the server.
         metrics_port: Port for Prometheus metrics; None for none.
-        http_port: Port for the OpenAI-compatible front; None for none.
+        front_at: Name and port of a front; None for none.
 
     Raises:
         UserError: As `serve`; or the metrics' port cannot be bound.
@@ -146,7 +136,7 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None, http_port: i
         except OSError as error:
             where = f"metrics port {config.host}:{metrics_port}"
             raise BindError(f"cannot listen on {where}: {error.strerror}") from error
-    asyncio.run(serve(make(metrics), config, metrics=metrics, http_port=http_port))
+    asyncio.run(serve(make(metrics), config, metrics=metrics, front_at=front_at))
     _exit_soon()
 
 

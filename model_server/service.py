@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from model_server.backend import Call
 from model_server.batch_rpc import answer_batch
 from model_server.core import Core

@@ -304,13 +304,14 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
         RunLogError: The run folder cannot be used.
         ManifestError: The run folder is another run's.
     """
+    from orchestrator.report import Reports
     from orchestrator.run import evaluate as run_eval
 
     request = checked(RunRequest(*args, **kwargs))
     for name in ("model", "model_options"):
         if request.endpoint and kwargs.get(name):
             raise ConfigError(f"{name} starts a model server, endpoint names those that run: leave one out")
-    return load(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False))))
+    return load(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False), Reports())))
 
 
 def load(run: str | Path) -> Results:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lyncean.media import Kind, clip_type, media_type
+from google.protobuf import json_format
+
+from lyncean.media.types import Kind, clip_type, media_type
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 
 JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -266,3 +269,22 @@ def user(*parts: Part) -> Message:
 def assistant(text: str) -> Message:
     """Returns a message of the model's."""
     return Message(model.ROLE_ASSISTANT, (text_part(text),))
+
+
+def metric(
+    name: str,
+    kind: str,
+    *,
+    where: Mapping[str, Sequence[str]] | None = None,
+    by: Sequence[Sequence[str]] = (),
+    params: Mapping[str, object] | None = None,
+) -> scorer.MetricSpec:
+    """Returns a metric's specification; see lyncean.scorer.v1.MetricSpec."""
+    spec = scorer.MetricSpec(name=name, metric=kind)
+    for label, values in (where or {}).items():
+        spec.where[label].values.extend(values)
+    for labels in by:
+        spec.by.add(labels=labels)
+    if params:
+        json_format.ParseDict(dict(params), spec.params)
+    return spec

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from lyncean.arrays import np
-from lyncean.stats import cohens_kappa, mean_interval
+from lyncean.statistics.intervals import cohens_kappa, mean_interval
 from scorer.judges.base import Judge, JudgeError, JudgePrompt
 from scorer.judges.prompts import choice_reread, open_answer
 from scorer.rules.voila import prompts as voila

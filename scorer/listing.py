@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 
-from lyncean.code_hash import closure
+from lyncean.plugins.code_hash import closure
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import COMMON_PARAMS, Metric
 from scorer.registry import Registry

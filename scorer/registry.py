@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lyncean import registry
-from lyncean.registry import NAME, PluginError, T
+from lyncean.plugins import registry
+from lyncean.plugins.registry import NAME, PluginError, T
 from scorer.errors import RequestError
 
 __all__ = ["NAME", "PluginError", "Registry"]

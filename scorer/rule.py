@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lyncean.outcomes import Outcome
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

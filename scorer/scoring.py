@@ -6,10 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lyncean.reasons import Reason
 from lyncean.rpc import InternalFailure
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError, unknown_param
 from scorer.judges.base import Judge
 from scorer.judges.reread import NOTHING, reread, rereadable

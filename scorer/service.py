@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from lyncean.arrays import np
 from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 from scorer.errors import RequestError
 from scorer.judges import foreign
 from scorer.listing import listing
-from scorer.metrics import FOREIGN, metrics
-from scorer.metrics import MODULES as METRICS
+from scorer.metrics import FOREIGN, MODULES as METRICS, metrics
 from scorer.metrics.base import Metric
 from scorer.metrics.summarizer import Summarizer
 from scorer.registry import Registry
 from scorer.rule import AnyRule
-from scorer.rules import MODULES as RULES
-from scorer.rules import rules
+from scorer.rules import MODULES as RULES, rules
 from scorer.scoring import Asking, Scorer
 from scorer.telemetry import NoTelemetry
 
@@ -211,4 +208,6 @@ def embedded(wanted: Collection[str]) -> Servicer | None:
     """
     known: tuple[Registry[AnyRule], Registry[Metric]] = (rules(), metrics())
     ours = all(RULES.keys() | METRICS.keys() >= set(registry.names()) for registry in known)
-    return Servicer(Scorer(known[0]), known[1], (), NoTelemetry()) if ours and FOREIGN.isdisjoint(wanted) else None
+    return (
+        Servicer(Scorer(known[0]), known[1], (), NoTelemetry()) if ours and FOREIGN.keys().isdisjoint(wanted) else None
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.registry import Registry
 from scorer.rule import AnyRule, Rule
 from scorer.scoring import Scorer

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 
-from lyncean.addresses import shown_place
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.addresses import shown_place
 from model_server import images
 from model_server.backend import LoadError
 from model_server.kit.model import Model, Request, Score

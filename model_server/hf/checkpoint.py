@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 import model_server.hf.compat  # noqa: F401  (makes the next imports work)
-from lyncean.media import Kind
+from lyncean.media.types import Kind
 from model_server.backend import LoadError
 from model_server.hf.clips import audio_processor, clip_kinds
 from model_server.hf.families import family_of

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lyncean.media import Kind
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from model_server import clips
 from model_server.clips import Frames, Sound

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.response_format import plain_regex, schema_of
 from lyncean.rpc import InternalFailure, Unsupported
+from lyncean.vocabulary.response_format import plain_regex, schema_of
 from model_server.hf.tokens import vocabulary
 
 if TYPE_CHECKING:

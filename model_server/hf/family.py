@@ -12,7 +12,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
-from lyncean.media import Kind
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from typing import Any
 import torch
 from google.protobuf.json_format import MessageToJson
 
-from lyncean.media import Kind
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 from model_server.backend import describe, seconds
 from model_server.decoding import THINKING_SWITCHES, struct_json
-from model_server.hf import checkpoint as checkpoints
-from model_server.hf import memory, selfcheck
+from model_server.hf import checkpoint as checkpoints, memory, selfcheck
 from model_server.hf.batch import Replace
 from model_server.hf.constraint import Formats
 from model_server.hf.draw import drawer_of

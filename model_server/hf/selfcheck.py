@@ -17,7 +17,7 @@ from itertools import combinations
 
 import torch
 
-from lyncean.media import Kind
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
 from model_server.backend import Call

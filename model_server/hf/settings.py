@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lyncean.addresses import shown_place
+from lyncean.rpc.addresses import shown_place
 from model_server.backend import LoadError
 
 

@@ -15,8 +15,7 @@ from typing import TypeVar
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server import clips, images
-from model_server.backend import Backend, Call, LoadError, continuation_score, describe, usage_since
-from model_server.backend import Output as Ending
+from model_server.backend import Backend, Call, LoadError, Output as Ending, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, Workers, unstopped
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit.model import Model, Output, Request

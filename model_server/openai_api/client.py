@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import openai
 
-from lyncean.addresses import keep_out_of_logs, shown_place, without_password
 from lyncean.errors import printable
 from lyncean.rpc import DeadlineExceeded, InternalFailure, Unauthenticated
+from lyncean.rpc.addresses import keep_out_of_logs, shown_place, without_password
 from model_server.backend import Call, LoadError
 from model_server.openai_api.errors import status_of
 

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from lyncean.media import clip_type
+from lyncean.media.types import clip_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
 from model_server import images

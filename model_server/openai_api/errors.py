@@ -7,7 +7,6 @@ from typing import Any
 
 import openai
 
-from lyncean.limiter import retry_after
 from lyncean.rpc import (
     DeadlineExceeded,
     Denied,
@@ -20,6 +19,7 @@ from lyncean.rpc import (
     Unavailable,
     Unsupported,
 )
+from lyncean.rpc.limiter import retry_after
 
 _CONTEXT = re.compile(
     r"context.?length|maximum context|context window|prompt is too long|too many tokens|max_model_len|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
@@ -91,6 +91,45 @@ class TaskGroup:
 
     tasks: Sequence[str]
     metrics: Callable[[Mapping[str, Sequence[scorer.MetricSpec]]], Sequence[scorer.MetricSpec]]
+
+
+@runtime_checkable
+class TaskSource(Protocol):
+    """Tasks `PREFIX:NAME` of one prefix."""
+
+    @property
+    def name(self) -> str:
+        """The prefix."""
+
+    def find(self, name: str, include: Sequence[str]) -> Mapping[str, Benchmark]:
+        """Returns the benchmark of each task that a name stands for, by the task's whole name.
+
+        Args:
+            name: The word after the colon: a task, or a group of tasks.
+            include: Folders with further configurations (`--include-path`).
+
+        Raises:
+            UserError: There is no such task.
+        """
+
+    def groups(self, name: str, include: Sequence[str]) -> Mapping[str, TaskGroup]:
+        """Returns the groups with metrics over their tasks that a name stands for; parameters as in `find`."""
+
+    def scored_by_code(self, settings: Mapping[str, str]) -> bool:
+        """Returns whether code of others scores the answers under some settings (`--set NAME=VALUE`).
+
+        A scorer runs such code only when it is started with `--foreign-tasks`.
+        """
+
+    def runs_text(self, name: str, include: Sequence[str]) -> str:
+        """Returns where the code that scores a task runs text as Python, "" where it does not.
+
+        The place is "FILE:LINE calls NAME"; such a task is refused without `--trust-task-code`. Parameters as in
+        `find`.
+        """
+
+    def why_absent(self) -> str:
+        """Returns why none of these tasks can be run here and what to do, "" where they can."""
 
 
 def check_parity(variant: Variant, *, reference: bool = True) -> None:

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lyncean.registry import PluginError, Registry
-from orchestrator.benchmarks.base import Benchmark, TaskGroup
+from lyncean.plugins.registry import WORD, PluginError, Registry
+from orchestrator.benchmarks.base import Benchmark, TaskGroup, TaskSource
 from orchestrator.errors import ConfigError
 
 OURS = {
@@ -24,6 +24,18 @@ OURS = {
 
 TASK_FILES = (".yaml", ".yml")
 """Endings of task files, see `orchestrator.benchmarks.taskfile`."""
+
+TASKS: Registry[TaskSource] = Registry(
+    "task",
+    {
+        "lmms": "lyncean_harnesses.benchmark:LMMS",
+        "lm-eval": "lyncean_harnesses.benchmark:LM_EVAL",
+        "vlmevalkit": "lyncean_harnesses.vlmevalkit.benchmark:VLMEVALKIT",
+    },
+    (TaskSource,),
+    names=WORD,
+)
+"""Prefixes of tasks."""
 
 _REGISTRY: Registry[Benchmark] = Registry("benchmark", OURS, (Benchmark,))
 
@@ -67,18 +79,11 @@ def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchma
             _check_name(benchmark.name, word, files)
             found[benchmark.name] = benchmark
             continue
-        if word.startswith("vlmevalkit:"):
-            from orchestrator.benchmarks.vlmevalkit import benchmark as vlmevalkit
-
-            found[word] = vlmevalkit.load(word)
+        if source := source_of(word):
+            if why := source.why_absent():
+                raise UnknownTaskError(why)
+            found.update(source.find(word.partition(":")[2], include))
             continue
-        if ":" in word:
-            from orchestrator.benchmarks import harness
-
-            foreign = harness.load(word, include)
-            found.update(foreign)
-            if foreign:
-                continue
         owner = _owner(word)
         if owner is None:
             raise UnknownTaskError(_unknown(word))
@@ -91,11 +96,20 @@ def groups(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, TaskG
     """Returns the groups with metrics over their tasks that the words of `find` name, and the groups in them."""
     found: dict[str, TaskGroup] = {}
     for word in words:
-        if ":" in word and not word.endswith(TASK_FILES):
-            from orchestrator.benchmarks import harness
-
-            found.update(harness.groups(word, include))
+        if source := source_of(word):
+            found.update(source.groups(word.partition(":")[2], include))
     return found
+
+
+def source_of(word: str) -> TaskSource | None:
+    """Returns the extension whose tasks begin with the word's prefix; None without one."""
+    prefix, colon, _ = word.partition(":")
+    if not colon or word.endswith(TASK_FILES):
+        return None
+    try:
+        return TASKS.get(prefix) if prefix in TASKS else None
+    except (LookupError, PluginError) as error:
+        raise UnknownTaskError(str(error.args[0])) from error
 
 
 def _check_name(name: str, file: str, files: dict[str, str]) -> None:

@@ -5,8 +5,32 @@ from __future__ import annotations
 import codecs
 import io
 import sys
+from typing import TYPE_CHECKING
 
 from lyncean.cli import examples, root
+from lyncean.plugins.face import face
+
+if TYPE_CHECKING:
+    from orchestrator.cli.eval import command as eval_command
+    from orchestrator.cli.folders import ReadRun as ReadRun, RunFolder as RunFolder, WrittenRun as WrittenRun
+    from orchestrator.cli.options import (
+        as_given as as_given,
+        refuse as refuse,
+        request_options as request_options,
+        run_to_end as run_to_end,
+        scorer_at as scorer_at,
+    )
+
+__all__ = ["eval_command"]  # mypy takes a renamed import for public by this alone
+
+__getattr__ = face(
+    __name__,
+    {
+        "eval": "command:eval_command",
+        "folders": "ReadRun RunFolder WrittenRun",
+        "options": "as_given refuse request_options run_to_end scorer_at",
+    },
+)
 
 COMMANDS = {
     "eval": ("orchestrator.cli.eval", "Evaluate a model on tasks; rerun to resume."),
@@ -23,11 +47,11 @@ COMMANDS = {
     "check": ("orchestrator.cli.check", "Test a model server against the contract."),
     "import": ("orchestrator.cli.importing", "Import predictions of other evaluation tools."),
     "generate": ("orchestrator.cli.generate", "Generate benchmark questions."),
-    "submit": ("orchestrator.cli.submit", "Render a run as Kubernetes manifests."),
+    "submit": ("lyncean_kubernetes.cli.submit", "Render a run as Kubernetes manifests."),
     "new-task": ("orchestrator.cli.new_task", "Scaffold a task file from a data file."),
     "fetch": ("orchestrator.cli.fetch", "Copy a task's data for offline use."),
 }
-"""Subcommand -> its module, and its line in `--help`."""
+"""Subcommand -> its module, and its line in `--help`; others come from the entry points `lyncean.commands`."""
 
 SERVICES = {
     "model-server": ("model_server.cli:main", "Serve a model."),
@@ -39,13 +63,13 @@ SERVICES = {
 _EXAMPLES = ("tasks", "eval --task marvel --synthetic --limit 20", "eval --help")
 
 
-@root(COMMANDS, epilog=examples(*(f"orchestrator {words}" for words in _EXAMPLES)))
+@root(COMMANDS, noun="command", epilog=examples(*(f"orchestrator {words}" for words in _EXAMPLES)))
 def main() -> None:
     """Evaluate multimodal language models over gRPC."""
     _speak_unicode()
 
 
-@root(COMMANDS | SERVICES, epilog=examples(*(f"lyncean {words}" for words in _EXAMPLES)))
+@root(COMMANDS | SERVICES, noun="command", epilog=examples(*(f"lyncean {words}" for words in _EXAMPLES)))
 def lyncean() -> None:
     """Evaluate multimodal models, serve them and score their answers."""
     _speak_unicode()

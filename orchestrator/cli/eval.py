@@ -120,6 +120,7 @@ def command(
     Exit codes: 0 complete, 1 internal error, 2 usage or configuration, 3 incomplete (run again to
     resume), 4 a quality gate or a metric failed, 5 the gate of a suite is neither met nor missed.
     """
+    from orchestrator.report import Reports
     from orchestrator.run import evaluate
     from orchestrator.run.console import Terminal
 
@@ -137,7 +138,7 @@ def command(
     if dry_run:
         evaluate.dry_run(request, console)
         return
-    run = run_to_end(evaluate.run(request, console))
+    run = run_to_end(evaluate.run(request, console, Reports()))
     if as_json:
         click.echo((run / "results.json").read_text(), nl=False)
 
@@ -151,9 +152,7 @@ def _suite(
         SystemExit: It is not complete, or its gate is not met.
     """
     from orchestrator.report import leaderboard
-    from orchestrator.suite import dry_run as sizes
-    from orchestrator.suite import outputs, terminal
-    from orchestrator.suite import run as suites
+    from orchestrator.suite import dry_run as sizes, outputs, run as suites, terminal
     from orchestrator.suite.file import read
 
     refuse([name for name in parameters if name != "run"], "beside --suite: write it into the file")

@@ -6,66 +6,52 @@ import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from lyncean.cli import Command, examples
+from lyncean.plugins.registry import PluginError
 from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.options import refuse, written
+from orchestrator.extensions import EXPORTS, Format
 
 if TYPE_CHECKING:
     from orchestrator.run_folder.reader import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One format.
+class _FormatName(click.Choice[str]):
+    """Our formats, which `--help` lists, or one of another package."""
 
-    Attributes:
-        line: Its line in `--help`.
-        writer: Function of `orchestrator.interop` that writes it, `module:name`.
-        writes: "text" (of all runs, to a file or standard output), "file" or "folder" (which `--output` names),
-            "service" (which the environment names).
-        options: Options that it takes.
-    """
-
-    line: str
-    writer: str
-    writes: Literal["text", "file", "folder", "service"]
-    options: tuple[str, ...] = ()
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Returns a name; other packages are looked through for a name that is not ours."""
+        if value not in self.choices and value in EXPORTS.others():
+            return str(value)
+        if value not in self.choices and value in EXPORTS:
+            self.fail(str(EXPORTS.unknown(value)), param, ctx)
+        return super().convert(value, param, ctx)
 
 
-FORMATS = {
-    "md": Format("metrics as Markdown tables, one column a run", "tables:write_markdown", "text"),
-    "latex": Format("metrics as LaTeX tables (booktabs)", "tables:write_latex", "text"),
-    "model-card": Format("a Markdown table for a model card", "tables:write_model_card", "text"),
-    "json": Format("manifests and results", "tables:write_json", "text"),
-    "csv": Format("one row per item", "csv_parquet:write_csv", "text"),
-    "parquet": Format("one row per item; needs --output", "csv_parquet:write_parquet", "file"),
-    "items": Format("scores of runs by item, for `eval --share --items`; needs --output", "item_scores:write", "file"),
-    "junit": Format("JUnit XML for CI, one test case per item", "junit:write", "text"),
-    "eval-results": Format(
-        "Hugging Face's .eval_results (YAML), for publication", "eval_results:write", "text", ("about",)
-    ),
-    "every-eval-ever": Format(
-        "Every Eval Ever 0.3.0, results and items; needs --output", "every_eval_ever:write", "folder", ("about",)
-    ),
-    "lmms-eval": Format("the layout that lmms-eval writes; needs --output", "lmms_eval_export:write", "folder"),
-    "inspect": Format("Inspect AI logs for `inspect view`; needs --output", "inspect:write", "folder", ("embed",)),
-    "opentelemetry": Format("gen_ai spans and evaluation events, to an OTLP endpoint", "opentelemetry:send", "service"),
-    "wandb": Format("metrics and the page to Weights & Biases", "trackers:to_wandb", "service"),
-    "mlflow": Format("metrics and the page to MLflow", "trackers:to_mlflow", "service"),
-}
-"""Name of a format -> what it is. Services are configured by their own environment."""
+class _Export(Command):
+    """Lists the formats of other packages after ours."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the help, with every format that is installed."""
+        lines = [f"  {name:16} {_line(name)}" for name in EXPORTS.names()]
+        self.help = "\n".join(("Export RUNS in another tool's format.\n\n\b\nFormats:", *lines))
+        super().format_help_text(ctx, formatter)
+
+
+def _line(name: str) -> str:
+    try:
+        return EXPORTS.get(name).line
+    except PluginError as error:
+        return str(error)
 
 
 @click.command(
-    cls=Command,
-    help="Export RUNS in another tool's format.\n\n\b\nFormats:\n"
-    + "\n".join(f"  {name:16} {form.line}" for name, form in FORMATS.items()),
+    cls=_Export,
     epilog=examples(
         "orchestrator export runs/first runs/second --format latex --output table.tex",
         "orchestrator export runs/first --format csv > items.csv",
@@ -74,7 +60,7 @@ FORMATS = {
     ),
 )
 @click.argument("runs", nargs=-1, required=True, type=ReadRun())
-@click.option("--format", "form", type=click.Choice(list(FORMATS)), required=True, help="See above.")
+@click.option("--format", "form", type=_FormatName(EXPORTS.ours()), required=True, help="See above.")
 @click.option("--output", type=click.Path(path_type=Path), help="File or folder to write; default: standard output.")
 @click.option("--embed", is_flag=True, help="Put the images into Inspect's logs.")
 @click.option(
@@ -88,7 +74,7 @@ def command(runs: tuple[Path, ...], form: str, output: Path | None, embed: bool,
     """Export runs; the help is above."""
     from orchestrator.run_folder.reader import open_run
 
-    chosen = FORMATS[form]
+    chosen = EXPORTS.get(form)
     for option in ("embed", "about"):
         if option not in chosen.options:
             refuse([option], f"has no meaning for --format {form}: leave one out")
@@ -107,7 +93,7 @@ def command(runs: tuple[Path, ...], form: str, output: Path | None, embed: bool,
 
 def _write(chosen: Format, runs: Sequence[Run], output: Path | None, more: dict[str, Any]) -> None:
     module, _, name = chosen.writer.partition(":")
-    write = getattr(importlib.import_module(f"orchestrator.interop.{module}"), name)
+    write = getattr(importlib.import_module(module), name)
     if chosen.writes == "text":
         with _text(output) as file:
             write(runs, file, **more)

@@ -52,9 +52,10 @@ def command(
     folder = run or Path("runs") / file.stem
 
     async def work() -> None:
-        from orchestrator.interop.reform_import import import_predictions
+        from orchestrator.report import Reports
         from orchestrator.run import evaluate
         from orchestrator.run.console import Terminal
+        from orchestrator.run.import_reform import import_predictions
 
         await import_predictions(
             file,
@@ -69,7 +70,7 @@ def command(
             credentials=credentials,
             patience=patience,
         )
-        evaluate.finish(folder, Terminal(quiet=quiet, markup=False))
+        Reports().finish(folder, Terminal(quiet=quiet, markup=False))
         evaluate.check_metrics(folder)
 
     run_to_end(work())

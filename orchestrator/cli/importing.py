@@ -7,13 +7,11 @@ import click
 from lyncean.cli import LazyGroup, examples
 
 KINDS = {
-    "inspect": ("orchestrator.cli.import_answers:inspect", "A log of Inspect AI."),
-    "lm-eval": ("orchestrator.cli.import_answers:lm_eval", "A samples file of lm-evaluation-harness."),
-    "vlmevalkit": ("orchestrator.cli.import_answers:vlmevalkit", "Predictions of VLMEvalKit, a table or a pickle."),
-    "opencompass": ("orchestrator.cli.import_answers:opencompass", "A prediction file of OpenCompass."),
-    "nemo": ("orchestrator.cli.import_answers:nemo", "Outputs of NeMo Evaluator."),
+    "inspect": ("lyncean_interop.cli.import_answers:inspect", "A log of Inspect AI."),
+    "lm-eval": ("lyncean_interop.cli.import_answers:lm_eval", "A samples file of lm-evaluation-harness."),
+    "vlmevalkit": ("lyncean_interop.cli.import_answers:vlmevalkit", "Predictions of VLMEvalKit, a table."),
     "lmms-eval": (
-        "orchestrator.cli.import_lmms_eval",
+        "lyncean_interop.cli.import_lmms_eval",
         "A samples file of lmms-eval, scored by the default rules and by lmms-eval's own.",
     ),
     "reform": ("orchestrator.cli.import_reform", "Predictions in ReForm-Eval's own output layout."),
@@ -26,6 +24,7 @@ KINDS = {
     cls=LazyGroup,
     modules=KINDS,
     heading="Kinds",
+    noun="import",
     subcommand_metavar="KIND PATH [OPTIONS]...",
     epilog=examples("orchestrator import lmms-eval logs/MODEL/DATE_samples_vstar_bench.jsonl --run runs/theirs"),
 )

@@ -45,8 +45,8 @@ def command(
 
     async def work() -> None:
         from orchestrator.errors import IncompleteError
-        from orchestrator.run import evaluate, foreign, merge
-        from orchestrator.run import results as run_results
+        from orchestrator.report import Reports
+        from orchestrator.run import evaluate, foreign, merge, results as run_results
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
@@ -58,7 +58,7 @@ def command(
             async with connect_scorer(endpoint, credentials, patience, arguments=code) as (client, _):
                 manifest = merge.merge(shards, path)
                 results = await run_results.write(path, manifest, client)
-            evaluate.finish(path, Terminal(markup=False))
+            Reports().finish(path, Terminal(markup=False))
         if failed := run_results.failed(results):
             raise IncompleteError(
                 f"{failed:,} items failed after retries: run the shards' commands again to ask them again, then merge "

@@ -34,11 +34,11 @@ def command(
     runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, compare_published: bool, as_json: bool
 ) -> None:
     """Write the page of each of RUNS, report.html. `orchestrator export` writes other formats."""
-    from orchestrator.cli.export import FORMATS
+    from orchestrator.extensions import EXPORTS
     from orchestrator.run_folder.reader import open_run
 
     form = "json" if as_json else form
-    if form in FORMATS:
+    if form not in ("html", "terminal") and form in EXPORTS.names():
         raise click.UsageError(f"a report is a page: orchestrator export {runs[0]} --format {form}")
     if form not in ("html", "terminal"):
         raise click.UsageError(f"unknown format {form!r}: give html or terminal, or use orchestrator export")

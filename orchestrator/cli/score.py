@@ -48,15 +48,14 @@ def command(
     endpoint = scorer_at(scorer)
 
     async def work() -> None:
-        from orchestrator.report import write_report
+        from orchestrator.report import Reports, write_report
         from orchestrator.report.readings import described
         from orchestrator.run import evaluate, foreign, rescore
         from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
-        from orchestrator.run_folder import manifest as run_manifest
-        from orchestrator.run_folder import remote
+        from orchestrator.run_folder import manifest as run_manifest, remote
         from orchestrator.run_folder.files import has_verdicts
 
         arguments = judge_arguments(judge, judge_cache, judge_reads, scorer)
@@ -67,7 +66,7 @@ def command(
             async with connect_scorer(endpoint, credentials, patience, arguments=arguments) as (client, rules):
                 given = foreign.recorded(include_path, trusted=trust_task_code)
                 scored = await rescore.rescore(path, client, rules, parity=parity, given=given)
-            evaluate.finish(scored, Terminal(markup=False))
+            Reports().finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):
                 click.echo("\n".join(described(path)))
                 # The run's own page now has a reference's reading to show beside its metrics.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.compare.scores import flat
 from orchestrator.run_folder.reader import Item, Run
 

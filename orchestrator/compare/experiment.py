@@ -13,7 +13,7 @@ import orjson
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.compare.causes import Attribution, Cause
 from orchestrator.compare.explain import Explained, Explanation
 from orchestrator.engine import Engine, Options

@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lyncean.keys import split_repeat
-from lyncean.outcomes import ANSWERED
-from lyncean.spilled import Column
+from lyncean.columns import Column
+from lyncean.vocabulary.keys import split_repeat
+from lyncean.vocabulary.outcomes import ANSWERED
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.reader import Item
 

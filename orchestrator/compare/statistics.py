@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lyncean import significance, stats
-from lyncean.stats import SHARE, UNBOUNDED
+from lyncean.statistics import intervals as stats, significance
+from lyncean.statistics.intervals import SHARE, UNBOUNDED
 from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 

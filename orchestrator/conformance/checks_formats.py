@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.response_format import keeps
+from lyncean.vocabulary.response_format import keeps
 from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.checks_generate import PROMPT, RIDDLE
 from orchestrator.conformance.server import Server, at_once, generation, one_by_one, response_of, text_of

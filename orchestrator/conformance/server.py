@@ -12,14 +12,12 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from lyncean.media import media_type
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.media.types import media_type
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, Credentials
 from orchestrator.conformance.check import Broken, applies, wants
 from orchestrator.engine.batch import Ending, answers_of
-from orchestrator.engine.wire import Request as Sent
-from orchestrator.engine.wire import Response
+from orchestrator.engine.wire import Request as Sent, Response
 
 SERVICE = "lyncean.model.v1.ModelService"
 FULL = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from lyncean.caches import cache_folder
+from lyncean.plugins.folders import cache_folder
 
 FULL_BYTES = 2 << 30
 """Up to so many bytes altogether every byte is hashed; beyond, each file is sampled."""

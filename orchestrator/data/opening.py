@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from lyncean.arrays import np
-from lyncean.spilled import Column
+from lyncean.columns import Column
 from orchestrator.data.digest import kept
 from orchestrator.data.hub import HUB_ID
 from orchestrator.data.rows import DataError, Row, RowSource

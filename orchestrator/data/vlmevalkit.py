@@ -14,10 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.data.digest import digest_files
-from orchestrator.data.images import image_bytes
-from orchestrator.data.rows import DataError, Row, RowSource
-from orchestrator.data.table import Table
+from orchestrator.data import DataError, Row, RowSource, Table, digest_files, image_bytes
 
 _IMAGES = ("image", "image_path")
 _LONGEST_INDEX = 64

@@ -1,21 +1,29 @@
-"""The run engine: nothing lost, nothing twice."""
+"""The run engine: nothing lost, nothing twice. Public names are imported on use."""
 
-from lyncean.budget import Budget
-from orchestrator.engine.pool import Pool
-from orchestrator.engine.resolve import Endpoint, parse_endpoints
-from orchestrator.engine.run import Engine, Options
-from orchestrator.engine.scoring import ScorerClient
-from orchestrator.errors import ConfigError, EngineError, IncompleteError
+from __future__ import annotations
 
-__all__ = [
-    "Budget",
-    "ConfigError",
-    "Endpoint",
-    "Engine",
-    "EngineError",
-    "IncompleteError",
-    "Options",
-    "Pool",
-    "ScorerClient",
-    "parse_endpoints",
-]
+from typing import TYPE_CHECKING
+
+from lyncean.plugins.face import face
+
+if TYPE_CHECKING:
+    from orchestrator.engine.pool import Pool as Pool
+    from orchestrator.engine.resolve import (
+        Endpoint as Endpoint,
+        parse_endpoints as parse_endpoints,
+        resolve as resolve_endpoint,
+    )
+    from orchestrator.engine.run import Engine as Engine, Options as Options
+    from orchestrator.engine.scoring import ScorerClient as ScorerClient
+
+__all__ = ["resolve_endpoint"]  # mypy takes a renamed import for public by this alone
+
+__getattr__ = face(
+    __name__,
+    {
+        "pool": "Pool",
+        "resolve": "Endpoint parse_endpoints resolve:resolve_endpoint",
+        "run": "Engine Options",
+        "scoring": "ScorerClient",
+    },
+)

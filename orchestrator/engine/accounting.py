@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from lyncean.outcomes import READ, Outcome
+from lyncean.vocabulary.outcomes import READ, Outcome
 
 
 @dataclass(slots=True)

@@ -9,12 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lyncean.clips import Facts, read_facts
-from lyncean.pictures import open_image, orientation
+from lyncean.media.clips import Facts, read_facts
+from lyncean.media.pictures import open_image, orientation
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from orchestrator.engine.check import check_clip, check_image
-from orchestrator.samples import BadRowError, Call, Clip, Part, image_part
-from orchestrator.samples import Image as EncodedImage
+from orchestrator.samples import BadRowError, Call, Clip, Image as EncodedImage, Part, image_part
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import grpc
 
-from lyncean.clips import damage as clip_damage
-from lyncean.media import Kind
+from lyncean.media.clips import damage as clip_damage
+from lyncean.media.pictures import damage, pixel_count
+from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
-from lyncean.pictures import damage, pixel_count
 from lyncean.rpc import CallError
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.wire import Request, Response
 from orchestrator.samples import BadRowError, Call
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 from typing import Any
 
-from lyncean.keys import split_repeat
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.vocabulary.keys import split_repeat
 from orchestrator.engine.blind import blinded
 from orchestrator.samples import Call, Scoring
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import grpc
 
-from lyncean.budget import Budget
 from lyncean.rpc import CallError
+from lyncean.rpc.budget import Budget
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Health, Replica, backoff

@@ -9,10 +9,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 from lyncean.errors import UserError
-from lyncean.keys import split_repeat
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.keys import split_repeat
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import DataError
 from orchestrator.engine.check import check_clip, check_image, check_stated
 from orchestrator.engine.deviations import Deviations

@@ -11,10 +11,10 @@ from enum import Enum
 
 import grpc
 
-from lyncean.limiter import Limiter
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing
 from lyncean.rpc.channel import Method
+from lyncean.rpc.limiter import Limiter
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.sent import SentFiles, not_held

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from lyncean.addresses import refused_user, shown_place
+from lyncean.rpc.addresses import refused_user, shown_place
 from orchestrator.errors import ConfigError
 
 

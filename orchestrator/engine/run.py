@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
+from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.check import called_tool, cut_in_reasoning, was_cut
 from orchestrator.engine.deviations import Deviations

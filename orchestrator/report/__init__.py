@@ -1,24 +1,23 @@
-"""Reports of runs: a page for people, tables for papers, files for other tools."""
+"""Reports of runs: a page for people, a table on a terminal. Public names are imported on use."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator.report.page import render
-from orchestrator.run_folder.reader import Run, open_run
+from lyncean.plugins.face import face
 
-__all__ = ["write_report"]
+if TYPE_CHECKING:
+    from orchestrator.report.finish import Reports as Reports, judge_lines as judge_lines, write_report as write_report
+    from orchestrator.report.leaderboard import save as save_leaderboard
+    from orchestrator.report.readings import described as described_readings
 
+__all__ = ["described_readings", "save_leaderboard"]  # mypy takes a renamed import for public by this alone
 
-def write_report(run: Path, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> Path:
-    """Writes report.html, as `page.render` makes it, into a run folder and returns its path.
-
-    Raises:
-        ConfigError: There is no run at `run`.
-        OSError: The page cannot be written.
-    """
-    path = run / "report.html"
-    partial = path.with_suffix(".partial")
-    partial.write_text(render(open_run(run), embed=embed, published=published, blind=blind), encoding="utf-8")
-    partial.replace(path)
-    return path
+__getattr__ = face(
+    __name__,
+    {
+        "finish": "Reports judge_lines write_report",
+        "leaderboard": "save:save_leaderboard",
+        "readings": "described:described_readings",
+    },
+)

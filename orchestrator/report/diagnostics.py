@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from string import ascii_lowercase
 
-from orchestrator.interop.facts import epoch
 from orchestrator.report import plots
 from orchestrator.report.charts import Chart
 from orchestrator.run_folder.metrics import MetricResult
-from orchestrator.run_folder.reader import Item
+from orchestrator.run_folder.reader import Item, epoch
 
 _MOST_BIAS_CHARTS = 6
 

@@ -9,9 +9,9 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from lyncean import stats
 from lyncean.arrays import Floats, np
-from lyncean.keys import split_repeat
+from lyncean.statistics import intervals as stats
+from lyncean.vocabulary.keys import split_repeat
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder import labels as store
 from orchestrator.run_folder.metrics import MetricResult, metric_results, overall

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
-from orchestrator.interop.tables import escape
 from orchestrator.report.page import document, relative_address
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.manifest import write
+from orchestrator.run_folder.metrics import markdown_cell
 
 NAME = "leaderboard"
 
@@ -72,7 +72,7 @@ def _tables(board: Leaderboard) -> Iterator[str]:
     for table in board.tables:
         head = [f"{board.name} {table.variant}".strip(), *table.tasks]
         head += [f"mean of {len(table.tasks)} tasks"] if len(table.tasks) > 1 else []
-        lines = [f"| {' | '.join(map(escape, head))} |", "|---|" + "---:|" * (len(head) - 1)]
+        lines = [f"| {' | '.join(map(markdown_cell, head))} |", "|---|" + "---:|" * (len(head) - 1)]
         for row in table.rows:
             cells = [
                 f"{entry.metric.shown}, n {entry.metric.denominator:,}{entry.asked and f' ({entry.asked})'}"
@@ -82,5 +82,5 @@ def _tables(board: Leaderboard) -> Iterator[str]:
             ]
             if len(table.tasks) > 1:
                 cells.append("–" if row.mean is None else f"{100 * row.mean:.1f}")
-            lines.append(f"| {' | '.join([escape(row.model), *cells])} |")
+            lines.append(f"| {' | '.join([markdown_cell(row.model), *cells])} |")
         yield "\n".join(lines)

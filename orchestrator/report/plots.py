@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, cycle
 
 from lyncean.arrays import Floats, np
-from lyncean.spilled import Column
+from lyncean.columns import Column
 from orchestrator.report.charts import Chart, Plane, Row, Rows, axis, percent
 from orchestrator.run_folder.metrics import MetricResult
 

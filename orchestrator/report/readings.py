@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.files import PARITY_FOLDER, has_results
 from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
 from orchestrator.run_folder.reader import Item, Run, open_run

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.interop.facts import reason
 from orchestrator.report.diagnostics import Diagnostics
 from orchestrator.report.packing import SNIPPET, Packing, question, snippet
 from orchestrator.report.selection import Selection
 from orchestrator.run_folder.metrics import OUTCOMES
-from orchestrator.run_folder.reader import STEP, Item, Run
+from orchestrator.run_folder.reader import STEP, Item, Run, reason
 
 MOST = 20_000
 """Items that a page holds at most, or about: more is slow to open, and nobody pages through them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lyncean.arrays import NDArray, np
-from lyncean.spilled import Column
+from lyncean.columns import Column
 from orchestrator.run_folder.reader import STEP, Item
 
 Kind = tuple[str, str, str, str]

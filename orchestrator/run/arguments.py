@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from lyncean.addresses import shown_place
+from lyncean.rpc.addresses import shown_place
 from orchestrator.benchmarks import bundle
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.engine.deviations import config_of

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from lyncean.errors import printable
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run import results
 from orchestrator.run_folder.files import RESPONSES

@@ -13,15 +13,15 @@ import orjson
 from PIL import Image
 from rich.console import Console
 
-from lyncean import stats
-from lyncean.keys import split_repeat
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.statistics import intervals as stats
+from lyncean.vocabulary.keys import split_repeat
 from orchestrator.data.rows import DataError
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.wire import request_of
+from orchestrator.run.part.sequential import CHANGED, expected, sequential_of
+from orchestrator.run.part.share import RandomShare, known_to, share_of
 from orchestrator.run.plan import Plan
-from orchestrator.run.sequential import CHANGED, expected, sequential_of
-from orchestrator.run.share import RandomShare, known_to, share_of
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.records import request_json
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn

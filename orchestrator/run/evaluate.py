@@ -7,40 +7,38 @@ import contextlib
 import gc
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import keep_freed_memory
-from orchestrator.engine import Budget, Engine, IncompleteError, Options
+from lyncean.rpc.budget import Budget
+from orchestrator.engine import Engine, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
-from orchestrator.errors import LimitError, StoppedError
-from orchestrator.run import foreign, resume
-from orchestrator.run import results as run_results
+from orchestrator.errors import IncompleteError, LimitError, StoppedError
+from orchestrator.run import foreign, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.asked import check_asked
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
+from orchestrator.run.part.sequential import Sequential, sequential_of
+from orchestrator.run.part.share import RandomShare, share_of
 from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
-from orchestrator.run.sequential import Sequential, sequential_of
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
-from orchestrator.run.share import RandomShare, share_of
-from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder import remote
-from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS, VERDICTS
-from orchestrator.run_folder.lines import JudgedLine, identity_hash
+from orchestrator.run_folder import manifest as run_manifest, remote
+from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS
+from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
-from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Sample
 
 _PREPARES_AFTER = 1.0
@@ -50,12 +48,23 @@ _YOUNG_OBJECTS = 10_000
 _LIMITED = ("unparsed", "failed", "unjudged")
 
 
-async def run(request: RunRequest, console: Console) -> Path:
+class Reporting(Protocol):
+    """Writes the report of a run and prints its results."""
+
+    def prepare(self) -> None:
+        """Imports what it needs; called in a thread while the model works."""
+
+    def finish(self, run: Path, console: Console) -> None:
+        """Writes a complete run's report and prints its results."""
+
+
+async def run(request: RunRequest, console: Console, reporting: Reporting) -> Path:
     """Runs a request and returns its run folder, complete and with its report.
 
     Args:
         request: The run.
         console: Shows progress and results.
+        reporting: Writes the report and prints the results.
 
     Raises:
         EngineError: If it stopped early; `exit_code` says what that means.
@@ -64,7 +73,7 @@ async def run(request: RunRequest, console: Console) -> Path:
         ManifestError: If it is another command's.
         LimitError: If more items than allowed have no result.
     """
-    return await run_plan(planned(request), console)
+    return await run_plan(planned(request), console, reporting)
 
 
 def planned(request: RunRequest) -> Plan:
@@ -83,39 +92,34 @@ def planned(request: RunRequest) -> Plan:
 async def run_plan(
     plan: Plan,
     console: Console,
+    reporting: Reporting,
     *,
     local: LocalServers | None = None,
-    show: Callable[[Path, Console], None] | None = None,
 ) -> Path:
     """Runs a plan as `run` does its request.
 
     Args:
         plan: Tasks and samples; its request says how to run them.
         console: Shows progress and results.
+        reporting: Writes the report and prints the results.
         local: Servers of our own that outlive the run; None ends them with it.
-        show: Prints the results of the complete run; None prints all of them.
     """
     request = plan.request
     with remote.writing(request.run) as (folder, guards):
-        async with _report_prepared():
-            path = await evaluate(plan, console, run=folder, beside=guards, local=local)
-        finish(path, console, show)
+        async with _prepared(reporting):
+            path = await evaluate(plan, console, reporting, run=folder, beside=guards, local=local)
+        reporting.finish(path, console)
     check(path, request)
     return path
 
 
 @contextlib.asynccontextmanager
-async def _report_prepared() -> AsyncIterator[None]:
+async def _prepared(reporting: Reporting) -> AsyncIterator[None]:
     """Imports what the report needs in a thread while the model works: afterwards nothing waits for it but people."""
-
-    def prepare() -> None:
-        from orchestrator.report import page
-
-        page.prepare()
 
     async def later() -> None:
         await asyncio.sleep(_PREPARES_AFTER)
-        await asyncio.to_thread(prepare)
+        await asyncio.to_thread(reporting.prepare)
 
     preparing = asyncio.create_task(later())
     try:
@@ -197,6 +201,7 @@ def dry_run(request: RunRequest, console: Console) -> None:
 async def evaluate(
     plan: Plan,
     console: Console,
+    reporting: Reporting | None = None,
     *,
     run: Path | None = None,
     beside: Sequence[Guard] = (),
@@ -207,6 +212,7 @@ async def evaluate(
     Args:
         plan: Tasks and samples; its request says how to run them.
         console: Shows progress.
+        reporting: Writes the report of a run of which items failed; None writes none.
         run: The run folder; None takes the one that the plan names.
         beside: Coroutines that run at the same time and end the run by raising.
         local: Servers of our own that outlive the run; None ends them with it.
@@ -263,7 +269,8 @@ async def evaluate(
             log.close()
     failed = run_results.failed(results)
     if failed:
-        finish(path, console)
+        if reporting:
+            reporting.finish(path, console)
         check_limits(path, request)
         raise IncompleteError(f"{failed:,} items failed after retries; run the same command again to ask them again")
     return path
@@ -291,38 +298,6 @@ def _samples(
         return part.samples(), contextlib.nullcontext()
     known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
     return plan.samples(known), contextlib.closing(known)
-
-
-def finish(run: Path, console: Console, show: Callable[[Path, Console], None] | None = None) -> None:
-    """Writes a complete run's report and prints its results, by `show` if it is given."""
-    from orchestrator.report import write_report
-    from orchestrator.report.terminal import print_results
-
-    report = write_report(run)
-    if not console.quiet:
-        (show or print_results)(run, console)
-        for line in judge_lines(run):
-            console.print(line, highlight=False, soft_wrap=True)
-        console.print(f"report: {report}", highlight=False, soft_wrap=True)
-
-
-def judge_lines(run: Path) -> list[str]:
-    """Returns lines on a run's judges: number of verdicts, items left unjudged, and the fix."""
-    judges = run_manifest.read(run).get("judges")
-    if not judges:
-        return []
-    count, reason = 0, ""
-    for _, line in scan(run / VERDICTS, JudgedLine):
-        count += line.judged
-        if line.outcome == "unjudged":
-            reason = line.detail
-    lines = [f"judge {', '.join(judges)}: {f'{count:,} verdicts' if count else 'configured and never needed'}"]
-    unjudged = counts(run_results.read(run)["tasks"])["unjudged"]
-    if unjudged and reason:
-        lines.append(
-            f"{unjudged:,} of them unjudged, the last because {reason}; orchestrator score {run} asks again for these"
-        )
-    return lines
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lyncean.harness import folders, split
+from lyncean.plugins.folders import absolute
+from orchestrator.benchmarks.registry import source_of
 from orchestrator.errors import ConfigError
 from orchestrator.run.arguments import words_of
 from orchestrator.run.request import RunRequest
@@ -15,9 +16,6 @@ from orchestrator.run_folder import manifest as run_manifest
 INCLUDE = "include_path"
 TRUSTED = "trust_task_code"
 """Fields of the manifest, called as those of the request."""
-
-_TABLES = "vlmevalkit"
-"""Prefix of tasks, and the setting with which the code of VLMEvalKit scores them."""
 
 
 def check_code(task: str, place: str, *, trusted: bool) -> None:
@@ -40,7 +38,7 @@ def check_code(task: str, place: str, *, trusted: bool) -> None:
 
 def of_request(request: RunRequest) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts for its tasks of other harnesses, if it has any."""
-    include = folders(words_of(request.include_path))
+    include = absolute(words_of(request.include_path))
     return _arguments(include, trusted=request.trust_task_code) if _has_tasks(request) else []
 
 
@@ -57,8 +55,12 @@ def of_flags(flags: Sequence[str]) -> list[str]:
 
 def _has_tasks(request: RunRequest) -> bool:
     given = request.settings or ()
-    own = given.get("metrics") == _TABLES if isinstance(given, Mapping) else f"metrics={_TABLES}" in given
-    return any(split(word) or (own and word.startswith(f"{_TABLES}:")) for word in words_of(request.tasks))
+    settings = (
+        {name: str(value) for name, value in given.items()}
+        if isinstance(given, Mapping)
+        else dict(word.partition("=")[::2] for word in words_of(given))
+    )
+    return any(source.scored_by_code(settings) for word in words_of(request.tasks) if (source := source_of(word)))
 
 
 def _arguments(include: Sequence[str], *, trusted: bool) -> list[str]:
@@ -68,7 +70,7 @@ def _arguments(include: Sequence[str], *, trusted: bool) -> list[str]:
 
 def recorded(include: Sequence[str], *, trusted: bool) -> dict[str, Any]:
     """Returns what the manifest of a run records of its tasks of other harnesses."""
-    given = list(folders(include))
+    given = list(absolute(include))
     return {**({INCLUDE: given} if given else {}), **({TRUSTED: True} if trusted else {})}
 
 
@@ -88,14 +90,13 @@ def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
         ManifestError: It is not a run folder.
     """
     manifest = run_manifest.read(run)
-    named = {spec["metric"] for spec in _specs(manifest)} & run_manifest.FOREIGN_METRICS
-    if not named:
+    if not any(spec["metric"] in run_manifest.FOREIGN_METRICS for spec in _specs(manifest)):
         return []
-    given = folders(include)
+    given = absolute(include)
     if (before := _folders_of(manifest)) and not given:
         again = " ".join(f"--include-path {folder}" for folder in before)
         raise ConfigError(f"{run}: the code of its tasks is in a folder that was given by {again}: give it again")
-    for task, place in _places(manifest, named, given):
+    for task, place in _places(manifest, given):
         check_code(task, place, trusted=trusted)
     return _arguments(given, trusted=trusted)
 
@@ -113,12 +114,8 @@ def _folders_of(manifest: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys([*manifest.get(INCLUDE, ()), *older]))
 
 
-def _places(manifest: Mapping[str, Any], metrics: set[str], include: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yields each task of other harnesses with where its code runs text as Python."""
-    from lyncean.harness import harness, vlmevalkit
-
-    for task in manifest["metrics"]:
-        if parts := split(task):
-            yield task, harness(parts[0]).runs_text(parts[1], include)
-        elif _TABLES in metrics and task.startswith(f"{_TABLES}:"):
-            yield task, vlmevalkit.runs_text()
+def _places(manifest: Mapping[str, Any], include: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields each task that is scored by code of others with where that code runs text as Python."""
+    for task, specs in manifest["metrics"].items():
+        if any(spec["metric"] in run_manifest.FOREIGN_METRICS for spec in specs) and (source := source_of(task)):
+            yield task, source.runs_text(task.partition(":")[2], include)

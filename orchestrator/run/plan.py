@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import orjson
 
-from lyncean.code_hash import closure
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.plugins.code_hash import closure
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.registry import find, groups

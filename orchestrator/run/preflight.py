@@ -10,7 +10,8 @@ import grpc
 from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import DataError
-from orchestrator.engine import ConfigError, EngineError, ScorerClient
+from orchestrator.engine import ScorerClient
+from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.plan import Plan, Task
 from orchestrator.run_folder.records import put_answer, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Scoring

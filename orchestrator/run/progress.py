@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting, TaskCount
 from orchestrator.run_folder.records import UNSCORED
 from orchestrator.run_folder.unreadable import Unreadable

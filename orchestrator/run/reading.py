@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from lyncean.outcomes import Outcome
-from lyncean.reasons import ERRORS, Confidence, Reason, confidence
-from lyncean.stats import wilson
+from lyncean.statistics.intervals import wilson
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import ERRORS, Confidence, Reason, confidence
 from orchestrator.run_folder.lines import VerdictLine
 
 RULE, CONSTRAINT, SECOND_READER, DOUBTFUL, UNPARSED = "rule", "constraint", "second_reader", "doubtful", "unparsed"
@@ -61,8 +61,8 @@ def hidden_error(by: Mapping[str, int], planned: int) -> dict[str, float]:
     """Returns the error that the reading could hide, in points of accuracy, with its 95% interval.
 
     It is the expected share of answers that were read wrongly or, although they state an answer, not at all, at the
-    measured rates (`lyncean.reasons.ERRORS`). Accuracy differs from that of perfect reading by no more. The interval is
-    that of a weighted sum of independent shares from their Wilson intervals (MOVER, Zou and Donner 2008).
+    measured rates (`lyncean.vocabulary.reasons.ERRORS`). Accuracy differs from that of perfect reading by no more. The
+    interval is that of a weighted sum of independent shares from their Wilson intervals (MOVER, Zou and Donner 2008).
 
     Args:
         by: How many answers were read in each way.

@@ -9,8 +9,9 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
-from orchestrator.engine import ConfigError, Endpoint, IncompleteError, Pool
+from orchestrator.engine import Endpoint, Pool
 from orchestrator.engine.wire import Request, request_of
+from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run.servers import to_stderr
 from orchestrator.samples import Call
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.engine import IncompleteError, ScorerClient
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine import ScorerClient
+from orchestrator.errors import IncompleteError
 from orchestrator.run import results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest

@@ -12,12 +12,13 @@ import orjson
 from google.protobuf import json_format
 
 from lyncean.arrays import np
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import reason_then_score, sequential, share
+from orchestrator.run import reason_then_score
 from orchestrator.run.foreign import TRUSTED
+from orchestrator.run.part import sequential, share
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS

@@ -15,8 +15,9 @@ from lyncean.errors import printable
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
 from lyncean.scorer.v1 import scorer_pb2
-from orchestrator.engine import Endpoint, IncompleteError, Pool, ScorerClient, parse_endpoints
+from orchestrator.engine import Endpoint, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
+from orchestrator.errors import IncompleteError
 from orchestrator.run import foreign
 from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
 from orchestrator.run.local_scorer import LocalChannel

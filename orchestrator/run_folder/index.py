@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from lyncean.arrays import NDArray, np
+from lyncean.columns import Column, mapped
 from lyncean.rpc.heap import return_freed_memory
-from lyncean.spilled import Column, mapped
-from orchestrator.run_folder import beyond
+from orchestrator.run_folder import part as beyond
 from orchestrator.run_folder.files import RESPONSES, VERDICTS, log_bytes
 from orchestrator.run_folder.key_table import digests
 from orchestrator.run_folder.scanning import heads

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 from lyncean.arrays import NDArray, np
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS

@@ -14,15 +14,15 @@ from typing import Any
 import orjson
 from google.protobuf import json_format
 
-from lyncean.addresses import without_password
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.addresses import without_password
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.metric import metric
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.lines import identity_hash, verify_identity
 from orchestrator.run_folder.records import FOLDERS, proto_json
+from orchestrator.samples import metric
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
 """What every manifest has, whatever made it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lyncean.outcomes import ANSWERED, Outcome
+from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from orchestrator.run_folder.index import natural_key
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
@@ -304,3 +304,8 @@ def headlines(found: Iterable[MetricResult]) -> dict[str, MetricResult]:
     for result in overall(found):
         first.setdefault(result.task, result)
     return first
+
+
+def markdown_cell(text: str) -> str:
+    """Returns a text as a cell of a Markdown table."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 from lyncean.arrays import NDArray, np
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import PLANNED
 from orchestrator.run_folder.key_table import digest, shard_of

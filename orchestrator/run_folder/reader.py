@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +18,7 @@ from typing import Any, BinaryIO
 import orjson
 from msgspec import Struct
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
@@ -393,6 +394,19 @@ def named_run(path: Path, name: str) -> Run:
     if "identity_sha256" in manifest:
         verify_identity(path / MANIFEST, manifest)
     return Run(path, manifest, _read_results(path / RESULTS), name)
+
+
+def epoch(moment: object) -> float:
+    """Returns a moment in ISO 8601 as seconds since 1970, 0 for anything else."""
+    try:
+        return datetime.fromisoformat(str(moment)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def reason(item: Item) -> str:
+    """Returns why an item has its outcome, "" where nothing says so."""
+    return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 
 def _read_results(path: Path) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from google.protobuf.struct_pb2 import Struct
 from msgspec import UNSET
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from lyncean.arrays import NDArray, np
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import LABELS
 from orchestrator.run_folder.lines import DamagedLine, Head, decode, heads_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lyncean.errors import printable
-from lyncean.outcomes import READ, Outcome
-from lyncean.reasons import Reason
+from lyncean.vocabulary.outcomes import READ, Outcome
+from lyncean.vocabulary.reasons import Reason
 from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.reader import Run
 

@@ -16,6 +16,7 @@ from lyncean.errors import UserError, printable
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.compare import gate
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, StoppedError, UnreachableError
+from orchestrator.report import Reports
 from orchestrator.run import evaluate, resume
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan
@@ -165,7 +166,7 @@ async def _run_cell(
             evaluate.check(each.path, each.plan.request)
         else:
             last[kept.model] = kept
-            await evaluate.run_plan(each.plan, console, local=local, show=show_headlines)
+            await evaluate.run_plan(each.plan, console, Reports(show_headlines), local=local)
     except UserError as raised:
         error = raised
     except Exception as raised:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from lyncean.caches import cache_folder
 from lyncean.cli.options import FILE, POSITIVE_SECONDS, SECONDS, FiniteRange, bundled
 from lyncean.errors import UserError
+from lyncean.plugins.folders import absolute, cache_folder
 from lyncean.rpc.security import Tls, read_token
 
 if TYPE_CHECKING:
@@ -60,14 +60,13 @@ rule_options = bundled(
 
 
 def _foreign(foreign_tasks: bool, include_path: tuple[Path, ...], trust_task_code: bool) -> ForeignTasks:
-    from lyncean.harness import folders
     from scorer.foreign_tasks import ForeignTasks
 
     if not foreign_tasks:
         for flag, given in (("--include-path", include_path), ("--trust-task-code", trust_task_code)):
             if given:
                 raise UserError(f"{flag} is for tasks of other harnesses, which are off: give --foreign-tasks as well")
-    return ForeignTasks(foreign_tasks, folders(map(str, include_path)), trust_task_code)
+    return ForeignTasks(foreign_tasks, absolute(map(str, include_path)), trust_task_code)
 
 
 foreign_options = bundled(
@@ -107,7 +106,7 @@ def _judging(
     judge_max_cost: float | None,
     judge_price: tuple[float, float] | None,
 ) -> Judging:
-    from lyncean.budget import Budget
+    from lyncean.rpc.budget import Budget
     from scorer.judges.options import Judging
 
     context = click.get_current_context()

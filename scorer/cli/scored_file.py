@@ -14,9 +14,9 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
 from lyncean.errors import UserError
-from lyncean.outcomes import Outcome
 from lyncean.rpc import InternalFailure
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.cli.options import in_flight
 from scorer.cli.waiting import periodic_line
 from scorer.errors import RequestError

@@ -9,8 +9,8 @@ import click
 from lyncean.cli import Command
 from lyncean.cli.options import metrics_option, server_options
 from lyncean.errors import UserError
-from lyncean.logs import log_to_stderr
 from lyncean.rpc import ServerConfig
+from lyncean.rpc.logs import log_to_stderr
 from scorer.cli.options import foreign_options, in_flight, judge_options, rule_options
 
 if TYPE_CHECKING:

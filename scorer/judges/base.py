@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from lyncean.addresses import without_password
-from lyncean.budget import Budget
-from lyncean.outcomes import Outcome
+from lyncean.rpc.addresses import without_password
+from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 
 NO_REPLY = frozenset(
     {

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import openai
 
-from lyncean.budget import Budget
-from lyncean.limiter import retry_after
+from lyncean.rpc.budget import Budget
+from lyncean.rpc.limiter import retry_after
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, take
 from scorer.judges.cache import Cache
 from scorer.judges.endpoint import TRIES, EndpointConfig, body, client, content, read, spent

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 
-from lyncean.addresses import keep_out_of_logs, without_password
-from lyncean.budget import Budget
-from lyncean.limiter import retry_after
-from lyncean.media import media_type
+from lyncean.media.types import media_type
+from lyncean.rpc.addresses import keep_out_of_logs, without_password
+from lyncean.rpc.budget import Budget
+from lyncean.rpc.limiter import retry_after
 from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
 from scorer.judges.chat import ChatPrompt
 from scorer.judges.throttle import Throttle

@@ -7,9 +7,9 @@ import re
 
 import grpc
 
-from lyncean.budget import Budget
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, call, dial
+from lyncean.rpc.budget import Budget
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, canonical, take
 from scorer.judges.chat import ChatPrompt, conversation
 from scorer.judges.throttle import Throttle

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
-from lyncean.addresses import refused_user, shown_place, without_password
-from lyncean.budget import Budget
 from lyncean.errors import UserError
 from lyncean.rpc import Credentials
+from lyncean.rpc.addresses import refused_user, shown_place, without_password
+from lyncean.rpc.budget import Budget
 from lyncean.rpc.security import Tls
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single

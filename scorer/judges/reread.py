@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from string import ascii_uppercase
 from typing import Any
 
-from lyncean import reasons
-from lyncean.outcomes import Outcome
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary import reasons
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import Reason
 from scorer.judges.base import Judge, JudgePrompt, graded
 from scorer.judges.prompts import choice_reread
 from scorer.rule import Rule, unparsed

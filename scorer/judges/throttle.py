@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from lyncean.limiter import Limiter
+from lyncean.rpc.limiter import Limiter
 
 START = 8
 """Calls in flight to begin with."""

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from lyncean.plugins.face import face
 from scorer.metrics.base import Metric
 from scorer.registry import Registry
+
+if TYPE_CHECKING:
+    from scorer.metrics.base import Params as Params, Plan as Plan
+    from scorer.metrics.bootstrap import DRAWS as DRAWS, of_strata as of_strata
+    from scorer.metrics.intervals import of_mean as of_mean
+    from scorer.metrics.table import Table as Table
+
+__all__ = ["Metric"]
+
+__getattr__ = face(
+    __name__,
+    {"base": "Params Plan", "bootstrap": "DRAWS of_strata", "intervals": "of_mean", "table": "Table"},
+)
+
+FOREIGN = {
+    "harness_group": "lyncean_harnesses.scoring.group_metric",
+    "harness_task": "lyncean_harnesses.scoring.task_metric",
+    "vlmevalkit": "lyncean_harnesses.scoring.vlmevalkit_metric",
+}
+"""Metrics of an extension that run code of others, as the rules do whose items they are of."""
 
 MODULES = {
     name: f"scorer.metrics.{name}"
     for name in (
-        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "harness_group",
-        "harness_task", "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate",
-        "reform_instability", "vlmevalkit",
+        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "instability",
+        "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
     )
-}  # fmt: skip
-"""Metric -> module whose `METRIC` it is."""
-
-FOREIGN = frozenset({"harness_group", "harness_task", "vlmevalkit"})
-"""Metrics that run code of others, as the rules do whose items they are of."""
+} | FOREIGN  # fmt: skip
+"""Metric -> module whose `METRIC` it is; those of an extension that is not installed are passed over."""
 
 
 def metrics() -> Registry[Metric]:

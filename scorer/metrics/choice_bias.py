@@ -6,7 +6,7 @@ import math
 
 from lyncean.arrays import Bools, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.significance import homogeneity
+from lyncean.statistics.significance import homogeneity
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table

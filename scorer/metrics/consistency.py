@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import SHARE
+from lyncean.statistics.intervals import SHARE
 from scorer.metrics import answers
 from scorer.metrics.answers import UNREADABLE
 from scorer.metrics.base import Metric, Params, Plan

@@ -6,9 +6,9 @@ import math
 from collections import Counter
 
 from lyncean.arrays import np
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import entropy
+from lyncean.statistics.intervals import entropy
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result

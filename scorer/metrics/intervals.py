@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from lyncean import stats
 from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import UNBOUNDED
+from lyncean.statistics import intervals as stats
+from lyncean.statistics.intervals import UNBOUNDED
 from scorer.metrics.table import numbered
 
 
 def of_mean(
     values: Floats, clusters: Ints | None, level: float, within: tuple[float, float] = UNBOUNDED
 ) -> pb.Interval | None:
-    """Returns an interval around the mean of values, as `lyncean.stats.mean_interval` computes it.
+    """Returns an interval around the mean of values, as `lyncean.statistics.intervals.mean_interval` computes it.
 
     Args:
         values: One number an item.

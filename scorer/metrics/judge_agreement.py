@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import krippendorffs_alpha
+from lyncean.statistics.intervals import krippendorffs_alpha
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lyncean import stats
 from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
 from scorer.metrics import standard_error
 from scorer.metrics.base import Metric, Params, Plan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from lyncean import stats
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table

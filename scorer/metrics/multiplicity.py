@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lyncean import distributions, significance, stats
 from lyncean.arrays import Bools, Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.statistics import distributions, intervals as stats, significance
 from scorer.metrics.table import numbered
 
 DRAWS = 9_999

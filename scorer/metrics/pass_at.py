@@ -6,7 +6,7 @@ import math
 
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import SHARE
+from lyncean.statistics.intervals import SHARE
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
 from scorer.metrics.table import Table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lyncean.arrays import Floats, Ints, np
-from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import entropy
+from lyncean.statistics.intervals import entropy
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table, together
 

@@ -9,8 +9,8 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from lyncean.arrays import Floats, Ints, np
-from lyncean.distributions import t_quantile
-from lyncean.variance import variance_parts
+from lyncean.statistics.distributions import t_quantile
+from lyncean.statistics.variance import variance_parts
 from scorer.metrics.table import Table, numbered
 
 STANDARD_ERROR = "standard_error"

@@ -13,11 +13,11 @@ from functools import partial
 from google.protobuf.json_format import MessageToDict
 
 from lyncean.arrays import Ints, NDArray, np
-from lyncean.keys import split_repeat
-from lyncean.outcomes import Outcome
 from lyncean.rpc.heap import return_freed_memory
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.keys import split_repeat
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.errors import RequestError, unknown_param
 from scorer.judges.panel import decision
 from scorer.metrics import bootstrap, multiplicity

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from lyncean.arrays import Bools, Floats, Ints, NDArray, np
-from lyncean.outcomes import ANSWERED, Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 
 OUTCOMES = tuple(Outcome)
 CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}

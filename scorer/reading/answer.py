@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from lyncean.reasons import Reason
+from lyncean.vocabulary.reasons import Reason
 from scorer.reading import mentions, refusals, resolve, single_mention
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, by_ordinal, forms_of
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The value; "" if none.
-        reason: How it was read, or why nothing was (see `lyncean.reasons`).
+        reason: How it was read, or why nothing was (see `lyncean.vocabulary.reasons`).
         span: Code points of the answer's text.
     """
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect
 from typing import NamedTuple
 
-from lyncean.reasons import Reason
+from lyncean.vocabulary.reasons import Reason
 from scorer.reading.context import sentence
 from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
 from scorer.reading.numbers import FOREIGN, HAN, WORD_PATTERN, WORDS, value_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from lyncean.reasons import Reason
+from lyncean.vocabulary.reasons import Reason
 from scorer.reading import refusals
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
 from scorer.reading.mentions import LABEL, TEXT, Group, Mention

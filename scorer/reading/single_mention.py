@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lyncean.reasons import Reason
+from lyncean.vocabulary.reasons import Reason
 from scorer.reading.context import Context
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT, Lexicon
 from scorer.reading.mentions import LABEL, TEXT, Group

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from lyncean.reasons import Reason
+from lyncean.vocabulary.reasons import Reason
 from scorer.reading.context import LEADS, TAILS, Context, context
 from scorer.reading.lexicon import AFTER, ASIDES, BEFORE
 from scorer.reading.mentions import LABEL, TEXT, Group, Mention, groups, is_number

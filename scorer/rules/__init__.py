@@ -10,16 +10,18 @@ from scorer.rule import AnyRule, JudgedRule, Rule
 MODULES = {
     name: f"scorer.rules.{name}"
     for name in (
-        "caption", "choice", "choice_number", "contains_word", "count", "harness_task", "judge_answer",
+        "caption", "choice", "choice_number", "contains_word", "count", "judge_answer",
         "key_information", "likelihood", "lmms_visualpuzzles", "lmms_vstar", "reform_choice", "reform_kie",
-        "reform_ocr", "two_way", "vlmevalkit",
+        "reform_ocr", "two_way",
     )
 } | {
     "voila_properties": "scorer.rules.voila.properties",
     "judge_voila": "scorer.rules.voila.judged",
     "judge_voila_image": "scorer.rules.voila.judged_image",
+    "harness_task": "lyncean_harnesses.scoring.rule",
+    "vlmevalkit": "lyncean_harnesses.scoring.vlmevalkit_rule",
 }  # fmt: skip
-"""Rule -> module whose `RULE` it is."""
+"""Rule -> module whose `RULE` it is; those of an extension that is not installed are passed over."""
 
 
 def rules(extra: Iterable[AnyRule] = ()) -> Registry[AnyRule]:

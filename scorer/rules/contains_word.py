@@ -7,8 +7,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.reading.refusals import declines
 from scorer.rule import Rule, refused, scored

@@ -7,8 +7,8 @@ import random
 import re
 from collections.abc import Sequence
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
 from scorer.rules.params import choice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
 from scorer.rules.parity import STRIP_REASONING, response_of

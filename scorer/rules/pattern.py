@@ -11,8 +11,8 @@ import msgspec
 import re2
 import yaml
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.reading.refusals import declines
 from scorer.registry import NAME, PluginError

@@ -6,8 +6,8 @@ import math
 import re
 import string
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.reading import mentions
 from scorer.reading.answer import read_answer

@@ -60,7 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = re.sub(r"\$draw \d{3,}", "$draw 120", few)
     assert (few.count("$draw 24 "), few.count("$draw 120 "), few.count("--steps 1 --size 2")) == (3, 3, 5)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "protos")))}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "extensions")))}
     done = subprocess.run(["sh", "-euc", few], cwd=folder, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return folder / "work"

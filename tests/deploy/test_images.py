@@ -38,10 +38,16 @@ assert importlib.util.find_spec("pip") is None
 assert importlib.util.find_spec("demo_model") is None
 print(importlib.util.find_spec("torch") is not None)
 """
-HARNESSES = tuple(f"lyncean.harness.models.{name}" for name in ("inspect_ai", "lm_eval", "lmms_eval"))
+EXTENSIONS = {
+    "orchestrator": ["lyncean_interop", "lyncean_kubernetes", "lyncean_harnesses.benchmark"],
+    "scorer": ["lyncean_harnesses.scoring"],
+    "model-server-slim": ["lyncean_openai_front"],
+    TORCH: ["lyncean_openai_front"],
+}
+HARNESSES = tuple(f"lyncean_harnesses.library.models.{name}" for name in ("inspect_ai", "lm_eval", "lmms_eval"))
 # Modules that need an extra which the image lacks.
 WITHOUT = {
-    "orchestrator": ("orchestrator.interop.inspect", "orchestrator.interop.opentelemetry", *HARNESSES),
+    "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", *HARNESSES),
     "scorer": ("scorer.testkit", *HARNESSES),
     "model-server-slim": ("model_server.hf", *HARNESSES),
     TORCH: HARNESSES,
@@ -84,12 +90,20 @@ def test_an_image_says_what_it_is(container: str, image: str) -> None:
 
 @each
 def test_an_image_has_what_its_service_imports_and_no_more(container: str, image: str) -> None:
-    packages = [image.removesuffix("-slim").removesuffix("-cpu").replace("-", "_"), "lyncean"]
+    packages = [image.removesuffix("-slim").removesuffix("-cpu").replace("-", "_"), "lyncean", *EXTENSIONS[image]]
     code = MODULES.format(packages=packages, without=WITHOUT[image])
     assert run(container, "python", "-c", code).splitlines()[-1] == str(image == TORCH), "torch"
     # Nor anything of the machine it was built on: its package index, its certificates, the sources.
     left = "ls /etc/pip.conf /src /run/secrets/* /root/.config /opt/lyncean/bin/pip 2>/dev/null || true"
     assert run(container, "sh", "-c", left) == ""
+
+
+def test_the_scorers_image_has_no_orchestrator(containers: dict[str, str]) -> None:
+    code = (
+        "from importlib.util import find_spec as f; print(f('orchestrator'), f('model_server'), f('lyncean_interop'))"
+    )
+    assert run(containers["scorer"], "python", "-c", code).split() == ["None"] * 3
+    assert "harness_task" in run(containers["scorer"], "scorer", "rules")
 
 
 @each
@@ -121,11 +135,11 @@ def test_code_is_a_layer_of_its_own(containers: dict[str, str]) -> None:
 
 
 def test_the_orchestrators_image_carries_the_manifests(containers: dict[str, str]) -> None:
-    code = "from orchestrator.submit.render import deploy_folder as f; print(*f().rglob('*.yaml'), sep='\\n')"
+    code = "from lyncean_kubernetes.render import deploy_folder as f; print(*f().rglob('*.yaml'), sep='\\n')"
     held = run(containers["orchestrator"], "python", "-c", code).splitlines()
     deploy = REPOSITORY / "deploy"
     wanted = {str(path.relative_to(deploy)) for path in deploy.rglob("*.yaml")}
-    assert {path.partition("/submit/deploy/")[2] for path in held} == wanted
+    assert {path.partition("/lyncean_kubernetes/deploy/")[2] for path in held} == wanted
 
 
 def test_the_orchestrators_image_knows_s3(containers: dict[str, str]) -> None:

@@ -28,9 +28,9 @@ from helpers.manifests import (
     workloads,
 )
 
+import lyncean_kubernetes.cli.wait
 import model_server.cli
 import orchestrator.cli
-import orchestrator.cli.wait
 import scorer.cli
 from lyncean.model.v1 import model_pb2
 from lyncean.scorer.v1 import scorer_pb2
@@ -41,7 +41,7 @@ COMMANDS: dict[str, click.Command] = {
     "orchestrator": orchestrator.cli.main,
     "scorer": scorer.cli.main,
     "model-server": model_server.cli.main,
-    "python -m orchestrator.cli.wait": orchestrator.cli.wait.main,
+    "python -m lyncean_kubernetes.cli.wait": lyncean_kubernetes.cli.wait.main,
 }
 SERVICES = {
     "model-server": model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
@@ -280,7 +280,7 @@ def test_images_are_ours_or_named_exceptions(name: str) -> None:
 def test_variables_are_read_by_someone(name: str) -> None:
     code = "".join(
         path.read_text()
-        for folder in ("protos", "model_server", "scorer", "orchestrator")
+        for folder in ("lyncean", "model_server", "scorer", "orchestrator", "extensions")
         for path in (REPOSITORY / folder).rglob("*.py")
     )
     libraries = {"HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "HF_HOME"}

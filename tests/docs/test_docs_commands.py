@@ -28,7 +28,7 @@ TYPED_BY = {
     "docs/benchmarks/vstar.md": "docs/test_docs_benchmarks.py",
     "docs/coming-from-lmms-eval.md": "docs/test_docs_benchmarks.py",
     "docs/demo-model.md": "docs/test_docs_benchmarks.py demo_model/test_demo_train.py",
-    "docs/lmms-eval-tasks.md": "orchestrator/benchmarks/harness/test_lmms.py",
+    "docs/lmms-eval-tasks.md": "extensions/harnesses/test_lmms.py",
     "docs/offline.md": "docs/test_docs_benchmarks.py",
     "docs/other-languages.md": "docs/test_docs_benchmarks.py examples/test_examples_languages.py",
     "docs/plug-your-own.md": "docs/test_docs_benchmarks.py",

@@ -8,7 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("orchestrator", "scorer", "model_server", "protos", "demo_model", "docs", "examples", "deploy", "docker")
+FOLDERS = (
+    "orchestrator",
+    "scorer",
+    "model_server",
+    "protos",
+    "lyncean",
+    "extensions",
+    "demo_model",
+    "docs",
+    "examples",
+    "deploy",
+    "docker",
+)
 KINDS = (".py", ".md", ".yaml", ".html", ".js")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from lyncean.errors import UserError
+from lyncean_interop import lmms_eval_samples
 from orchestrator.benchmarks.reform.datasets import DATASETS, FORMULATIONS, METHODS
 from orchestrator.benchmarks.reform.files import open_reform
 from orchestrator.benchmarks.reform.images import decoded, shown
@@ -22,8 +22,8 @@ from orchestrator.benchmarks.reform.predictions import predictions, read_file
 from orchestrator.benchmarks.registry import find
 from orchestrator.compare.gate import parse
 from orchestrator.data.rows import DataError
-from orchestrator.engine import ConfigError, parse_endpoints
-from orchestrator.interop import lmms_eval_samples
+from orchestrator.engine import parse_endpoints
+from orchestrator.errors import ConfigError
 from orchestrator.run.arguments import one_endpoint, shard_of
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest

@@ -21,10 +21,9 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from lyncean import rpc
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
-from lyncean.response_format import keeps
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc.serve import StatusInterceptor
+from lyncean.vocabulary.response_format import keeps
 from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend

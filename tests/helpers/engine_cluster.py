@@ -185,7 +185,7 @@ def _in_a_loop() -> bool:
 
 
 def environment() -> dict[str, str]:
-    path = os.pathsep.join((str(HERE.parent), str(HERE / "toy"), str(ROOT), str(ROOT / "protos")))
+    path = os.pathsep.join((str(HERE.parent), str(HERE / "toy"), str(ROOT), str(ROOT / "extensions")))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 

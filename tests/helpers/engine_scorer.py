@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.rpc import Server, ServerConfig, Unavailable
-from lyncean.scorer.v1 import scorer_pb2 as scorer
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as scorer, scorer_pb2_grpc
 
 SERVICE = "lyncean.scorer.v1.ScorerService"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from lyncean.harness.requests import png
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
+from lyncean_harnesses.library.requests import png
 from model_server.kit import Model, Output, Request, Score, main
 
 ANSWERS = ("A", "B", "(C)", "The answer is D.", "yes", "No", "2", "7.5", "a red car", "", "Answer: B", "\\boxed{4}")

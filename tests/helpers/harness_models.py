@@ -141,7 +141,7 @@ class Questions:
                 *(word for name, value in arguments.items() for word in ("-M", f"{name}={value}")),
             ],
             "lmms-eval": ["lmms_eval", "--include_path", "lmms", *(["--force_simple"] * (method == "likelihood"))],
-            "lm-eval": ["lyncean.harness.models.lm_eval", "run", "--include_path", "lm"],
+            "lm-eval": ["lyncean_harnesses.library.models.lm_eval", "run", "--include_path", "lm"],
         }[harness]
         if harness != "inspect":
             words += ["--model", "lyncean", "--model_args", given, "--tasks", f"images_{method}", "--log_samples"]

@@ -23,12 +23,12 @@ from typing import Any
 import datasets
 from PIL import Image
 
-from lyncean.harness import HarnessError, harness
-from lyncean.harness.scored import state
-from lyncean.harness.values import decode, encode
-from orchestrator.benchmarks.harness import TASKS
-from orchestrator.benchmarks.harness.task import ForeignTask
-from orchestrator.benchmarks.harness.visuals import Sources
+from lyncean_harnesses.benchmark import LM_EVAL, LMMS
+from lyncean_harnesses.benchmark.task import ForeignTask
+from lyncean_harnesses.benchmark.visuals import Sources
+from lyncean_harnesses.library import HarnessError, harness
+from lyncean_harnesses.library.scored import state
+from lyncean_harnesses.library.values import decode, encode
 
 WORDS = ("red", "blue", "green", "grey", "two cats", "a tree", "7", "12")
 LETTERS = "ABCD"
@@ -216,7 +216,7 @@ def search(prefix: str, name: str) -> dict[str, Any]:
     """Looks for rows with which a task can be asked and scored."""
     started = time.monotonic()
     try:
-        asked = TASKS[prefix](name, ())
+        asked = {"lmms": LMMS, "lm-eval": LM_EVAL}[prefix].make(name, ())
     except HarnessError as error:
         return {"outcome": "not loaded", "why": str(error)}
     kinds = {column: guesses(column)[0] for column in columns_of(asked)}

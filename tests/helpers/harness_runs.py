@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.engine_cluster import environment, wait_for
-from lyncean.harness import harness
+from lyncean_harnesses.library import harness
 from orchestrator import evaluate
 from orchestrator.api import MetricResult, Results
 

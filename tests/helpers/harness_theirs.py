@@ -19,11 +19,10 @@ from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
 from lmms_eval.tasks import TaskManager
 
-from lyncean.harness.lmms_eval import LIBRARY
-from lyncean.harness.requests import _wave
-from lyncean.harness.scored import arguments
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
+from lyncean_harnesses.library.lmms_eval import LIBRARY
+from lyncean_harnesses.library.requests import _wave
+from lyncean_harnesses.library.scored import arguments
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 

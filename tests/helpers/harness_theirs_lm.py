@@ -17,9 +17,8 @@ from lm_eval.api.model import LM
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.tasks import TaskManager
 
-from lyncean.harness.lm_eval import LIBRARY
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
+from lyncean_harnesses.library.lm_eval import LIBRARY
 
 
 class Asking(LM):  # type: ignore[misc]

@@ -12,8 +12,8 @@ import uvicorn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import PLAIN, ServerConfig
-from model_server.http.app import Front
-from model_server.http.serve import settings
+from lyncean_openai_front.app import Front
+from lyncean_openai_front.serve import settings
 
 
 @asynccontextmanager

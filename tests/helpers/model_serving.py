@@ -14,8 +14,7 @@ import grpc
 import pytest
 from PIL import Image
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, Server, ServerConfig, call, dial
 from model_server.backend import Backend
 from model_server.core import Core

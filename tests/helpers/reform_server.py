@@ -11,8 +11,7 @@ from typing import Any
 
 from PIL import Image, ImageColor
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import Server, ServerConfig
 from orchestrator.benchmarks.reform.synthetic import COLOURS
 

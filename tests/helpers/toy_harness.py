@@ -1,6 +1,7 @@
 """A small stand-in for lm-evaluation-harness, and tasks for it: the bridge is tried where no harness is installed.
 
-It is a package `lm_eval` on the path of processes of their own, with as much as `lyncean.harness` uses of the real one.
+It is a package `lm_eval` on the path of processes of their own, with as much as `lyncean_harnesses.library` uses of the
+real one.
 """
 
 from __future__ import annotations

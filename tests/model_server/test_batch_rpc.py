@@ -9,8 +9,7 @@ import grpc
 import pytest
 from helpers.model_serving import refusal
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, Credentials, InvalidRequest, Server, ServerConfig, call_stream, dial
 from model_server.backend import Backend, Call
 from model_server.batch_rpc import MOST_CALLS

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from helpers import bombs
 from helpers.clips import audio, shown, video
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from lyncean.clips import read_facts
+from lyncean.media.clips import read_facts
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 from model_server import clips

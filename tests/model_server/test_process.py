@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, call, dial, is_serving
 from model_server.service import NAME
 

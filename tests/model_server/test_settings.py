@@ -8,8 +8,7 @@ import pytest
 
 from model_server.backend import LoadError
 from model_server.hf.settings import Settings
-from model_server.openai_api.client import Settings as OpenAISettings
-from model_server.openai_api.client import look
+from model_server.openai_api.client import Settings as OpenAISettings, look
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/nowhere", "checkpoints/a/b"])

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, call, dial
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")

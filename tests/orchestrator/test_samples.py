@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from lyncean.keys import split_repeat
+from lyncean.vocabulary.keys import split_repeat
 from orchestrator.samples import Variant
 
 PIECES = st.sampled_from(["page", "#1", "#", "%23", "%", ":", "/", "2", "#7:x"])

@@ -9,8 +9,7 @@ from helpers.loopback import authority
 from helpers.scorer_asking import Ask
 
 from lyncean.rpc import ServerConfig, dial
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import server

@@ -17,10 +17,9 @@ from helpers.engine_cluster import Server
 from helpers.scorer_asking import spec
 from helpers.toy_harness import RUNS_TEXT, ToyHarness, write
 
-from lyncean.harness.values import encode
 from lyncean.rpc import dial
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
+from lyncean_harnesses.library.values import encode
 
 OFF = "tasks of other harnesses are off in this scorer: start it with --foreign-tasks"
 TRUST = "start it with --trust-task-code to allow that"

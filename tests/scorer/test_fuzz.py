@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from google.protobuf.message import DecodeError
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from lyncean.rpc import InvalidRequest
 from lyncean.scorer.v1 import scorer_pb2 as pb

@@ -17,13 +17,11 @@ from cryptography.x509.oid import NameOID
 from helpers.scorer_asking import likelihood, passed, spec
 
 from lyncean.rpc import CallError, Credentials, Server, ServerConfig, Tls, dial
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 from scorer.errors import RequestError
 from scorer.rule import JudgedRule, Rule, scored, unparsed
 from scorer.rules import rules
-from scorer.scoring import JUDGED_AT_ONCE as MOST_JUDGED
-from scorer.scoring import Scorer
+from scorer.scoring import JUDGED_AT_ONCE as MOST_JUDGED, Scorer
 from scorer.service import server
 
 Stub = scorer_pb2_grpc.ScorerServiceStub

@@ -7,8 +7,7 @@ import pytest
 from helpers.scorer_asking import Ask, likelihood, passed
 
 from lyncean.rpc import CallError
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 
 
 async def failure(ask: Ask, *args: object) -> CallError:

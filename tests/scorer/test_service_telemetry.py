@@ -13,8 +13,7 @@ import pytest
 from helpers.scorer_asking import likelihood, passed
 
 from lyncean.rpc import ServerConfig, dial
-from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.scorer.v1 import scorer_pb2_grpc
+from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 from scorer.judges.base import JudgePrompt, Reply
 from scorer.rules import rules
 from scorer.scoring import Scorer

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError
-from lyncean.rpc import errors as errors_module
-from orchestrator.engine import batch as batch_module
-from orchestrator.engine import check as check_module
-from orchestrator.engine import dispatch as dispatch_module
-from orchestrator.engine import episode as episode_module
-from orchestrator.engine import pool as pool_module
-from orchestrator.engine import replica as replica_module
+from lyncean.rpc import CallError, errors as errors_module
+from orchestrator.engine import (
+    batch as batch_module,
+    check as check_module,
+    dispatch as dispatch_module,
+    episode as episode_module,
+    pool as pool_module,
+    replica as replica_module,
+)
 from orchestrator.engine.check import checked
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica

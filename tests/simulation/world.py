@@ -27,16 +27,12 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import Row, RowSource
-from orchestrator.engine import replica as replica_module
-from orchestrator.engine import scoring as scoring_module
-from orchestrator.metric import metric
+from orchestrator.engine import replica as replica_module, scoring as scoring_module
 from orchestrator.run import evaluate as evaluate_module
 from orchestrator.run.plan import Plan, Task
 from orchestrator.run.request import RunRequest
-from orchestrator.run_folder import appender as appender_module
-from orchestrator.run_folder import lock as lock_module
-from orchestrator.run_folder import manifest as manifest_module
-from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, text_part, user
+from orchestrator.run_folder import appender as appender_module, lock as lock_module, manifest as manifest_module
+from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
 from simulation.loop import Crash, Loop, deterministic, run
 from simulation.network import ModelServer, Network, Weather, asked_for
 
@@ -207,7 +203,6 @@ class World:
             mock.patch.object(appender_module, "os", self.disk),
             mock.patch.object(lock_module, "os", self.disk),
             mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
-            mock.patch.object(evaluate_module, "finish", return_value=None),
             mock.patch.object(manifest_module, "_version", return_value="0"),
         ):
             yield

@@ -26,8 +26,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
-from orchestrator.metric import metric
-from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, single, text_part, user
+from orchestrator.samples import Call, Part, Sample, Scoring, Variant, image_part, metric, single, text_part, user
 
 AVR_INSTRUCTION = "Answer with the {} of the choice: {}, {}, {} or {}."
 FINE_INSTRUCTION = "Answer with one of these two: {}, {}."

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, setting
-from orchestrator.benchmarks.marvel import benchmark as marvel
-from orchestrator.benchmarks.marvel import texts
+from orchestrator.benchmarks.marvel import benchmark as marvel, texts
 from orchestrator.data.rows import DataError, Row
 from orchestrator.errors import ConfigError
-from orchestrator.metric import metric
-from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
+from orchestrator.samples import Call, Sample, Variant, image_part, metric, single, text_part, user
 
 COLUMN = "description"
 """Column of the user's file, or of the data itself where they hold one."""

@@ -15,11 +15,9 @@ from typing import Literal
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, check_parity, setting
-from orchestrator.benchmarks.marvel import benchmark as marvel
-from orchestrator.benchmarks.marvel import texts as marvel_texts
+from orchestrator.benchmarks.marvel import benchmark as marvel, texts as marvel_texts
 from orchestrator.benchmarks.marvel.families import Pool
 from orchestrator.data.rows import Row, RowSource
-from orchestrator.metric import metric
 from orchestrator.samples import (
     BadRowError,
     Call,
@@ -28,6 +26,7 @@ from orchestrator.samples import (
     Variant,
     assistant,
     image_part,
+    metric,
     single,
     text_part,
     user,

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
-from lyncean.pictures import open_image
+from lyncean.media.pictures import open_image
 from orchestrator.data.images import encoded
 from orchestrator.samples import BadRowError
 

@@ -22,8 +22,7 @@ from orchestrator.benchmarks.reform.datasets import DATASETS, DIMENSIONS, HUB, K
 from orchestrator.benchmarks.reform.families import FAMILIES, Item
 from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
-from orchestrator.benchmarks.reform.metrics import INSTRUCTION
-from orchestrator.benchmarks.reform.metrics import metrics as metrics_of
+from orchestrator.benchmarks.reform.metrics import INSTRUCTION, metrics as metrics_of
 from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
 from orchestrator.benchmarks.reform.settings import ReformSettings, Switches, formulation, settings_of, switches
 from orchestrator.data.images import row_image

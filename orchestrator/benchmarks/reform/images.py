@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw, UnidentifiedImageError
 
-from lyncean.pictures import open_image
+from lyncean.media.pictures import open_image
 from orchestrator.benchmarks.reform.datasets import Boxes
 from orchestrator.data.images import encoded
 from orchestrator.data.rows import DataError

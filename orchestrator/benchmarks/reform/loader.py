@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from lyncean.pictures import open_image
+from lyncean.media.pictures import open_image
 from orchestrator.benchmarks.reform import dialogs, files
 from orchestrator.benchmarks.reform.datasets import (
     BY_CONFIG,
@@ -268,7 +268,7 @@ def loader_eval(
     import asyncio
     import tempfile
 
-    from orchestrator.interop.reform_import import import_predictions
+    from orchestrator.run.import_reform import import_predictions
 
     if formulation != SINGLE_CHOICE and (multi_round_eval or eval_stability):
         raise ValueError(f"multi_round_eval and eval_stability need formulation {SINGLE_CHOICE}")

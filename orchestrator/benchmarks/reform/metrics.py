@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.reform.datasets import GENERATION, SINGLE_CHOICE
-from orchestrator.metric import metric
+from orchestrator.samples import metric
 
 CAPTION_METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr")
 

@@ -19,7 +19,6 @@ from orchestrator.data.opening import check_unique, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
 from orchestrator.errors import ConfigError
-from orchestrator.metric import metric
 from orchestrator.samples import (
     Call,
     Message,
@@ -29,6 +28,7 @@ from orchestrator.samples import (
     Variant,
     audio_part,
     image_part,
+    metric,
     single,
     system,
     text_part,

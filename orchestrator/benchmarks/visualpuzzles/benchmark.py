@@ -23,7 +23,6 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Kind, Table
-from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     Call,
@@ -33,6 +32,7 @@ from orchestrator.samples import (
     Turn,
     Variant,
     image_part,
+    metric,
     text_part,
     user,
 )

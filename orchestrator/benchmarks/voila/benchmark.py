@@ -29,7 +29,6 @@ from orchestrator.benchmarks.voila.source import FORMS, HUB, Identity, identify,
 from orchestrator.benchmarks.voila.texts import combined_description, describe, relations
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import Row
-from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     BadRowError,
@@ -43,6 +42,7 @@ from orchestrator.samples import (
     Variant,
     assistant,
     image_part,
+    metric,
     text_part,
     user,
 )

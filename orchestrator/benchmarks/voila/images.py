@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from lyncean.pictures import open_image
+from lyncean.media.pictures import open_image
 from orchestrator.benchmarks.voila.rules import Spec
 from orchestrator.benchmarks.voila.texts import SPECS, describe, file_prefix
 from orchestrator.data.digest import digest_files

@@ -18,8 +18,7 @@ from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Table
-from orchestrator.metric import metric
-from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, single, text_part, user
+from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, metric, single, text_part, user
 
 CATEGORIES = {
     "vstar_bench_direct_attributes": "direct_attributes",

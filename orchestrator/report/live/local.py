@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from lyncean.media import UNKNOWN, clip_type, media_type
+from lyncean.media.types import UNKNOWN, clip_type, media_type
 from orchestrator.run_folder.reader import Run
 
 HOST = "127.0.0.1"

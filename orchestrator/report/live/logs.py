@@ -7,14 +7,16 @@ import itertools
 import queue
 import shutil
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from lyncean.errors import UserError
 from orchestrator.errors import ConfigError
-from orchestrator.interop.tool_logs import find_logs, make_run
+from orchestrator.extensions import LOGS, LogReader
 from orchestrator.report.live.followed import DEPTH, Followed, shown_path
+from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.reader import Run
 
 
@@ -25,16 +27,17 @@ class ToolLog:
         path: The log.
         name: Its name in the table.
         folder: The run folder to create.
+        reader: Reads it.
 
     Attributes:
         path: The run folder.
         stamp_of_log: What the log was like when it was found: it is read anew when that changes.
     """
 
-    def __init__(self, path: Path, name: str, folder: Path) -> None:
+    def __init__(self, path: Path, name: str, folder: Path, reader: LogReader) -> None:
         self.name, self.path = name, folder
         self.stamp_of_log = stamp(path)
-        self._log = path
+        self._log, self._reader = path, reader
         self._lock = threading.Lock()
         self._followed: Followed | None = None
         self._error: UserError | None = None
@@ -48,7 +51,7 @@ class ToolLog:
         with self._lock:
             if self._followed is None and self._error is None:
                 try:
-                    make_run(self._log, self.path)
+                    self._reader.make_run(self._log, self.path)
                     self._followed = Followed(self.path, self.name)
                 except UserError as error:
                     self._error = error
@@ -91,11 +94,30 @@ def stamp(path: Path) -> tuple[float, ...]:
     return found.st_ino, found.st_size, found.st_mtime
 
 
+def find_logs(folder: Path, depth: int, readers: Sequence[LogReader]) -> Iterator[tuple[Path, LogReader]]:
+    """Yields what may be a log, at most `depth` levels below a folder, and what reads it.
+
+    Run folders are not looked into.
+    """
+    if (folder / MANIFEST).exists():
+        return
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if reader := next((one for one in readers if one.is_log(entry)), None):
+            yield entry, reader
+        elif depth and entry.is_dir():
+            yield from find_logs(entry, depth - 1, readers)
+
+
 class ToolLogs:
     """The logs in a folder. A thread reads them, one after another, into a temporary folder."""
 
     def __init__(self, folder: Path) -> None:
         self._viewed = folder
+        self._readers = [LOGS.get(name) for name in LOGS.names()]
         self._known: dict[Path, ToolLog] = {}
         self._growing: dict[Path, tuple[float, ...]] = {}
         self._numbers = itertools.count()
@@ -104,16 +126,16 @@ class ToolLogs:
 
     def runs(self) -> dict[str, ToolLog]:
         """Returns the logs by their names; one that has changed is read again once it rests."""
-        paths = list(find_logs(self._viewed, DEPTH - 1))
-        for path in self._known.keys() - set(paths):
+        found = dict(find_logs(self._viewed, DEPTH - 1, self._readers))
+        for path in self._known.keys() - found.keys():
             self._forget(path)
-        for path in paths:
+        for path, reader in found.items():
             known, now = self._known.get(path), stamp(path)
             if known and known.stamp_of_log != now and self._growing.get(path) == now:
                 self._forget(path)
             if path not in self._known:
                 name = shown_path(path.relative_to(self._viewed))
-                self._known[path] = ToolLog(path, name, self._place())
+                self._known[path] = ToolLog(path, name, self._place(), reader)
                 self._waiting.put(self._known[path])
             self._growing[path] = now
         return {log.name: log for log in self._known.values()}

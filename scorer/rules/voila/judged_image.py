@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.judges.base import Judge, graded
 from scorer.rule import JudgedRule, unparsed

@@ -7,8 +7,8 @@ description. What is right where follows the reference's judge instructions; see
 
 from __future__ import annotations
 
-from lyncean.reasons import Reason
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.reading.normalize import Folded
 from scorer.reading.refusals import declines

@@ -13,7 +13,6 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.data.rows import DataError, Row, RowSource
-from orchestrator.metric import metric
 from orchestrator.samples import (
     Answer,
     BadRowError,
@@ -25,6 +24,7 @@ from orchestrator.samples import (
     Variant,
     assistant,
     image_part,
+    metric,
     text_part,
     user,
 )

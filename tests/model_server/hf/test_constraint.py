@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from helpers.model_serving import refusal
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.response_format import keeps
+from lyncean.vocabulary.response_format import keeps
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("llguidance")

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from helpers.model_passes import count_forwards
 from helpers.model_serving import refusal
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, call

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 from helpers.model_serving import refusal
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, InvalidRequest
 
 torch = pytest.importorskip("torch")
-from model_server.hf import checkpoint as checkpoints  # noqa: E402
-from model_server.hf import selfcheck  # noqa: E402
+from model_server.hf import checkpoint as checkpoints, selfcheck  # noqa: E402
 from model_server.hf.family import Family  # noqa: E402
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
 from model_server.hf.prompt import Prompt, Prompter  # noqa: E402

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from helpers.model_serving import refusal
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 

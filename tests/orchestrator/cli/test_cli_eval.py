@@ -340,7 +340,7 @@ main()
     ("place", "left"),
     [
         ("orchestrator.run.results:write", ["results.json", "report.html"]),
-        ("orchestrator.report:write_report", ["report.html"]),
+        ("orchestrator.report.finish:write_report", ["report.html"]),
     ],
 )
 def test_sigterm_while_results_and_report_are_made_is_a_stop(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers.report_runs import marvel_run
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.errors import UserError
 from orchestrator.compare import gate

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from helpers.report_runs import Writer, marvel_run
 
-from lyncean import spilled
+from lyncean import columns as spilled
 from orchestrator.cli import main
 from orchestrator.cli.compare import command
 from orchestrator.compare import items, parallel

@@ -12,8 +12,7 @@ import orjson
 from click.testing import CliRunner
 from helpers.mistakes import mistake
 from helpers.report_runs import Writer, accuracy, marvel_run
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from orchestrator.cli import main

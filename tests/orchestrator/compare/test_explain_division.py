@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from orchestrator.compare.division import NOWHERE, Measure, apportioned, divided
 from orchestrator.compare.items import GROUP_ALL, Gathering, Items

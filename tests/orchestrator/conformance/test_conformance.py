@@ -19,8 +19,7 @@ from click.testing import CliRunner
 from helpers.conformance_mutants import HONEST, MUTANTS, Whole, broken, either, served
 
 from lyncean import rpc
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc as model_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc.serve import TokenInterceptor
 from model_server.service import NAME
 from orchestrator.cli.check import command

@@ -92,7 +92,6 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     reason: str,
     words: str,
 ) -> None:
-    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
     handler, address = server
     plan = plan_of("generate", 2, 1, address, shared_scorer.address)
     handler.answer = answer
@@ -194,7 +193,6 @@ class Together(grpc.GenericRpcHandler):
 async def test_one_look_confirms_all_answers_of_a_batch(
     shared_scorer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
     handler, serving = Together(), grpc.aio.server()
     serving.add_generic_rpc_handlers([handler])
     port = serving.add_insecure_port("127.0.0.1:0")
@@ -277,7 +275,6 @@ async def test_what_is_no_verdict_is_not_counted(
     lie: Callable[[Reply], bytes | None],
     words: str,
 ) -> None:
-    monkeypatch.setattr("orchestrator.run.evaluate.finish", lambda *_: None)
     monkeypatch.setattr("orchestrator.run.evaluate.check_scoring", _soon)
     handler, address = server
     liar = grpc.aio.server()

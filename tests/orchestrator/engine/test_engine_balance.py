@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from lyncean.budget import Budget
+from lyncean.rpc.budget import Budget
 from orchestrator.engine.dispatch import Dispatcher, Job, LeastLoaded
 
 replicas = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 14)), max_size=8)

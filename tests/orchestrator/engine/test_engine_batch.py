@@ -10,8 +10,7 @@ import grpc
 import pytest
 from google.rpc import status_pb2
 from helpers.engine_cluster import Cluster, Server
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Overloaded, status_proto

@@ -12,8 +12,7 @@ import pytest
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError
-from orchestrator.engine import Endpoint, Pool
-from orchestrator.engine import pool as pool_module
+from orchestrator.engine import Endpoint, Pool, pool as pool_module
 from orchestrator.engine.replica import Health, Replica
 from orchestrator.errors import ConfigError, IncompleteError
 

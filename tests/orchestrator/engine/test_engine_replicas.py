@@ -14,13 +14,12 @@ from helpers.engine_cluster import Cluster, Server
 from helpers.engine_proxy import Proxy
 
 from lyncean import rpc
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import PLAIN
-from orchestrator.engine import ConfigError, Endpoint, Engine, Options, Pool, ScorerClient, parse_endpoints
-from orchestrator.engine import pool as pool_module
+from orchestrator.engine import Endpoint, Engine, Options, Pool, ScorerClient, parse_endpoints, pool as pool_module
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.resolve import resolve
+from orchestrator.errors import ConfigError
 from orchestrator.run_folder.log import RunLog
 from orchestrator.samples import Variant
 

@@ -14,8 +14,8 @@ import pytest
 from helpers.engine_cluster import HERE, Cluster, Server
 
 from lyncean.rpc import PLAIN
-from orchestrator.engine import Endpoint, IncompleteError, ScorerClient
-from orchestrator.engine import scoring as scoring_module
+from orchestrator.engine import Endpoint, ScorerClient, scoring as scoring_module
+from orchestrator.errors import IncompleteError
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from helpers.clips import abouts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.wire import Request, batch_of, request_of

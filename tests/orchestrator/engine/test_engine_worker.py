@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from orchestrator.engine.worker import LONG_SECONDS, MOST_TURNS, TURN_SECONDS, Worker
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import grpc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from helpers.report_runs import Writer, sliced
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from orchestrator.report import plots, write_report
 from orchestrator.report.charts import axis

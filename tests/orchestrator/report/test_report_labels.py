@@ -10,7 +10,7 @@ import pytest
 from helpers.label_runs import judged_run, say
 from helpers.report_runs import Writer
 
-from lyncean import stats
+from lyncean.statistics import intervals as stats
 from orchestrator import load
 from orchestrator.errors import ConfigError
 from orchestrator.report import write_report

@@ -11,9 +11,8 @@ import orjson
 import pytest
 from helpers.report_runs import Writer, accuracy, marvel_run
 
-from orchestrator.interop import lmms_eval_export, tables, trackers
-from orchestrator.report import page as page_of
-from orchestrator.report import plots, published
+from lyncean_interop import lmms_eval_export, tables, trackers
+from orchestrator.report import page as page_of, plots, published
 from orchestrator.report.blind import twin
 from orchestrator.run_folder.metrics import metric_results
 from orchestrator.run_folder.reader import Run, open_run
@@ -52,7 +51,7 @@ def test_slices_of_the_same_value_are_different_metrics_to_inspect(tmp_path: Pat
     pytest.importorskip("inspect_ai.log")
     from inspect_ai.log import read_eval_log
 
-    from orchestrator.interop import inspect
+    from lyncean_interop import inspect
 
     (path,) = inspect.write(open_run(sliced_run(tmp_path / "run")), tmp_path / "logs", embed=False)
     results = read_eval_log(str(path)).results

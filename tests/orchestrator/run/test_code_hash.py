@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lyncean import code_hash as sources
+from lyncean.plugins import code_hash as sources
 from orchestrator.benchmarks import registry
 from orchestrator.benchmarks.base import Benchmark
 from orchestrator.run.plan import code_hash
@@ -18,7 +18,7 @@ from orchestrator.run.plan import code_hash
 NUMBERS = itertools.count()
 BENCHMARK = """
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.metric import metric
+from orchestrator.samples import metric
 from {name}.prompts import (
     PROMPT,
     scoring,

@@ -13,8 +13,7 @@ import pytest
 from helpers import commands
 from helpers.engine_cluster import Server
 from helpers.judge_server import JudgeServer, Vendor
-from helpers.page_commands import ROOT
-from helpers.page_commands import commands as typed
+from helpers.page_commands import ROOT, commands as typed
 
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 

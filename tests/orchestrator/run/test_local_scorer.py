@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import Server
 
+import lyncean_harnesses  # noqa: F401  (the search follows packages that are imported)
 import orchestrator
-from lyncean.code_hash import closure
-from lyncean.outcomes import Outcome
+from lyncean.plugins.code_hash import closure
 from lyncean.rpc import PLAIN
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.engine import Endpoint, EngineError, ScorerClient
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine import Endpoint, ScorerClient
+from orchestrator.errors import EngineError
 from orchestrator.run.local_scorer import local_scorer
 from scorer.metrics import FOREIGN, MODULES
 
@@ -89,9 +91,11 @@ async def test_it_fails_as_a_server_fails(shared_scorer: Server) -> None:
 
 def test_code_of_others_gets_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = {
-        name for name, module in MODULES.items() if "scorer.metrics.harness_task" in closure([module], ["scorer"])
+        name
+        for name, module in MODULES.items()
+        if "lyncean_harnesses.scoring.task_metric" in closure([module], ["scorer", "lyncean_harnesses"])
     }
-    assert foreign == FOREIGN
+    assert foreign == FOREIGN.keys()
     for name in FOREIGN:
         assert local_scorer({"accuracy", name}) is None
     assert local_scorer({"accuracy"})

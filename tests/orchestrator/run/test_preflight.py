@@ -14,7 +14,8 @@ from helpers.engine_cluster import Cluster, Server
 from lyncean.rpc import PLAIN
 from lyncean.scorer.v1.scorer_pb2 import MetricSpec, ScoreRequest, Summary
 from orchestrator.data.rows import DataError, Row
-from orchestrator.engine import Endpoint, EngineError, ScorerClient
+from orchestrator.engine import Endpoint, ScorerClient
+from orchestrator.errors import EngineError
 from orchestrator.run import plan as run_plan
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.request import RunRequest

@@ -8,7 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting
 from orchestrator.run.progress import Progress
 

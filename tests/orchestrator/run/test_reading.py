@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lyncean.outcomes import Outcome
-from lyncean.reasons import ERRORS, Confidence, Reason, confidence
-from lyncean.stats import wilson
+from lyncean.statistics.intervals import wilson
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import ERRORS, Confidence, Reason, confidence
 from orchestrator.run.reading import Readings, hidden_error
 from orchestrator.run_folder.lines import VerdictLine
 from orchestrator.run_folder.metrics import how_read, offered

@@ -20,10 +20,10 @@ from markupsafe import escape
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean_interop.tables import markdown
 from orchestrator.api import evaluate
 from orchestrator.compare.result import compare
 from orchestrator.errors import ConfigError
-from orchestrator.interop.tables import markdown
 from orchestrator.report.terminal import print_results
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.reader import Item, open_run

@@ -16,7 +16,7 @@ from orchestrator.run_folder.index import Index
 
 PLUGIN = """
 from orchestrator.benchmarks.base import Benchmark
-from orchestrator.metric import metric
+from orchestrator.samples import metric
 from orchestrator.data.opening import open_rows
 from orchestrator.data.table import Table
 from orchestrator.samples import Call, Sample, Scoring, Turn, assistant, text_part, user
@@ -71,7 +71,7 @@ class Plugin:
         self.write()
         rows = "".join(f'{{"id": {number}, "answer": "A"}}\n' for number in range(12))
         (cluster.folder / "rows.jsonl").write_text(rows)
-        path = os.pathsep.join(map(str, (self.folder, ROOT, ROOT / "protos")))
+        path = os.pathsep.join(map(str, (self.folder, ROOT, ROOT / "extensions")))
         cluster.before = ["env", f"PYTHONPATH={path}"]
 
     def write(self, old: str = "", new: str = "") -> None:

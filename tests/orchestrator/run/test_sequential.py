@@ -10,15 +10,15 @@ import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
+from lyncean_interop.facts import caveats
 from orchestrator.compare import leaderboard
 from orchestrator.compare.scores import cautions, read
 from orchestrator.errors import ConfigError
-from orchestrator.interop.facts import caveats
 from orchestrator.report.leaderboard import render
-from orchestrator.run import sequential
+from orchestrator.run.part import sequential
+from orchestrator.run.part.units import specs_of
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
-from orchestrator.run.units import specs_of
 from orchestrator.run_folder.reader import open_run
 
 ROWS = ("--limit", "120")

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
+from lyncean_interop.facts import caveats
 from orchestrator.compare.scores import cautions, read
 from orchestrator.errors import ConfigError
-from orchestrator.interop import item_scores
-from orchestrator.interop.facts import caveats
+from orchestrator.run.part import item_scores
+from orchestrator.run.part.share import RandomShare, share_of
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
-from orchestrator.run.share import RandomShare, share_of
 from orchestrator.run_folder.reader import open_run
 
 ROWS = ("--limit", "120")

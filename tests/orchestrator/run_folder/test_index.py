@@ -11,8 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 from helpers.report_runs import Writer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from orchestrator.errors import ConfigError
 from orchestrator.report import page, samples

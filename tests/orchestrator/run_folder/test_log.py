@@ -10,12 +10,11 @@ import orjson
 import pytest
 from google.protobuf import json_format
 from helpers.clips import abouts
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.wire import request_of
 from orchestrator.run_folder import records
 from orchestrator.run_folder.errors import RunBusyError, RunLogError

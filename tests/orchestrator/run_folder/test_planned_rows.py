@@ -13,7 +13,7 @@ import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server
 
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import Row
 from orchestrator.engine.accounting import Accounting
 from orchestrator.run import plan as run_plan

@@ -14,12 +14,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from lyncean.outcomes import Outcome
-from orchestrator.run_folder import appender
-from orchestrator.run_folder import log as logs
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.run_folder import appender, log as logs
 from orchestrator.run_folder.errors import RunLogError, RunWriteError
 from orchestrator.run_folder.key_table import KeyTable, digest
 from orchestrator.run_folder.lines import sealed
@@ -248,7 +246,7 @@ def test_lines_lost_to_a_full_disk_are_not_saved(tmp_path: Path, monkeypatch: py
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from lyncean.outcomes import Outcome
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder import log as logs, saved_keys
 sys.path.insert(0, {tests!r})
 from test_saved_keys import KEYS, line, write

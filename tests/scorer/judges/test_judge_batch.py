@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from helpers.judge_server import Vendor
 
-from lyncean.budget import Budget
-from lyncean.outcomes import Outcome
+from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.judges.options import Judging
 from scorer.rules import rules
 from scorer.scoring import Scorer

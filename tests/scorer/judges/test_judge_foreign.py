@@ -15,7 +15,7 @@ import openai
 import pytest
 from helpers.judge_server import JudgeServer, Vendor
 
-from lyncean.budget import Budget
+from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.judges import foreign

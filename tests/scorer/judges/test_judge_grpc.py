@@ -15,12 +15,11 @@ import pytest
 from click.testing import CliRunner
 from helpers.loopback import Authority
 
-from lyncean.budget import Budget
-from lyncean.model.v1 import model_pb2 as model
-from lyncean.model.v1 import model_pb2_grpc
-from lyncean.outcomes import Outcome
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import Server, ServerConfig, Tls, Unavailable
+from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.cli import main
 from scorer.judges import model_service
 from scorer.judges.options import Judging

@@ -15,12 +15,12 @@ import pytest
 from helpers import commands
 from helpers.judge_server import Vendor
 
-from lyncean.budget import Budget
-from lyncean.limiter import retry_after
-from lyncean.outcomes import Outcome
-from lyncean.reasons import DOUBTFUL
+from lyncean.rpc.budget import Budget
+from lyncean.rpc.limiter import retry_after
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean.stats import wilson
+from lyncean.statistics.intervals import wilson
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import DOUBTFUL
 from scorer.calibration import SETS, calibrate, cases
 from scorer.cli import main
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take

@@ -13,7 +13,7 @@ from statsmodels.stats.power import NormalIndPower
 from statsmodels.stats.proportion import proportion_effectsize
 from statsmodels.tools import add_constant
 
-from lyncean.stats import detectable_difference, is_binary
+from lyncean.statistics.intervals import detectable_difference, is_binary
 from scorer.metrics.intervals import gathered
 from scorer.metrics.multiplicity import against_rest
 from scorer.metrics.table import Floats, Ints

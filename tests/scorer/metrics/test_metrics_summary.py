@@ -8,11 +8,10 @@ import tracemalloc
 import numpy as np
 import pytest
 from helpers.scorer_asking import passed, spec, summarize
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.errors import RequestError
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import scorer
-from lyncean import code_hash
+from lyncean.plugins import code_hash
 from scorer import listing
 from scorer.reading.lexicon import Lexicon
 from scorer.rules import rules

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lyncean.outcomes import Outcome
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.outcomes import Outcome
 from scorer.judges.base import JudgeError
 from scorer.reading.refusals import declines, only_declines, overrules
 from scorer.rules.judge_answer import RULE

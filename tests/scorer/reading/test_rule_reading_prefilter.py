@@ -7,8 +7,7 @@ import re
 
 import pytest
 from helpers.corpus import CORPUS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from scorer.reading import counting, refusals
 from scorer.reading.label_forms import forms_of

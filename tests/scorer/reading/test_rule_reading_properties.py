@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.corpus import CORPUS
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import reasoning

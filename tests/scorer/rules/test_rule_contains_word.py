@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError

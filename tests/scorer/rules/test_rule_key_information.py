@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.rules.contains_word import canonical

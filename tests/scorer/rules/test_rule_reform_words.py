@@ -1,11 +1,9 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
-from scorer.rules.reform_kie import RULE as KIE
-from scorer.rules.reform_kie import normalise
+from scorer.rules.reform_kie import RULE as KIE, normalise
 from scorer.rules.reform_ocr import RULE as OCR
 
 

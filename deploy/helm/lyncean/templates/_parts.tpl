@@ -21,7 +21,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 lyncean.dev/run: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "lyncean.registry" -}}
+{{- define "lyncean.plugins.registry" -}}
 {{- with .Values.registry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- end -}}
 
@@ -89,7 +89,7 @@ livenessProbe:
 
 {{- define "lyncean.scorer" -}}
 - name: scorer
-  image: {{ include "lyncean.registry" . }}lyncean-scorer:{{ include "lyncean.tag" . }}
+  image: {{ include "lyncean.plugins.registry" . }}lyncean-scorer:{{ include "lyncean.tag" . }}
   restartPolicy: Always
   args:
     - serve
@@ -133,7 +133,7 @@ livenessProbe:
   args:
     {{- toYaml $model.args | nindent 4 }}
   {{- else }}
-  image: {{ include "lyncean.registry" . }}lyncean-model-server{{ if $model.url }}-slim{{ end }}:{{ include "lyncean.tag" . }}
+  image: {{ include "lyncean.plugins.registry" . }}lyncean-model-server{{ if $model.url }}-slim{{ end }}:{{ include "lyncean.tag" . }}
   args:
     - serve
     - --host=0.0.0.0

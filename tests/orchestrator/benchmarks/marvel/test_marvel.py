@@ -15,8 +15,7 @@ from helpers.marvel_published import ALWAYS, CONFIGURATIONS, PATTERNS
 from PIL import Image
 from pyarrow import parquet
 
-from orchestrator.benchmarks.marvel import benchmark as marvel
-from orchestrator.benchmarks.marvel import image as marvel_image
+from orchestrator.benchmarks.marvel import benchmark as marvel, image as marvel_image
 from orchestrator.benchmarks.marvel.benchmark import BENCHMARK, COUNTS, MarvelSettings
 from orchestrator.benchmarks.marvel.labels import fine_category, fine_options
 from orchestrator.data.rows import DataError, Row

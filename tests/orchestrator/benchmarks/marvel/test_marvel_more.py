@@ -13,9 +13,7 @@ from helpers.bench_scoring import score, shared_data
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.marvel import benchmark as marvel
-from orchestrator.benchmarks.marvel import described as marvel_described
-from orchestrator.benchmarks.marvel import few_shot
+from orchestrator.benchmarks.marvel import benchmark as marvel, described as marvel_described, few_shot
 from orchestrator.benchmarks.marvel.families import Pool, families
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import BadRowError, Variant

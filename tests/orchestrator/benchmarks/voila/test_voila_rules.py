@@ -9,8 +9,7 @@ from math import prod
 
 import pytest
 from helpers.bench_scoring import shared_data
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from orchestrator.benchmarks.voila.rules import ALL, ANY, ND_RULES, QUADS, RULES, Space, Spec, hidden_values, recognise
 from orchestrator.benchmarks.voila.sampling import Permutation, SpaceError, draw, draw_balanced, shares

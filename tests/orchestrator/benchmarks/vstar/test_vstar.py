@@ -7,8 +7,7 @@ import json
 
 import pytest
 from helpers.bench_scoring import prefer, score
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lyncean.errors import UserError
 from orchestrator.benchmarks.base import LetterSettings

@@ -12,13 +12,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from orchestrator.run_folder.errors import RunBusyError
-from orchestrator.run_folder.remote import lease as leases
-from orchestrator.run_folder.remote import mirror as mirrors
-from orchestrator.run_folder.remote import session
+from orchestrator.run_folder.remote import lease as leases, mirror as mirrors, session
 from orchestrator.run_folder.remote.lease import WRITER, Lease
 from orchestrator.run_folder.remote.mirror import Mirror
 from orchestrator.run_folder.remote.store import RemoteError, Store

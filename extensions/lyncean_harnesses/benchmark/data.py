@@ -1,0 +1,101 @@
+"""`--data` of a foreign task: splits in place of those that its configuration names."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.data import HUB_ID, DataError, cause, digest_files, is_saved
+
+if TYPE_CHECKING:
+    import datasets
+
+_BUILDERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv", ".arrow": "arrow"}
+
+FORMS = (
+    "a folder written by datasets' save_to_disk, a folder of parquet files or laid out as on the hub, "
+    "a parquet, JSONL, JSON or CSV file, or a hub id"
+)
+"""What `--data` of a foreign task takes, in words."""
+
+
+def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[datasets.DatasetDict, str, str]:
+    """Opens the data of `--data` for a task.
+
+    Args:
+        data: A path or a hub id.
+        splits: The splits that the task reads; data of a single split stand for each of them.
+        name: The configuration of the data set that the task reads, if it names one.
+
+    Returns:
+        The splits, their origin, and their digest.
+
+    Raises:
+        DataError: They are not there, cannot be read, or lack a split.
+    """
+    import datasets
+
+    path = Path(data).expanduser()
+    try:
+        found = _read(path, name) if path.exists() else _hub(data, name)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path} cannot be read ({cause(error)}); --data takes {FORMS}") from error
+    if isinstance(found, datasets.Dataset):
+        found = datasets.DatasetDict({"": found})
+    wanted = list(dict.fromkeys(splits))
+    if len(found) == 1 and not set(wanted) & set(found):
+        only = next(iter(found.values()))
+        found = datasets.DatasetDict(dict.fromkeys(wanted, only))
+    missing = [split for split in wanted if split not in found]
+    if missing:
+        raise DataError(f"{path} has no split {missing[0]}: it has {', '.join(found)}")
+    if not path.exists():
+        return found, data, f"hub:{data}:{':'.join(part._fingerprint for part in found.values())}"
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    base = path.parent if path.is_file() else path
+    return found, path.name, digest_files((str(file.relative_to(base)), file) for file in files)
+
+
+@contextlib.contextmanager
+def uncached(data: str | None) -> Iterator[None]:
+    """Keeps what a task makes of given data out of their folder, which is not ours and whose files are its digest."""
+    import datasets
+
+    kept = data is not None and datasets.is_caching_enabled()
+    if kept:
+        datasets.disable_caching()
+    try:
+        yield
+    finally:
+        if kept:
+            datasets.enable_caching()
+
+
+def _read(path: Path, name: str | None) -> Any:
+    import datasets
+
+    if path.is_file():
+        if path.suffix not in _BUILDERS:
+            raise DataError(f"{path} is of no known form; --data takes {FORMS}")
+        return datasets.load_dataset(_BUILDERS[path.suffix], data_files=str(path), split="train")
+    if is_saved(path):
+        return datasets.load_from_disk(str(path))
+    try:
+        return datasets.load_dataset(str(path), name)
+    except ValueError:
+        if name is None:
+            raise
+        return datasets.load_dataset(str(path))  # the folder holds that configuration alone
+
+
+def _hub(data: str, name: str | None) -> Any:
+    import datasets
+
+    if not HUB_ID.fullmatch(data):
+        raise DataError(f"no data at {data}; --data takes {FORMS}")
+    owner, _, revision = data.partition("@")
+    return datasets.load_dataset(owner, name, revision=revision or None)

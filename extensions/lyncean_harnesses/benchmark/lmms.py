@@ -1,0 +1,161 @@
+"""Tasks of lmms-eval: what it asks of its chat models, of its simple ones, and of those that score continuations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean_harnesses.benchmark.task import ForeignTask, Round
+from lyncean_harnesses.benchmark.visuals import Sources, document, parts
+from lyncean_harnesses.library.lmms_eval import LIBRARY
+from lyncean_harnesses.library.requests import LMMS_EVAL_TOKENS, ROLES, NotAskableError, decoding, pieces, shown
+from orchestrator.benchmarks import setting
+from orchestrator.data import Row
+from orchestrator.samples import Answer, Call, Message, NoAnswerError, Turn, Variant, image_part, text_part
+
+
+@dataclass(frozen=True, slots=True)
+class LmmsSettings:
+    """What `--set` takes."""
+
+    messages: Literal["chat", "simple"] = setting(
+        "chat", "ask as lmms-eval's chat models do, or as its simple ones: images, then the whole context; stop strings"
+    )
+
+
+MOST_ROUNDS = 64
+"""Rounds of one document."""
+
+_TAGS = [re.compile(rf"\[{tag}\](.*?)\[/{tag}\]", re.DOTALL) for tag in ("GEN_PROMPT", "QUESTION")]
+"""What Visual CoT tasks put around the two stages' texts."""
+
+
+def _tagged(context: str) -> tuple[str, str]:
+    """Returns what is to be drawn, and the question that follows, of the context of a Visual CoT task."""
+    draw, question = (tag.search(context) for tag in _TAGS)
+    if not draw or not question:
+        raise NotAskableError("its context does not say what is to be drawn")
+    asked = question.group(1).strip()
+    return draw.group(1).strip().replace("{question}", asked), asked
+
+
+class LmmsTask(ForeignTask):
+    """A task of lmms-eval."""
+
+    harness = LIBRARY
+    settings = LmmsSettings
+
+    def documents(self) -> Any:
+        """Returns the documents without images, which is what is scored."""
+        return self._task.eval_docs_no_media
+
+    def context(self, doc: Any) -> Any:
+        """Returns the text of a document's question with description and examples."""
+        return self._task.fewshot_context(doc, self._task.config.num_fewshot)
+
+    def stored(self, number: int) -> Any:
+        """Returns a document as the data store it."""
+        return self._task.dataset[self.split].with_format("arrow")[number : number + 1].to_pylist()[0]
+
+    def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
+        """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
+        doc = document(self._task.dataset[self.split], number)
+        if settings and settings.messages == "chat" and self.kind == "generate_until":
+            turns = self._task.doc_to_messages(doc)
+            return [Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"]), sources))) for turn in turns]
+        if self.kind == "generate_visual_cot":
+            context = _tagged(context)[0]
+        return [Message(model.ROLE_USER, tuple(parts([*shown(self._task.doc_to_visual(doc)), context], sources)))]
+
+    def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
+        """Returns the context with all options after it; for multiple inputs each option with the target after it."""
+        task, context, doc = self._task, row["context"], row["doc"]
+        if self.kind == "loglikelihood":
+            return [(context, (str(task.doc_to_target(doc)),))]
+        choices, delimiter = self.choices(doc), task.config.target_delimiter
+        calls = [(context, tuple(f"{delimiter}{choice}" for choice in choices))]
+        if task.multiple_input:
+            calls = [(choice, (f"{delimiter}{task.doc_to_target(doc)}",)) for choice in choices]
+        if "acc_mutual_info" in task._metric_fn_list:
+            calls.append(("", choices))
+        return calls
+
+    def rounds(self, row: Row, settings: LmmsSettings) -> Sequence[Round]:
+        """Returns what a document is asked: once, once more after a drawing, or in as many rounds as its code wants."""
+        if self.kind == "generate_visual_cot":
+            return [partial(self._with_drawing, row)]
+        if self.kind != "generate_until_multi_round":
+            return super().rounds(row, settings)
+        count = 1
+        while not self._round(row, [""] * count)[2]:
+            count += 1
+            if count > MOST_ROUNDS:
+                raise NotAskableError(f"its code asks more than {MOST_ROUNDS} rounds")
+        return [partial(self._messages_of_round, row, place) for place in range(count)]
+
+    def _messages_of_round(self, row: Row, place: int, sources: Sources, answers: Sequence[Answer]) -> list[Message]:
+        """Returns a round's question alone, as lmms-eval's models ask it: what was said before is in its text."""
+        if not place:
+            return self.messages(row["doc_id"], row["context"], None, sources)
+        visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:place]])
+        if ends:
+            raise NotAskableError("the number of its rounds depends on the answers")
+        return [Message(model.ROLE_USER, tuple(parts([*shown(visuals), context], sources)))]
+
+    def _round(self, row: Row, answers: Sequence[str]) -> tuple[Any, str, bool]:
+        """Returns what the task's code shows and asks after some answers, and whether it ends there instead."""
+        doc = document(self._task.dataset[self.split], row["doc_id"])
+        settings, info, before = self._task.lmms_eval_specific_kwargs, None, list[str]()
+        found: tuple[Any, str, bool] = (None, "", False)
+        for place, answer in enumerate(answers, 1):
+            *asked, before, info = self._task.config.doc_to_text(
+                doc,
+                lmms_eval_specific_kwargs=settings,
+                previous_output=[*before, answer],
+                round_idx=place,
+                previous_round_info=info,
+            )
+            found = (asked[0], asked[1], bool(asked[2]))
+            before = list(before)
+        return found
+
+    def drawing(self, row: Row) -> Turn | None:
+        """Returns the first stage of Visual CoT: the task's images, and what is to be drawn of them."""
+        if self.kind != "generate_visual_cot":
+            return None
+
+        ask_first = self._asking(row, self._first_round(row["doc_id"], row["context"]), model.GenerationConfig(), ())
+
+        def ask(answers: Sequence[Answer]) -> Call:
+            # Decoding is left to the server: settings for words mean nothing to many makers of images.
+            return replace(ask_first(answers), modality=model.MODALITY_IMAGE, stage="generate")
+
+        return Turn(ask, "drawing")
+
+    def needs(self, variant: Variant) -> Sequence[str]:
+        """Returns the capabilities a model needs: Visual CoT shows one image more."""
+        needs = super().needs(variant)
+        more = ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, 1 + self._images)]
+        return tuple(dict.fromkeys([*more, *needs])) if self.kind == "generate_visual_cot" else needs
+
+    def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
+        """Returns the capabilities that drawing needs."""
+        needs = ("GENERATE", *("IMAGE_INPUT",)[: self._images], "IMAGE_OUTPUT")
+        return {"generate": needs} if self.kind == "generate_visual_cot" else {}
+
+    def _with_drawing(self, row: Row, sources: Sources, answers: Sequence[Answer]) -> list[Message]:
+        drawn = next((image for answer in answers for image in answer.images), None)
+        if drawn is None:
+            raise NoAnswerError("no_image", "the first stage drew nothing")
+        visuals = shown(self._task.doc_to_visual(document(self._task.dataset[self.split], row["doc_id"])))
+        question = text_part(_tagged(row["context"])[1])
+        return [Message(model.ROLE_USER, (*parts(visuals, sources), image_part(drawn.data), question))]
+
+    def generation(self, settings: LmmsSettings) -> model.GenerationConfig:
+        """Returns the decoding of the task; lmms-eval's chat models do not know its stop strings."""
+        kwargs = self._task.config.generation_kwargs or {}
+        return decoding(kwargs, tokens=LMMS_EVAL_TOKENS, stops=settings.messages == "simple")

@@ -1,0 +1,109 @@
+"""Media of a foreign task: the data's own bytes wherever its code returns their pixels unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lyncean.media import UNKNOWN, media_type, open_image
+from lyncean_harnesses.library.data import undecoded
+from lyncean_harnesses.library.requests import Clip, png
+from orchestrator.samples import Part, audio_part, image_part, text_part, video_part
+
+
+class Sources:
+    """The encoded images of one row.
+
+    Args:
+        row: The row as the data store it: an image is its bytes and a path.
+
+    Attributes:
+        encoded: Number of images that had to be encoded anew.
+    """
+
+    def __init__(self, row: Any) -> None:
+        self._files = list(_files(row))
+        self._pixels: list[tuple[tuple[int, int], bytes] | None] = [None] * len(self._files)
+        self.encoded = 0
+
+    def part(self, image: Any) -> Part:
+        """Returns a part with an image that the task's code returned.
+
+        It has the bytes of the data if the code returned their pixels, as any server decodes them: turned upright,
+        in RGB, transparency over white. Otherwise it has a PNG of what the code returned.
+        """
+        size, pixels = _rendered(image)
+        for place, data in enumerate(self._files):
+            if self._decoded(place) == (size, pixels):
+                return image_part(data)
+        self.encoded += 1
+        return image_part(png(image))
+
+    def _decoded(self, place: int) -> tuple[tuple[int, int], bytes]:
+        from PIL import ImageOps
+
+        found = self._pixels[place]
+        if found is None:
+            try:
+                found = _rendered(ImageOps.exif_transpose(open_image(self._files[place])))
+            except Exception:  # what cannot be decoded is no image that the task returned
+                found = ((0, 0), b"")
+            self._pixels[place] = found
+        return found
+
+
+def document(docs: Any, number: int) -> dict[str, Any]:
+    """Returns a document of a table, its audio and videos not decoded."""
+    kinds = undecoded(getattr(docs, "features", None) or {})
+    return {
+        name: Clip(kinds[name], value) if name in kinds and isinstance(value, Mapping) else value
+        for name, value in docs[number].items()
+    }
+
+
+def parts(visuals: Iterable[Any], sources: Sources) -> Iterator[Part]:
+    """Yields the parts of texts, and of what `lyncean_harnesses.library.requests.shown` yields.
+
+    Raises:
+        NotAskableError: A file cannot be read.
+    """
+    for each in visuals:
+        if isinstance(each, str):
+            yield text_part(each)
+        elif isinstance(each, bytes):
+            yield image_part(each)
+        elif isinstance(each, Clip):
+            sources.encoded += each.made
+            yield audio_part(each.data, each.span) if each.kind == "audio" else video_part(each.data, each.span)
+        else:
+            yield sources.part(each)
+
+
+def _rendered(image: Any) -> tuple[tuple[int, int], bytes]:
+    """Returns the size and the RGB pixels of an image as a model sees it."""
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        from PIL import Image
+
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+    return image.size, image.convert("RGB").tobytes()
+
+
+def _files(value: Any) -> Iterable[bytes]:
+    """Yields the encoded images in a row."""
+    if isinstance(value, Mapping):
+        if set(value) == {"bytes", "path"}:
+            data = value["bytes"]
+            if data is None and value["path"] and Path(value["path"]).is_file():
+                data = Path(value["path"]).read_bytes()
+            if data:
+                yield data
+        else:
+            for each in value.values():
+                yield from _files(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _files(each)
+    elif isinstance(value, bytes) and media_type(value) != UNKNOWN:
+        yield value

@@ -1,0 +1,78 @@
+"""The harnesses' own code: kept off standard output and off other servers, its errors in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TextIO
+
+from lyncean_harnesses.library import judge_url
+
+LOADING = threading.RLock()
+"""Held while foreign code is loaded, which changes what is global."""
+
+_contacted: dict[int, list[str]] = {}
+"""Thread that runs foreign code -> the servers that it asked."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what foreign code prints off standard output, which belongs to our commands."""
+    with contextlib.redirect_stdout(_nowhere()):
+        yield
+
+
+@cache
+def _nowhere() -> TextIO:
+    """Returns a file that swallows all; never closed, since foreign code may keep it as its standard output."""
+    return Path(os.devnull).open("w")
+
+
+@contextlib.contextmanager
+def no_other_server() -> Iterator[None]:
+    """Raises where a task's code asked a server other than its judge and the hub: many then score 0 in silence.
+
+    Raises:
+        RuntimeError: It did; names the server.
+    """
+    _audit()
+    contacted: list[str] = []
+    _contacted[threading.get_ident()] = contacted
+    try:
+        yield
+    finally:
+        del _contacted[threading.get_ident()]
+        if contacted:
+            raise RuntimeError(f"it asks a server of its own ({contacted[0]}), which is not supported")
+
+
+@cache
+def _audit() -> None:
+    """Notes the servers that foreign code looks up or connects to, in its thread or a pool's that it started."""
+
+    def note(event: str, details: tuple[Any, ...]) -> None:
+        if not _contacted or event not in ("socket.getaddrinfo", "socket.connect"):
+            return
+        place = details[0] if event == "socket.getaddrinfo" else details[1]
+        host = ":".join(map(str, place[:2])) if isinstance(place, tuple) else str(place)
+        judge = judge_url().removeprefix("http://").partition("/")[0]
+        if "huggingface" in host or host in (judge, judge.partition(":")[0]):
+            return
+        contacted = _contacted.get(threading.get_ident())
+        if contacted is None and threading.current_thread().name.startswith("ThreadPoolExecutor"):
+            contacted = next(iter(_contacted.values()), None)
+        if contacted is not None:
+            contacted.append(host)
+
+    sys.addaudithook(note)
+
+
+def line(error: BaseException) -> str:
+    """Returns an error in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

@@ -1,0 +1,177 @@
+"""Scores an answer by the code of a foreign task: its filters and its `process_results`, unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+
+from lyncean.rpc import MAX_DETAILS
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.library import HarnessError, harness, seeded, split, use_judge
+from lyncean_harnesses.library.library import Library
+from lyncean_harnesses.library.scored import Scored
+from lyncean_harnesses.library.values import decode, encode
+from scorer import JudgedRule, RequestError, check_code, foreign_allowed, scored
+from scorer.judges import Judge, JudgeError, JudgePrompt, Reply, answered, judge_address, unanswered
+
+TASK_PARAMS = {
+    "task": "the task, for example lmms:mme",
+    "learned": "what the harness learned of the task from its data, as JSON",
+}
+"""Parameters that rule and metric share: which task it is."""
+
+
+def task_of(params: Mapping[str, Any]) -> Scored:
+    """Returns the scoring half of the task that parameters name; called where foreign code runs.
+
+    Raises:
+        RequestError: They name none, the scorer lacks what the task needs, or its code may not run here.
+    """
+    include = foreign_allowed().include
+    word = params.get("task", "")
+    parts = split(word) if isinstance(word, str) else None
+    if parts is None:
+        raise RequestError(f"parameter 'task' is {word!r}: give a task such as lmms:mme", "invalid_param")
+    prefix, name = parts
+    use_judge(judge_address())
+    library: Library = harness(prefix)
+    try:
+        check_code(word, library.runs_text(name, include))
+        task = library.scored(name, include, params.get("learned", "{}"))
+    except HarnessError as error:
+        raise RequestError(str(error), "harness") from error
+    return task
+
+
+async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
+    """Scores one answer; one of several of a document is kept for the metric, which puts them together.
+
+    A judge that the task's code asks is `judge`.
+    """
+    try:
+        done = await answered(lambda: _read(request), judge)
+    except JudgeError as error:
+        return pb.Verdict(outcome="unjudged", reason=error.reason, detail=str(error)[:500])
+    verdict = done.value
+    if done.replies:
+        verdict.judge.CopyFrom(_judgement(done.replies))
+    return verdict
+
+
+def _judgement(replies: Sequence[tuple[JudgePrompt, Reply]]) -> pb.Judgement:
+    """Returns what was asked and replied; of several questions the hash of their hashes, and all replies."""
+    hashes = [prompt.sha256 for prompt, _ in replies]
+    told = [reply for _, reply in replies]
+    found = pb.Judgement(
+        model=told[-1].model,
+        prompt_sha256=hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest(),
+        words="\n\n".join(reply.words for reply in told),
+        cached=all(reply.cached for reply in told),
+    )
+    found.usage.input_tokens = sum(reply.input_tokens for reply in told)
+    found.usage.output_tokens = sum(reply.output_tokens for reply in told)
+    return found
+
+
+def _read(request: pb.ScoreRequest) -> pb.Verdict:
+    params = MessageToDict(request.params)
+    task = task_of(params)
+    doc = decode(params["doc"])
+    if request.scores:
+        response: Any = task.likelihoods([(s.logprob, s.token_count, s.is_greedy) for s in request.scores])
+    else:
+        response = request.text
+    record: dict[str, Any] = {"index": int(params["index"])}
+    if params.get("requests", 1) * params.get("repeats", 1) * params.get("rounds", 1) > 1:
+        place, turn = (int(params["request"]), int(params["repeat"])), int(params.get("round", 0))
+        record |= {"place": place, "response": response, "doc": doc if place == (0, 0) and not turn else None}
+        record |= {"round": turn} if "round" in params else {}
+        return _kept(scored("", 0.0, reason="part_of_an_answer", details=encode(record)))
+    try:
+        with seeded(request.key):
+            found = task.results(doc, [[[response.strip()]]] if "round" in params else grouped([response]))
+        record["results"] = found
+        text = encode(record)
+    except Exception as error:
+        detail = f"the task's code fails on this answer: {type(error).__name__}: {error}"
+        return pb.Verdict(outcome="unjudged", reason="task_failed", detail=detail[:500])
+    score, parts = _scores(task, found)
+    reason = "" if score is not None else "no_score"
+    return _kept(scored(request.text.strip(), score or 0.0, reason=reason, scores=parts, details=text))
+
+
+def _kept(verdict: pb.Verdict) -> pb.Verdict:
+    """Returns a verdict, or where its record is too long to be kept one that says so."""
+    if len(verdict.details) <= MAX_DETAILS:
+        return verdict
+    detail = f"the task's record of this answer has {len(verdict.details):,} characters; {MAX_DETAILS:,} are kept"
+    return pb.Verdict(outcome="unjudged", reason="record_too_long", detail=detail)
+
+
+def grouped(responses: list[Any]) -> list[list[Any]]:
+    """Returns the responses to a document's requests, one for each repeat; those of likelihoods are one each."""
+    return [[each] for response in responses for each in (response if isinstance(response, list) else [response])]
+
+
+def _scores(task: Scored, found: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, dict[str, float]]:
+    """Returns the item's score, that of its first metric that has one, and the numbers of its metrics."""
+    parts = {}
+    for key, metrics in found.items():
+        for name, value in metrics.items():
+            number = number_of(value)
+            if number is None and isinstance(value, Mapping):
+                number = number_of(value.get("score"))
+            if number is not None:
+                parts[name if key == "none" else f"{name},{key}"] = number
+    if parts:
+        return next(iter(parts.values())), parts
+    for metrics in found.values():
+        for name, value in metrics.items():
+            number = None
+            try:
+                with unanswered() as asked:  # a judge is for all items together
+                    number = number_of(task.aggregate(name, [value]))
+                number = None if asked() else number
+            except Exception:  # an aggregation need not take a single item
+                number = None
+            if number is not None:
+                return number, {}
+    return None, {}
+
+
+def number_of(value: Any) -> float | None:
+    """Returns a value as a finite number, None where it is none."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+RULE = JudgedRule(
+    name="harness_task",
+    description="Filters and process_results of a task of another harness, by its own code, which must be installed "
+    "beside the scorer, and the scorer be started with --foreign-tasks. All but the code comes in the parameters; "
+    "targets are for people. A judge that the code asks is that of the scorer.",
+    read=read,
+    required=False,
+    parity=True,
+    reads=("text", "scores"),
+    params={
+        **TASK_PARAMS,
+        "doc": "the document, encoded",
+        "index": "its number among the documents",
+        "request": "which of the document's requests this answers, from 0",
+        "repeat": "which repeat this is, from 0",
+        "requests": "how many requests the document has",
+        "repeats": "how many repeats the task itself asks for",
+        "round": "which round of a conversation this answers, from 0",
+        "rounds": "how many rounds it has",
+    },
+)

@@ -1,0 +1,138 @@
+"""A metric of a foreign task: its own aggregation over the records of the rule `harness_task`, in the data's order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lyncean.arrays import np
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.library import seeded
+from lyncean_harnesses.library.scored import Scored
+from lyncean_harnesses.library.values import decode
+from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, number_of, task_of
+from scorer import foreign_allowed
+from scorer.judges import answered_here
+from scorer.metrics import Metric, Params, Plan, Table, of_mean
+
+RECORD = "details"
+"""The column with the rule's record."""
+
+UNDEFINED = "not_computed"
+"""Key of MetricResult.details: why there is no value, in words."""
+
+
+def plan(params: Params) -> Plan:
+    """Reads the parameters; the task itself is loaded when there are items, or the metric is tried."""
+    foreign_allowed()
+    name, key = params.word("metric", ""), params.word("filter", "none")
+    about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
+
+    def compute(table: Table) -> pb.MetricResult:
+        return answered_here(lambda: computed(table))
+
+    def computed(table: Table) -> pb.MetricResult:
+        result = pb.MetricResult(denominator=len(table))
+        task = task_of(about)
+        rows = np.flatnonzero(table.scored)
+        records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
+        numbers = []
+        for repeat in sorted(set(table.repeat[rows].tolist())):
+            own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
+            numbers.append(_number(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
+        known = [number for number in numbers if number is not None]
+        if not known or len(known) < len(numbers):
+            return result
+        value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
+        result.value_answered, result.denominator_answered = value, len(rows)
+        if len(rows) < len(table):
+            missing = len(table) - len(rows)
+            result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
+            return result
+        result.value = value
+        if task.is_mean(name):
+            values = [number_of(value) for value in _values(task, name, key, records)]
+            if None not in values:
+                interval = of_mean(np.array(values, np.float64), None, params.level)
+                if interval:
+                    result.interval.CopyFrom(interval)
+        return result
+
+    return Plan(compute, columns=frozenset({RECORD}), check=lambda: _check(about))
+
+
+def _check(about: Mapping[str, Any]) -> None:
+    """Loads the task, which raises RequestError where it cannot be scored here."""
+    answered_here(lambda: task_of(about))
+
+
+def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
+    """Returns the aggregation as a number; None, with the reason in the result's details, where it is none."""
+    if not values:
+        result.details[UNDEFINED] = f"no item has {about[1]}"
+        return None
+    found = aggregated(task, values, *about)
+    number = number_of(found)
+    if number is None:
+        result.details[UNDEFINED] = f"its aggregation returns {words_of(found)}"
+        for part, value in found.items() if isinstance(found, Mapping) else ():
+            if (inner := number_of(value)) is not None:
+                result.details[str(part)] = inner
+    return number
+
+
+def aggregated(task: Scored, values: list[Any], word: str, name: str, repeat: int) -> Any:
+    """Returns the aggregation of a metric's values; its random numbers depend on the task, metric and repeat alone."""
+    with seeded(f"{word} {name} {repeat}"):
+        return task.aggregate(name, values)
+
+
+def documents(task: Scored, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Mapping[str, Any]]]:
+    """Returns what a task made of each document, in their order: filter -> metric -> value."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["index"], []).append(record)
+    return [own[0]["results"] if "results" in own[0] else _together(task, own) for _, own in sorted(found.items())]
+
+
+def _values(task: Scored, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Returns a metric's values in the order of the documents."""
+    return [found[key][name] for found in documents(task, records) if name in found.get(key, {})]
+
+
+def _together(task: Scored, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns what the task makes of a document that was asked several requests."""
+    requests: dict[int, dict[int, Any]] = {}
+    rounds: dict[tuple[int, int], dict[int, str]] = {}
+    for record in records:
+        request, repeat = record["place"]
+        requests.setdefault(request, {})[repeat] = record["response"]
+        if "round" in record:  # the answers of all rounds, without blanks around them, are one response
+            own = rounds.setdefault((request, repeat), {})
+            own[record["round"]] = record["response"].strip()
+            requests[request][repeat] = [own[place] for place in sorted(own)]
+    doc = next(record["doc"] for record in records if record["doc"] is not None)
+    answers = [[repeats[number] for number in sorted(repeats)] for _, repeats in sorted(requests.items())]
+    if not rounds and (len(answers) > 1 or isinstance(answers[0][0], list)):
+        answers = grouped([repeats[0] for repeats in answers])
+    return task.results(doc, answers)
+
+
+def words_of(found: Any) -> str:
+    """Returns what is no number, in words."""
+    return "nothing" if found is None else f"no number but a {type(found).__name__}"
+
+
+METRIC = Metric(
+    name="harness_task",
+    description="Aggregation of a task of another harness, by its own code, over the rule harness_task's records in "
+    "the order of the data. value is set where every item has a result; value_answered is over those that have one.",
+    plan=plan,
+    params={
+        **TASK_PARAMS,
+        "metric": "the metric, as the task names it",
+        "filter": 'the filter whose answers count, default "none"',
+    },
+    unit="",
+)

@@ -1,0 +1,1 @@
+"""Formats of other tools: exports, imports and their logs."""

@@ -1,0 +1,372 @@
+"""Answers of other tools as a run folder, to be scored by our rules beside the tool's own verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from lyncean.media import media_type
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator.data import DataError, digest_files
+from orchestrator.run_folder import (
+    IMAGES,
+    MANIFEST,
+    RESPONSES,
+    Appender,
+    ImageStore,
+    Item,
+    RunLogError,
+    make_manifest,
+    model_identity,
+    open_run,
+    write_error,
+    write_json,
+)
+from orchestrator.samples import metric
+
+T = TypeVar("T")
+
+LETTERS = "ABCDEFGHIJ"
+_OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
+_WORDS = 60
+_MOST_PRINTED = 5
+_MOST_SLICES = 48
+"""Values of a label of another tool at most: more are no slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        key: Its name within the task.
+        prompt: The text it was asked.
+        text: The answer; "" where options were scored, or the request failed.
+        targets: The right answers: letters, or texts.
+        options: The options' texts in their order, empty for an open question.
+        labels: What it can be sliced by.
+        failed: What the tool says of a request that failed, "" if there is an answer.
+        score: The tool's own score from 0 to 1, None where it has none.
+        extracted: What the tool read in the answer, "" where it does not say.
+        likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
+        images: The images it was asked about, where the tool keeps them.
+    """
+
+    key: str
+    prompt: str
+    text: str
+    targets: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    failed: str = ""
+    score: float | None = None
+    extracted: str = ""
+    likelihoods: tuple[tuple[float, bool], ...] = ()
+    images: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswers:
+    """A tool's answers to one task.
+
+    Attributes:
+        task: The task's name in the tool.
+        model: The model's name in the tool.
+        answers: In the tool's order.
+        path: The file that was read, where a folder was named.
+        metric: What the tool calls the scores.
+        created: When the tool began, in ISO 8601; "" where it does not say.
+        complete: Whether the tool says that it has finished, or says nothing of it.
+    """
+
+    tool: str
+    task: str
+    model: str
+    answers: Sequence[Answer]
+    path: Path | None = None
+    metric: str = "score"
+    created: str = ""
+    complete: bool = True
+
+
+Reader = Callable[..., ToolAnswers]
+"""Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
+
+
+def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
+    """Yields what a file of samples has, a JSON object a line.
+
+    Args:
+        path: The file.
+        kind: What the file should be, for messages: "samples file of lmms-eval (--log_samples)".
+        read: Reads one object; gets its place for messages.
+
+    Raises:
+        DataError: The file or a line cannot be read, or is not the tool's; names the line.
+    """
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                where = f"{path}, line {number}"
+                try:
+                    fields = orjson.loads(line)
+                    if not isinstance(fields, dict):
+                        raise TypeError("it is no object")
+                    yield read(where, fields)
+                except orjson.JSONDecodeError as error:
+                    raise DataError(f"{where}, is not JSON: {error}") from None
+                except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+                    raise DataError(f"{where}: {type(error).__name__}: {error}: is it a {kind}?") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def take(imported: ToolAnswers, path: Path, run: Path) -> None:
+    """Writes a run folder, not scored yet.
+
+    Raises:
+        DataError: There are no answers, or two have the same key.
+        RunLogError: The folder holds a run, or cannot be made.
+    """
+    path = imported.path or path
+    if not imported.answers:
+        raise DataError(f"{path} holds no answers")
+    twice = [key for key, count in Counter(answer.key for answer in imported.answers).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: the key {twice[0]!r} stands twice")
+    task = task_name(imported)
+    images = ImageStore(run / IMAGES)
+    labels = [[name] for name in dict.fromkeys(name for answer in imported.answers for name in answer.labels)]
+    write_run(
+        run,
+        path,
+        tool=imported.tool,
+        task=task,
+        info=model.GetModelInfoResponse(model_name=imported.model, server_version=imported.tool),
+        method="likelihood" if any(answer.likelihoods for answer in imported.answers) else "generate",
+        lines=(
+            answer_line(f"{task}/{each.key}", task, each, _scoring(each), [_image(one, images) for one in each.images])
+            for each in imported.answers
+        ),
+        count=len(imported.answers),
+        metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
+        created=imported.created,
+    )
+
+
+def with_slices(answers: Iterable[Answer]) -> list[Answer]:
+    """Returns answers without the labels that tell almost every answer apart: nobody slices by a row's address."""
+    found = list(answers)
+    values: dict[str, set[str]] = {}
+    for answer in found:
+        for name, value in answer.labels.items():
+            if len(seen := values.setdefault(name, set())) <= _MOST_SLICES:
+                seen.add(value)
+    few = {name for name, seen in values.items() if len(seen) <= _MOST_SLICES}
+    return [
+        replace(answer, labels={name: value for name, value in answer.labels.items() if name in few})
+        for answer in found
+    ]
+
+
+def task_name(imported: ToolAnswers) -> str:
+    """Returns the task's name in a run folder: a key's first slash ends it."""
+    return imported.task.replace("/", "_")
+
+
+def write_run(
+    run: Path,
+    path: Path,
+    *,
+    tool: str,
+    task: str,
+    info: model.GetModelInfoResponse,
+    method: str,
+    lines: Iterable[Mapping[str, Any]],
+    count: int,
+    metrics: Sequence[scorer.MetricSpec],
+    created: str = "",
+) -> None:
+    """Writes the manifest and the answers of an imported run.
+
+    Raises:
+        RunLogError: The folder holds a run, or cannot be made.
+    """
+    if (run / RESPONSES).exists():
+        raise RunLogError(f"{run} holds a run already: give --run another folder")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(run, error) from error
+    log = Appender(run / RESPONSES)
+    try:
+        for line in lines:
+            log.add(orjson.dumps(line))
+            log.flush()
+    finally:
+        log.close()
+    identity = {
+        "tasks": [task],
+        "method": method,
+        "imported": tool,
+        "data": {task: {"origin": path.name, "sha256": digest_files([(path.name, path)])}},
+        "model": model_identity(info),
+        "stages": {},
+    }
+    manifest = make_manifest(
+        identity,
+        info=info,
+        stages={},
+        replicas=[],
+        rules=scorer.ListRulesResponse(),
+        metrics={task: list(metrics)},
+        shard=None,
+        code={},
+    )
+    known = {"created": created} if created else {}
+    write_json(run / MANIFEST, manifest | known | {"planned": {task: count}})
+
+
+def answer_line(
+    key: str,
+    task: str,
+    answer: Answer,
+    scoring: Mapping[str, Any],
+    images: Sequence[Mapping[str, Any]] = (),
+    *,
+    sample: str = "",
+    turn: str = "",
+) -> dict[str, Any]:
+    """Returns the line of responses.jsonl of an answer.
+
+    Args:
+        key: The item's key.
+        task: The task's name in the run folder.
+        answer: The answer.
+        scoring: Rule, targets, options and parameters.
+        images: The parts of the prompt before its text.
+        sample: Key of its sample, where that is not the item's.
+        turn: Name of its turn.
+    """
+    request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
+    if answer.likelihoods:
+        request["continuations"] = list(answer.options)
+    line: dict[str, Any] = {
+        "key": key,
+        **({"outcome": "failed"} if answer.failed else {}),
+        "sample": sample or key,
+        "turn": turn,
+        "task": task,
+        "method": "likelihood" if answer.likelihoods else "generate",
+        "request": request,
+        "scoring": {**scoring, "labels": dict(answer.labels), "group": ""},
+        "attempts": 1,
+    }
+    if answer.failed:
+        line["error"] = {"code": "", "reason": "request_failed", "message": answer.failed}
+    elif answer.likelihoods:
+        scores = [{"logprob": value, "token_count": 1, "is_greedy": greedy} for value, greedy in answer.likelihoods]
+        line["response"] = {"scores": scores}
+    else:
+        line["response"] = {"parts": [{"text": answer.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
+    return line
+
+
+def _image(data: bytes, images: ImageStore) -> dict[str, Any]:
+    return {"image": {"media_type": media_type(data), "sha256": images.put(data), "bytes_length": len(data)}}
+
+
+def _scoring(answer: Answer) -> dict[str, Any]:
+    """Returns how an answer is read: by its options, else as yes or no, else by the words of its targets."""
+    targets, options = list(answer.targets), answer.options
+    if answer.likelihoods:
+        return {"rule": "likelihood", "targets": targets, "options": list(options), "params": {}}
+    if not options:
+        options = lettered(_OPTION.findall(answer.prompt))
+        if len(options) < 2 or not all(target.upper() in LETTERS[: len(options)] for target in targets):
+            options = ()
+    letters = [_letter(target, options) for target in targets]
+    if options and targets and all(letters):
+        return {"rule": "choice", "targets": letters, "options": list(options), "params": {}}
+    if len(targets) == 1 and targets[0].strip().lower() in ("yes", "no"):
+        return {"rule": "two_way", "targets": [targets[0].strip().lower()], "options": ["yes", "no"], "params": {}}
+    return {"rule": "contains_word", "targets": targets, "options": [], "params": {}}
+
+
+def lettered(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Returns the texts of lines that a prompt letters A, B, C..., from the last A on."""
+    options: list[str] = []
+    for letter, text in lines:
+        if letter == "A":
+            options = []  # what was lettered before belongs to the question or to an example
+        if letter == LETTERS[len(options) : len(options) + 1]:
+            options.append(text.strip())
+    return tuple(options)
+
+
+def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the options of a row whose columns are named A, B, C..."""
+    cells = (row.get(letter) for letter in LETTERS)
+    return tuple(str(cell) for cell in takewhile(lambda cell: isinstance(cell, str) and cell.strip(), cells))
+
+
+def _letter(target: str, options: Sequence[str]) -> str:
+    """Returns the letter of a target that is one already, or the text of an option; "" for others."""
+    word = target.strip()
+    if len(word) == 1 and word.upper() in LETTERS[: len(options)]:
+        return word.upper()
+    places = [place for place, option in enumerate(options) if option.strip() == word]
+    return LETTERS[places[0]] if len(places) == 1 else ""
+
+
+def reported(imported: ToolAnswers) -> dict[str, tuple[float, str]]:
+    """Returns what the tool itself scored, and what it read, by the item's key."""
+    task = task_name(imported)
+    return {f"{task}/{one.key}": (one.score, one.extracted) for one in imported.answers if one.score is not None}
+
+
+def beside(imported: ToolAnswers, run: Path) -> list[str]:
+    """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
+    by_key = {f"{task_name(imported)}/{answer.key}": answer for answer in imported.answers}
+    known = [answer.score for answer in imported.answers if answer.score is not None]
+    if not known:
+        return [f"{imported.tool}: the file holds no scores of its own"]
+    lines = [f"{imported.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
+    causes: Counter[str] = Counter()
+    shown: list[str] = []
+    for item in open_run(run):
+        own = by_key[item.key]
+        if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
+            cause = _cause(item, own)
+            causes[cause] += 1
+            if len(shown) < _MOST_PRINTED:
+                words = " ".join(own.text.split())
+                words = words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
+                mine = f"{item.verdict.get('extracted') or '-'} ({(item.score or 0.0):g})"
+                other = f"{own.extracted or '-'} ({own.score:g})"
+                right = " or ".join(own.targets)
+                shown.append(f"  {item.key}  right {right}  ours {mine}  theirs {other}  {cause}  {words!r}")
+    lines.append(f"{causes.total()} of {len(known)} samples are scored differently")
+    lines += [f"  {count} {cause}" for cause, count in causes.most_common()]
+    return lines + shown
+
+
+def _cause(item: Item, own: Answer) -> str:
+    """Returns why two verdicts on an answer differ, as far as they say."""
+    if item.outcome == "failed":
+        return "request failed, and scored there"
+    if item.outcome != "scored":
+        return f"{item.outcome} here ({item.verdict.get('reason', '')})"
+    read = str(item.verdict.get("extracted", ""))
+    if not own.extracted:
+        return "read here, only scored there"
+    same = read.strip().casefold() == own.extracted.strip().casefold()
+    return "read alike, scored differently" if same else "read differently"

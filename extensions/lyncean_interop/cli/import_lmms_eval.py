@@ -1,0 +1,96 @@
+"""`orchestrator import lmms-eval SAMPLES.jsonl`: an existing run of lmms-eval, in either reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lyncean.cli import Command, client_options
+from lyncean.rpc import Credentials
+from orchestrator.cli import RunFolder, request_options, run_to_end, scorer_at
+
+
+@click.command("lmms-eval", cls=Command)
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--task", help="The task; default: from the file name (DATE_samples_TASK.jsonl).")
+@click.option("--data", help="The benchmark's data, for options and categories that the samples lack.")
+@click.option("--model", help="Model name; default: the name of the file's folder.")
+@click.option(
+    "--reading",
+    type=click.Choice(["careful", "parity", "both"]),
+    default="both",
+    show_default=True,
+    help="Score by the default rules, by lmms-eval's, or both.",
+)
+@click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
+@request_options("scorer")
+@client_options
+def command(
+    credentials: Credentials,
+    path: Path,
+    task: str | None,
+    data: str | None,
+    model: str | None,
+    reading: str,
+    run: Path | None,
+    scorer: str | None,
+) -> None:
+    """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
+
+    The careful reading's metrics are the run folder's, the parity reading's in its folder `parity`.
+    Requests that failed in lmms-eval count as failed in both, never as answers.
+    """
+    endpoint = scorer_at(scorer)
+    folder = run or Path("runs") / path.stem
+
+    async def work() -> None:
+        from lyncean_interop.lmms_eval_import import take
+        from orchestrator.report import Reports, described_readings
+        from orchestrator.run import (
+            LocalServers,
+            Terminal,
+            check_metrics,
+            connect_scorer,
+            score_again,
+            write_reported,
+        )
+
+        planned, scores = take(path, folder, task=task, data=data, model_name=model)
+        async with LocalServers() as local:
+            for name in ("careful", "parity") if reading == "both" else (reading,):
+                async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, rules):
+                    scored = await score_again(folder, client, rules, parity=name == "parity")
+                click.echo(f"{name:<8} {_accuracies(scored)}")
+                Reports().finish(scored, Terminal(quiet=True, markup=False))
+                check_metrics(scored)
+            if scores:
+                own = {key: (score, "") for key, score in scores.items()}
+                async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, _):
+                    await write_reported(folder, client, "lmms-eval", own)
+        click.echo(f"theirs   {_mean(list(scores.values()), planned)}")
+        if reading == "both":
+            click.echo("\n".join(described_readings(folder)))
+        click.echo(f"run: {folder}")
+
+    run_to_end(work())
+
+
+def _accuracies(scored: Path) -> str:
+    from orchestrator.run import read_results
+
+    (task,) = read_results(scored)["tasks"].values()
+    counts = ", ".join(f"{number} {name}" for name, number in task["counts"].items() if number and name != "planned")
+    values = [
+        f"{' '.join(metric['labels'].values()) or 'accuracy'} {metric['value']:.2f}"
+        for metric in task["metrics"]
+        if metric["name"] == "accuracy" and metric["value"] is not None
+    ]
+    return f"{', '.join(values)} (percent of all; {counts})"
+
+
+def _mean(scores: list[float], planned: int) -> str:
+    if not scores:
+        return "the file holds no scores"
+    mean = f"accuracy {100 * sum(scores) / len(scores):.2f}"
+    return mean if len(scores) == planned else f"{mean} over the {len(scores)} of {planned} samples that have a score"

@@ -1,0 +1,67 @@
+"""lm-evaluation-harness' files of samples (`--log_samples`): generated answers and scored options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lyncean_interop.answers import Answer, ToolAnswers, samples
+from orchestrator.data import DataError
+
+_FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
+
+
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
+    """Reads a file of samples; where a task has several filters, the verdicts of the first.
+
+    Raises:
+        DataError: It cannot be read, or is no such file.
+    """
+    found = _FILE_NAME.fullmatch(path.name)
+    name = task or (found[1] if found else "")
+    if not name:
+        raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
+    answers: dict[str, Answer] = {}
+    metric = "score"
+    for name_of_metric, answer in samples(path, "samples file of lm-evaluation-harness (--log_samples)", _answer):
+        metric = name_of_metric or metric
+        answers.setdefault(answer.key, answer)
+    created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
+    model = model or path.resolve().parent.name
+    return ToolAnswers("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
+
+
+def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+    """Returns the name of a line's first metric, and its answer."""
+    groups = sorted(fields["arguments"].items(), key=lambda entry: int(entry[0].rpartition("_")[2]))
+    arguments = [[group[name] for name in sorted(group)] for _, group in groups]
+    metric = str(next(iter(fields.get("metrics", ())), ""))
+    score = float(fields[metric]) if isinstance(fields.get(metric), int | float) else None
+    common: dict[str, Any] = {"key": str(int(fields["doc_id"])), "score": score}
+    responses = fields["resps"]
+    if isinstance(responses[0][0], str):
+        (context, *_), (text, *_) = arguments[0], responses[0]
+        filtered = fields["filtered_resps"][0]
+        read = filtered if isinstance(filtered, str) and filtered != text else ""
+        target = fields["target"]
+        targets = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
+        return metric, Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
+    # The same options without a context are there for mutual information.
+    scored = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
+    options = tuple(str(words[1]) for words, _ in scored)
+    if len({words[0] for words, _ in scored}) > 1 or len(set(options)) < len(options):
+        raise DataError(f"{where}: its options are in the contexts (multiple inputs), which is not supported")
+    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in scored))
+    target = _target(str(fields["target"]), options)
+    prompt = str(scored[0][0][0])
+    return metric, Answer(prompt=prompt, text="", targets=(target,), options=options, likelihoods=scores, **common)
+
+
+def _target(target: str, options: tuple[str, ...]) -> str:
+    """Returns the text of the right option, which the file names by its text or its place."""
+    for option in options:
+        if option.strip() == target.strip():
+            return option
+    return options[int(target)]

@@ -1,0 +1,85 @@
+"""lmms-eval's files of samples (`--log_samples`) of any task, with the scores that lmms-eval gave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lyncean_interop.answers import Answer, ToolAnswers, samples, with_slices
+from lyncean_interop.lmms_eval_samples import FAILED, SAMPLES_FILE
+from orchestrator.data import DataError
+
+_FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
+_NO_METRICS = frozenset(
+    (
+        "doc_id", "doc", "target", "arguments", "input", "resps", "filtered_resps", "doc_hash", "prompt_hash",
+        "target_hash", "submission", "token_counts", "outcome", "key",
+    )
+)  # fmt: skip
+_SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
+
+
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
+    """Reads a file of samples; the first metric of a line is its score.
+
+    Raises:
+        DataError: It cannot be read, or is no such file.
+    """
+    found = _FILE_NAME.fullmatch(path.name)
+    name = task or (found[7] if found else "")
+    if not name:
+        raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
+    lines = list(samples(path, SAMPLES_FILE, _read))
+    answers, metric = [answer for _, answer in lines], next((metric for metric, _ in lines if metric), "score")
+    year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
+    created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
+    model = model or path.resolve().parent.name
+    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric, created=created)
+
+
+def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+    """Returns the name of a line's first metric, and its answer."""
+    metric, score = _score(fields)
+    raw, read = _text(fields.get("resps", "")), _text(fields["filtered_resps"])
+    failed = raw.startswith(FAILED) or read.startswith(FAILED)
+    targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
+    doc = fields.get("doc")
+    known = {**(doc if isinstance(doc, dict) else {}), **fields}
+    answer = Answer(
+        key=str(int(fields["doc_id"])),
+        prompt=_text(fields.get("input", fields.get("arguments", ""))),
+        text="" if failed else raw or read,
+        targets=tuple(map(str, targets)),
+        labels={
+            str(name): str(value)
+            for name, value in known.items()
+            if isinstance(value, str) and name not in _NO_METRICS and name not in ("question", "answer")
+        },
+        failed=(read if read.startswith(FAILED) else raw) if failed else "",
+        score=None if failed else score,
+        extracted=read if read != raw else "",
+    )
+    return metric, answer
+
+
+def _text(value: Any) -> str:
+    """Returns a text, the first of nested lists of them, or what stands in its place as JSON."""
+    while isinstance(value, list) and value and isinstance(value[0], list | str):
+        value = value[0]
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _score(fields: Mapping[str, Any]) -> tuple[str, float | None]:
+    """Returns the first metric's name and value: a number, or one within an object, as many tasks have it."""
+    others = [name for name in fields if name not in _NO_METRICS and name not in _SCORES]
+    for name in (*(name for name in _SCORES if name in fields), *others):
+        value = fields[name]
+        if isinstance(value, dict):
+            value = next((value[inner] for inner in _SCORES if inner in value), None)
+        if isinstance(value, int | float):
+            return name, float(value)
+    return "", None

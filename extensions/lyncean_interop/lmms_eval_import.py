@@ -1,0 +1,105 @@
+"""A run folder from a samples file of lmms-eval."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean_interop import lmms_eval_samples
+from lyncean_interop.answers import Answer, answer_line, write_run
+from orchestrator.benchmarks import UnknownTaskError, find_tasks
+from orchestrator.data import DataError
+from orchestrator.samples import Sample, Scoring, Variant
+
+
+def take(
+    path: Path, run: Path, *, task: str | None, data: str | None, model_name: str | None
+) -> tuple[int, dict[str, float]]:
+    """Writes a run folder of a samples file's answers, not scored yet.
+
+    Returns:
+        How many samples there are, and what lmms-eval scored them by the item's key, where it says.
+
+    Raises:
+        DataError: The file or the data cannot be used, or do not belong together.
+        RunLogError: The run folder is in use, or cannot be made.
+    """
+    name = lmms_eval_samples.task_of(path, task)
+    try:
+        benchmark = find_tasks([name])[name]
+    except (UnknownTaskError, KeyError) as error:
+        raise DataError(f"{path.name} is of {name}, which is none of our tasks: give --task") from error
+    variant = Variant(name, settings=benchmark.settings())
+    samples: dict[str, Sample] = {}
+    if data:
+        # doc_id counts the rows in their order.
+        rows = (benchmark.samples(row, variant) for row in benchmark.rows(name, data))
+        samples = {str(number): sample for number, sample in enumerate(itertools.chain.from_iterable(rows))}
+    answers = list(lmms_eval_samples.read(path, name))
+    if data:
+        _check_fits(data, samples, answers)
+    model_name = model_name or path.resolve().parent.name
+    write_run(
+        run,
+        path,
+        tool="lmms-eval",
+        task=name,
+        info=model.GetModelInfoResponse(model_name=model_name, server_version="lmms-eval"),
+        method="generate",
+        lines=(_line(name, answer, samples.get(answer.key)) for answer in answers),
+        count=len(answers),
+        metrics=list(benchmark.metrics(variant)),
+    )
+    scores = {_key(name, each, samples.get(each.key)): each.score for each in answers if each.score is not None}
+    return len(answers), scores
+
+
+def _scoring(sample: Sample | None) -> Scoring | None:
+    return sample.turns[-1].scoring if sample else None
+
+
+def _check_fits(data: str, samples: Mapping[str, Sample], answers: Sequence[Answer]) -> None:
+    """Makes sure that the answers are to these rows: others' options would be read into them.
+
+    Raises:
+        DataError: An answer has no row, or the row's target is not its.
+    """
+    for answer in answers:
+        found = _scoring(samples.get(answer.key))
+        if found is None or found.targets != answer.targets:
+            there = "there is no such row" if found is None else f"that row's is {' or '.join(found.targets)}"
+            raise DataError(
+                f"--data {data} is not what these samples were asked from: the right answer to doc_id {answer.key} is "
+                f"{answer.targets[0] or 'empty'}, {there}; give the same data in its own order, or leave --data out"
+            )
+
+
+def _key(task: str, answer: Answer, sample: Sample | None) -> str:
+    """Returns an item's key as a run of ours has it, so that the two compare; without the data by its row."""
+    return sample.item_key(sample.turns[-1]) if sample else f"{task}/{answer.key}"
+
+
+def _line(task: str, answer: Answer, sample: Sample | None) -> dict[str, Any]:
+    known = _scoring(sample)
+    options = known.options if known else answer.options
+    # The reference drops options that hold parentheses; then the letters of the rest are not the data's.
+    if answer.targets[0] not in "ABCD"[: len(options)]:
+        options = ()
+    scoring = {
+        "rule": "choice",
+        "targets": list(answer.targets),
+        "options": list(options),
+        "params": {} if options else {"count": 4},
+    }
+    return answer_line(
+        _key(task, answer, sample),
+        task,
+        replace(answer, labels=known.labels) if known else answer,
+        scoring,
+        sample=sample.key if sample else "",
+        turn=sample.turns[-1].name if sample else "",
+    )

@@ -1,0 +1,129 @@
+"""OpenTelemetry: a `gen_ai` span for each call, with a `gen_ai.evaluation.result` event for its verdict.
+
+The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT and its other variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lyncean_interop import facts
+from orchestrator import ConfigError
+from orchestrator.run_folder import Item, Run, epoch
+
+try:
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
+except ImportError as error:
+    raise ConfigError("--format opentelemetry needs its SDK: pip install 'lyncean[otel]'") from error
+
+_BATCH = 500
+_REQUEST = {
+    "max_output_tokens": "gen_ai.request.max_tokens",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "seed": "gen_ai.request.seed",
+}
+
+
+def send(run: Run) -> str:
+    """Sends a run's calls and returns the trace's id.
+
+    Raises:
+        ConfigError: The endpoint does not take them.
+    """
+    exporter = OTLPSpanExporter()
+    try:
+        return _send(run, exporter)
+    finally:
+        exporter.shutdown()
+
+
+def _send(run: Run, exporter: SpanExporter) -> str:
+    provider = TracerProvider(resource=Resource.create({"service.name": "lyncean", "lyncean.run": run.name}))
+    waiting = _Waiting()
+    provider.add_span_processor(waiting)
+    tracer = provider.get_tracer("lyncean", facts.library(run))
+    begun = int(epoch(run.manifest.get("created")) * 1e9)
+    whole = tracer.start_span(
+        f"evaluation {run.name}", start_time=begun, attributes={"gen_ai.request.model": run.model_name}
+    )
+    inside, end = set_span_in_context(whole), begun
+    for item in run:
+        start = int(epoch(item.response.get("started")) * 1e9) or begun
+        last = start + int(float(item.response.get("seconds") or 0.0) * 1e9)
+        span = tracer.start_span(
+            f"chat {run.model_name}", inside, SpanKind.CLIENT, attributes=_attributes(run, item), start_time=start
+        )
+        if error := item.response.get("error"):
+            span.set_status(StatusCode.ERROR, str(error.get("reason", "")))
+        if item.verdict:
+            span.add_event("gen_ai.evaluation.result", _verdict(item), timestamp=last)
+        span.end(last)
+        end = max(end, last)
+        if len(waiting.spans) >= _BATCH:
+            waiting.flush(exporter)
+    whole.end(end)
+    waiting.flush(exporter)
+    return format(whole.get_span_context().trace_id, "032x")
+
+
+class _Waiting(SpanProcessor):
+    """Spans that have ended; the SDK's own batches drop what does not fit their queue."""
+
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.spans.append(span)
+
+    def flush(self, exporter: SpanExporter) -> None:
+        """Sends them.
+
+        Raises:
+            ConfigError: The endpoint does not take them.
+        """
+        if self.spans and exporter.export(self.spans) is not SpanExportResult.SUCCESS:
+            raise ConfigError("the spans could not be sent: check OTEL_EXPORTER_OTLP_ENDPOINT and its server")
+        self.spans = []
+
+
+def _attributes(run: Run, item: Item) -> dict[str, Any]:
+    answer = item.response.get("response") or {}
+    config = (item.response.get("request") or {}).get("config") or {}
+    usage = answer.get("usage") or {}
+    found: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "lyncean",
+        "gen_ai.request.model": run.model_name,
+        "gen_ai.response.model": run.model_name,
+        "gen_ai.conversation.id": item.sample,
+        "lyncean.key": item.key,
+        "lyncean.task": item.task,
+        "server.address": str(item.response.get("replica") or ""),
+        **{name: config[own] for own, name in _REQUEST.items() if own in config},
+    }
+    if usage:
+        found["gen_ai.usage.input_tokens"] = int(usage.get("input_tokens", 0))
+        found["gen_ai.usage.output_tokens"] = int(usage.get("output_tokens", 0))
+    if reason := answer.get("finish_reason"):
+        found["gen_ai.response.finish_reasons"] = [str(reason).removeprefix("FINISH_REASON_").lower()]
+    if error := item.response.get("error"):
+        found["error.type"] = str(error.get("reason") or "error")
+    return found
+
+
+def _verdict(item: Item) -> Mapping[str, Any]:
+    found: dict[str, Any] = {"gen_ai.evaluation.name": str(item.verdict.get("rule") or item.task)}
+    if item.score is not None:
+        found["gen_ai.evaluation.score.value"] = item.score
+    right = "correct" if (item.score or 0.0) >= 1 else "incorrect"
+    found["gen_ai.evaluation.score.label"] = right if item.outcome == "scored" else item.outcome
+    if reason := item.verdict.get("reason"):
+        found["gen_ai.evaluation.explanation"] = str(reason)
+    return found

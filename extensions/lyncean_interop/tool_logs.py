@@ -1,0 +1,168 @@
+"""Logs of other tools as run folders with the tools' own scores, to be looked at; nothing is scored anew."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lyncean.arrays import np
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.statistics import SHARE, bounds, is_binary, mean_interval
+from lyncean.vocabulary import Outcome
+from lyncean_interop.answers import Reader, ToolAnswers, reported, take, task_name
+from orchestrator.run_folder import (
+    RESULTS,
+    VERDICTS,
+    Appender,
+    Item,
+    named_run,
+    outcome_line,
+    read_manifest,
+    unanswered_line,
+    verdict_line,
+    write_json,
+)
+
+_INSPECT_JSON = re.compile(rb'\s*\{\s*"version":\s*\d+,\s*"status":\s*"')
+_LM_EVAL_LINE = re.compile(rb'"(gen_args_0|filter)":')
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLogs:
+    """Logs of one tool, each made a run folder with the tool's own scores.
+
+    Attributes:
+        name: The tool.
+        is_log: Tells from a file's name and first bytes whether it is one of its logs.
+        module: Module of this package whose `read` reads one.
+    """
+
+    name: str
+    is_log: Callable[[Path], bool]
+    module: str
+
+    def make_run(self, path: Path, folder: Path) -> None:
+        """Writes a run folder of a log: its answers, the tool's own score of each, and their mean with a 95% CI.
+
+        Raises:
+            DataError: The log cannot be read, or holds nothing.
+            ConfigError: A package that reads it is missing.
+            RunLogError: The folder cannot be written.
+        """
+        read: Reader = importlib.import_module(f"lyncean_interop.{self.module}").read
+        _make_run(read(path, None, None), path, folder)
+
+
+def _is_inspect(path: Path) -> bool:
+    return path.suffix == ".eval" or (path.suffix == ".json" and bool(_INSPECT_JSON.match(_head(path, 256))))
+
+
+def _is_lm_eval(path: Path) -> bool:
+    return _is_samples(path) and bool(_LM_EVAL_LINE.search(_head(path, 1 << 16).partition(b"\n")[0]))
+
+
+def _is_lmms_eval(path: Path) -> bool:
+    return _is_samples(path) and not _is_lm_eval(path)
+
+
+def _is_samples(path: Path) -> bool:
+    return path.suffix == ".jsonl" and "samples_" in path.name
+
+
+def _head(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+INSPECT = ToolLogs("inspect", _is_inspect, "inspect_import")
+LM_EVAL = ToolLogs("lm-eval", _is_lm_eval, "lm_eval_import")
+LMMS_EVAL = ToolLogs("lmms-eval", _is_lmms_eval, "lmms_eval_answers")
+
+
+def _make_run(imported: ToolAnswers, path: Path, folder: Path) -> None:
+    take(imported, path, folder)
+    scores = reported(imported)
+    scored: list[_Scored] = []
+    verdicts = Appender(folder / VERDICTS)
+    try:
+        for item in named_run(folder, folder.name):
+            score, extracted = scores.get(item.key, (math.nan, ""))
+            scored.append(_Scored(_outcome(item, score), score if math.isfinite(score) else 0.0, item.labels))
+            verdicts.add(_verdict(item, scored[-1], extracted, imported.tool))
+            verdicts.flush()
+    finally:
+        verdicts.close()
+    if imported.complete:
+        manifest = read_manifest(folder)
+        metrics = [_metric(imported.metric, scored), *_slices(imported.metric, scored)]
+        results = {
+            "tasks": {task_name(imported): {"counts": _counts(scored), "metrics": metrics}},
+            "model": {"model_name": imported.model, "model_revision": ""},
+            "manifest_sha256": manifest["identity_sha256"],
+        }
+        write_json(folder / RESULTS, results)
+
+
+class _Scored(NamedTuple):
+    outcome: Outcome
+    score: float
+    labels: Mapping[str, str]
+
+
+def _outcome(item: Item, score: float) -> Outcome:
+    if "outcome" in item.response:
+        return Outcome(item.response["outcome"])
+    return Outcome.SCORED if math.isfinite(score) else Outcome.UNJUDGED
+
+
+def _verdict(item: Item, scored: _Scored, extracted: str, tool: str) -> bytes:
+    scoring = {**item.scoring, "rule": tool}
+    if scored.outcome is Outcome.SCORED:
+        verdict = scorer.Verdict(key=item.key, outcome=scored.outcome, extracted=extracted, score=scored.score)
+        return verdict_line(verdict, item.task, scoring)
+    if scored.outcome is Outcome.UNJUDGED:
+        return outcome_line(item.key, scored.outcome, "no_score", "the log has no number for it", item.task, scoring)
+    return unanswered_line(item.response)
+
+
+def _counts(items: Sequence[_Scored]) -> dict[str, int]:
+    found = Counter(item.outcome for item in items)
+    return {"planned": len(items), **{outcome.value: found[outcome] for outcome in Outcome}}
+
+
+def _metric(name: str, items: Sequence[_Scored], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Returns the mean of the tool's scores: over all samples, where one without a score is 0, and over the others."""
+    counts = _counts(items)
+    scores, answered = np.array([item.score for item in items]), counts[Outcome.SCORED]
+    within = bounds(scores)
+    metric: dict[str, Any] = {
+        "name": name, "metric": "mean", "labels": dict(labels or {}),
+        "value": float(scores.mean()) if answered else None,
+        "value_answered": float(scores.sum() / answered) if answered else None,
+        "denominator": len(items), "denominator_answered": answered,
+        "unit": "fraction" if within == SHARE else "", "counts": counts, "details": {},
+    }  # fmt: skip
+    interval = mean_interval(scores, np.ones(len(scores)), binary=is_binary(scores), within=within)
+    if interval and answered:
+        metric["interval"] = {"low": interval.low, "high": interval.high, "level": 0.95, "method": interval.method}
+    return metric
+
+
+def _slices(name: str, items: Sequence[_Scored]) -> Iterator[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[_Scored]] = {}
+    for item in items:
+        for label in item.labels.items():
+            groups.setdefault(label, []).append(item)
+    several = Counter(label for label, _ in groups)
+    for label, members in groups.items():
+        if several[label[0]] > 1:
+            yield _metric(name, members, dict([label]))

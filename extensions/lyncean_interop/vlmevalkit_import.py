@@ -1,0 +1,98 @@
+"""VLMEvalKit's predictions: tables, TSV, and XLSX where openpyxl is installed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from lyncean_interop import archives
+from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, column_options
+from orchestrator import ConfigError
+from orchestrator.data import DataError
+
+FAILED = "Failed to obtain answer"
+"""How what VLMEvalKit writes in the place of an answer that it did not get begins."""
+
+_CONVERT = "python -c \"import pandas; pandas.read_pickle('FILE.pkl').to_csv('FILE.tsv', sep='\\t', index=False)\""
+_NEEDED = ("index", "question", "answer", "prediction")
+_LABELS = ("category", "l2-category", "split")
+
+
+def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
+    """Reads MODEL_DATASET.xlsx or .tsv; its verdicts are the column `hit` of a scored table.
+
+    Args:
+        path: The file.
+        task: The data set's name; None for what the file's name says.
+        model: The model's name, likewise.
+
+    Raises:
+        DataError: It cannot be read, or is not such a file.
+        ConfigError: It is XLSX and openpyxl is missing.
+    """
+    if path.suffix == ".pkl":
+        raise DataError(
+            f"{path} is a pickle, which can run any code when it is loaded. If you trust whoever made it, make a TSV "
+            f"of it: {_CONVERT}"
+        )
+    before, _, after = path.stem.partition("_")
+    if not (task or after):
+        raise DataError(f"{path.name} does not say its data set (MODEL_DATASET{path.suffix}): give --task")
+    rows = _xlsx(path) if path.suffix == ".xlsx" else _tsv(path)
+    return ToolAnswers("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
+
+
+def _tsv(path: Path) -> Iterator[Mapping[str, str]]:
+    csv.field_size_limit(128 << 20)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                yield {name: value or "" for name, value in row.items() if isinstance(name, str)}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from None
+
+
+def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ConfigError("a table in XLSX needs openpyxl: pip install 'lyncean[xlsx]', or save it as TSV") from error
+    try:
+        with archives.unpacked(path) as plain:
+            book = openpyxl.load_workbook(plain, read_only=True, data_only=True)
+            rows = book.worksheets[0].iter_rows(values_only=True)
+            header = [str(cell) for cell in next(rows, ())]
+            for row in rows:
+                yield {name: "" if cell is None else str(cell) for name, cell in zip(header, row, strict=False)}
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path} cannot be read as a table: {error}") from None
+
+
+def _answer(path: Path, row: Mapping[str, str]) -> Answer:
+    if missing := [name for name in _NEEDED if name not in row]:
+        raise DataError(f"{path} has no column {', '.join(missing)}: is it a prediction table of VLMEvalKit?")
+    options = column_options(row)
+    listed = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+    text = row["prediction"]
+    failed = text if text.startswith(FAILED) else ""
+    hit = row.get("hit", "").strip()
+    return Answer(
+        key=row["index"].removesuffix(".0"),
+        prompt="\n".join([row["question"], *listed]),
+        text="" if failed else text,
+        targets=(row["answer"].strip(),),
+        options=options,
+        labels={name: row[name] for name in _LABELS if row.get(name)},
+        failed=failed,
+        score=_number(hit),
+    )
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float({"true": "1", "false": "0"}.get(word.lower(), word))
+    except ValueError:
+        return None

@@ -1,0 +1,269 @@
+"""Chat completions in the contract's messages, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import msgspec
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
+from lyncean_openai_front.errors import refuse
+from lyncean_openai_front.forms import Audio, Chat, Image, StructuredOutputs, Text, Video
+
+if TYPE_CHECKING:
+    from lyncean_openai_front.completions import Completion
+
+MAX_CHOICES = 64
+"""Choices of one request; each is a call of its own."""
+_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_ROLES = {
+    "system": model.ROLE_SYSTEM,
+    "developer": model.ROLE_SYSTEM,
+    "user": model.ROLE_USER,
+    "assistant": model.ROLE_ASSISTANT,
+}
+_FINISH = {
+    model.FINISH_REASON_END_OF_SEQUENCE: "stop",
+    model.FINISH_REASON_STOP_STRING: "stop",
+    model.FINISH_REASON_MAX_TOKENS: "length",
+    model.FINISH_REASON_CONTENT_FILTER: "content_filter",
+    model.FINISH_REASON_TOOL_CALLS: "tool_calls",
+}
+
+
+def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
+    """Returns the calls for all choices; with a seed, choice i is drawn with seed + i.
+
+    Args:
+        chat: The request.
+        most: Outputs that the server gives for one call; 0 or 1 makes a call per choice.
+
+    Raises:
+        CallError: INVALID_ARGUMENT for values that the contract cannot carry.
+    """
+    _check_last(chat)
+    first = model.GenerateRequest()
+    for index, message in enumerate(chat.messages):
+        parts = [Text(message.content)] if isinstance(message.content, str) else message.content
+        target = first.messages.add(role=_ROLES[message.role], reasoning=message.reasoning_content or "")
+        for number, part in enumerate(parts):
+            where = f"messages[{index}].content[{number}]"
+            match part:
+                case Text():
+                    target.parts.add(text=part.text)
+                case Image():
+                    data, kind = _data(part.image_url.url, "image", where)
+                    target.parts.add(image=model.Image(data=data, media_type=kind))
+                case Video():
+                    data, kind = _data(part.video_url.url, "video", where)
+                    target.parts.add(video=model.Video(data=data, media_type=kind))
+                case Audio():
+                    data = _base64(part.input_audio.data, "audio", where)
+                    target.parts.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
+    _configure(first.config, chat)
+    count = 1 if chat.n is None else chat.n
+    if not 1 <= count <= MAX_CHOICES:
+        raise refuse("bad_n", f"n is {count}: 1 to {MAX_CHOICES}")
+    calls = []
+    for offset in range(0, count, max(1, most)):
+        call = model.GenerateRequest()
+        call.CopyFrom(first)
+        outputs = min(count - offset, max(1, most))
+        call.samples = outputs if outputs > 1 else 0
+        if chat.seed is not None:
+            call.config.seed = (chat.seed + offset) % 2**64
+        calls.append(call)
+    return calls
+
+
+def apart(answer: model.GenerateResponse) -> list[model.GenerateResponse]:
+    """Returns the outputs of a call, each as the answer to a call of its own.
+
+    Raises:
+        CallError: One of them failed.
+    """
+    if not answer.samples:
+        return [answer]
+    found = []
+    for result in answer.samples:
+        if result.WhichOneof("result") != "output":
+            raise CallError.from_status(result.status)
+        # The two messages have the same fields, under the same numbers.
+        one = model.GenerateResponse.FromString(result.output.SerializeToString())
+        one.served_by.CopyFrom(answer.served_by)
+        found.append(one)
+    return found
+
+
+def _check_last(chat: Chat) -> None:
+    """Refuses a conversation without a question, unless it says that its last words are to be continued."""
+    continues = bool(chat.continue_final_message)
+    if chat.messages and (chat.messages[-1].role == "assistant") is not continues:
+        raise refuse("last_not_user", "continue_final_message: true goes with a last message of the assistant's")
+    if chat.add_generation_prompt is not None and chat.add_generation_prompt is continues:
+        raise refuse("bad_field", "add_generation_prompt: false goes with continue_final_message: true")
+
+
+@contextmanager
+def in_range() -> Iterator[None]:
+    """Refuses values that the contract cannot carry."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise refuse("bad_field", f"a value is out of range: {error}") from None
+
+
+def set_sampling(config: model.GenerationConfig, form: Chat | Completion, limit: int | None, seed: int | None) -> None:
+    """Sets the settings of sampling that chat completions and completions share."""
+    values = {
+        "max_output_tokens": limit,
+        "temperature": form.temperature,
+        "top_p": form.top_p,
+        "top_k": 0 if form.top_k == -1 else form.top_k,  # -1 keeps all at vLLM and SGLang
+        "seed": seed,
+    }
+    for name, value in values.items():
+        if value is not None:
+            setattr(config, name, value)
+    if form.stop is not None:
+        config.stop.extend([form.stop] if isinstance(form.stop, str) else form.stop)
+
+
+def _configure(config: model.GenerationConfig, chat: Chat) -> None:
+    limits = {each for each in (chat.max_tokens, chat.max_completion_tokens) if each is not None}
+    if len(limits) > 1:
+        raise refuse("two_limits", "max_tokens and max_completion_tokens differ: send one of them")
+    with in_range():
+        set_sampling(config, chat, next(iter(limits), None), chat.seed)
+        if chat.top_logprobs and not chat.logprobs:
+            raise refuse("bad_field", "top_logprobs needs logprobs: true")
+        if chat.logprobs:
+            config.top_logprobs = chat.top_logprobs or 1
+        if chat.chat_template_kwargs:
+            config.chat_template_arguments.update(chat.chat_template_kwargs)
+        formats = _formats(chat)
+        if len(formats) > 1:
+            raise refuse("two_formats", "response_format and the kinds of structured_outputs: send one of them")
+        for each in formats:
+            config.response_format.CopyFrom(each)
+
+
+def _formats(chat: Chat) -> list[model.ResponseFormat]:
+    asked = chat.structured_outputs or StructuredOutputs()
+    schemas: list[Any] = [chat.response_format.json_schema.schema] if chat.response_format else []
+    schemas += [] if asked.json is None else [asked.json]
+    texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in schemas]
+    formats = [model.ResponseFormat(json_schema=text) for text in texts]
+    if asked.choice is not None:
+        formats.append(model.ResponseFormat(choices=model.AnswerChoices(texts=asked.choice)))
+    if asked.regex is not None:
+        formats.append(model.ResponseFormat(regex=asked.regex))
+    return formats
+
+
+def _data(url: str, medium: str, where: str) -> tuple[bytes, str]:
+    """Returns the bytes of a data URL and its media type."""
+    head, comma, data = url.partition(",")
+    kind = head.removeprefix("data:")
+    if not comma or kind == head or not kind.endswith(";base64"):
+        example = {"image": "image/png", "video": "video/mp4"}[medium]
+        raise refuse(
+            f"{medium}_not_data_url",
+            f"{where}: this server fetches no {medium}s; send the bytes as data:{example};base64,...",
+        )
+    return _base64(data, medium, where), kind.removesuffix(";base64")
+
+
+def _base64(data: str, medium: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise refuse(f"bad_{medium}", f"{where}: the {medium} is not valid base64") from None
+
+
+def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
+    """Returns the chat completion of these answers.
+
+    Raises:
+        CallError: INTERNAL for an answer that chat completions cannot carry.
+    """
+    return {
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": chat.model,
+        "choices": [_choice(index, answer, chat) for index, answer in enumerate(answers)],
+        "usage": usage(answers),
+    }
+
+
+def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
+    """Returns the answer as server-sent events: one chunk for each choice, as ModelService does not stream."""
+    common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    choices = []
+    for choice in whole["choices"]:
+        delta = {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"]}
+        choices.append({**delta, "finish_reason": choice["finish_reason"]})
+    return server_sent(chat, common, choices, whole["usage"])
+
+
+def server_sent(
+    form: Chat | Completion, common: dict[str, Any], choices: Sequence[Any], usage: dict[str, Any]
+) -> list[bytes]:
+    """Returns a chunk for each choice, and one of the usage if it is asked for, as server-sent events."""
+    chunks = [{**common, "choices": [choice]} for choice in choices]
+    if form.stream_options and form.stream_options.include_usage:
+        chunks.append({**common, "choices": [], "usage": usage})
+    return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
+
+
+def finished(answer: model.GenerateResponse) -> tuple[str, str]:
+    """Returns the text of an answer, and why it ended.
+
+    Raises:
+        CallError: INTERNAL for an answer that is no finished text.
+    """
+    finish = _FINISH.get(answer.finish_reason)
+    if finish is None or any(part.WhichOneof("kind") != "text" for part in answer.parts):
+        raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
+    return "".join(part.text for part in answer.parts), finish
+
+
+def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
+    text, finish = finished(answer)
+    message = {"role": "assistant", "content": text, "refusal": None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    logprobs = None
+    if chat.logprobs:
+        logprobs = {"content": [_token(token, chat.top_logprobs or 0) for token in answer.logprobs], "refusal": None}
+    return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
+
+
+def _token(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
+    def entry(each: model.TokenLogprob | model.TopLogprob) -> dict[str, Any]:
+        text = each.token.decode("utf-8", "replace")
+        return {"token": text, "bytes": list(each.token), "logprob": max(each.logprob, -9999.0)}
+
+    return entry(token) | {"top_logprobs": [entry(other) for other in (token.top or token.alternatives)[:alternatives]]}
+
+
+def usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
+    """Returns what all choices cost; the prompt, which they share, counts once."""
+    first = answers[0].usage
+    output = sum(each.usage.output_tokens for each in answers)
+    return {
+        "prompt_tokens": first.input_tokens,
+        "completion_tokens": output,
+        "total_tokens": first.input_tokens + output,
+        "prompt_tokens_details": {"cached_tokens": first.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": sum(each.usage.reasoning_tokens for each in answers)},
+    }

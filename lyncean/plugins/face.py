@@ -1,0 +1,33 @@
+"""Faces of packages: public names that are imported on first use (PEP 562)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def face(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Returns the `__getattr__` of a package, so that importing it loads none of its modules.
+
+    Args:
+        package: The package's `__name__`.
+        names: Module of the package -> its public names, separated by blanks; `name:public` where the public name is
+            another.
+    """
+    places: dict[str, tuple[str, str]] = {}
+    for module, words in names.items():
+        for word in words.split():
+            name, _, public = word.partition(":")
+            places[public or name] = (module, name)
+
+    def load(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, attribute = places[name]
+        value = getattr(import_module(f"{package}.{module}"), attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

@@ -1,0 +1,181 @@
+"""Objects by name: a table of our own modules, users' entry points, objects made at start."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from lyncean.errors import UserError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""A name of a rule, metric or benchmark."""
+WORD = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+"""A name of a command, task prefix, format, kind of import or front."""
+
+
+class Named(Protocol):
+    """An object that can be registered."""
+
+    @property
+    def name(self) -> Any:
+        """Its name, a text."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+@cache
+def _installed(_: tuple[str, ...]) -> Any:
+    """Returns the entry points of all packages on the path; reading their many small files takes 45 ms."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+@cache
+def _importable(package: str) -> bool:
+    return package in sys.modules or importlib.util.find_spec(package) is not None
+
+
+class PluginError(UserError):
+    """A plugin that cannot be used. A configuration mistake: one line, exit code 2."""
+
+
+class Registry(Generic[T]):
+    """Objects of one kind by name, each imported when it is first looked up.
+
+    Args:
+        noun: "rule", "metric", "command" ...; also the constant that a module of ours exports, in capitals, and the
+            entry points' group `lyncean.<noun>s`.
+        modules: Our own by name, `module` or `module:attribute`; those of an extension that is not installed are
+            passed over.
+        kinds: The classes a registered object may have.
+        extra: Further ones that were made at start, for example from YAML.
+        names: Pattern of the names that entry points may have.
+
+    Raises:
+        PluginError: If two have the same name.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        modules: Mapping[str, str],
+        kinds: tuple[type, ...],
+        extra: Iterable[T] = (),
+        *,
+        names: re.Pattern[str] = NAME,
+    ) -> None:
+        self.noun = noun
+        self._modules = modules
+        self._names = names
+        self._kinds = kinds
+        self._loaded: dict[str, T] = {}
+        for item in extra:
+            if item.name in modules or item.name in self._loaded:
+                raise PluginError(f"{noun} {item.name!r} is defined twice: give yours another name")
+            self._loaded[item.name] = item
+
+    def get(self, name: str) -> T:
+        """Returns the one of this name.
+
+        Raises:
+            Exception: What `unknown` returns, if there is none.
+            PluginError: If it is an entry point that cannot be loaded.
+        """
+        found = self._loaded.get(name)
+        if found is None:
+            found = self._loaded[name] = self._load(name)
+        return found
+
+    def names(self) -> list[str]:
+        """Returns every name: ours, then entry points, then those made at start.
+
+        Raises:
+            PluginError: If two have the same name.
+        """
+        return list(dict.fromkeys([*self.ours(), *self._plugins, *self._loaded]))
+
+    def ours(self) -> list[str]:
+        """Returns the names of our own whose package is installed; scans no entry points."""
+        return [name for name in self._modules if self._present(name)]
+
+    def others(self) -> list[str]:
+        """Returns the names of entry points, in order.
+
+        Raises:
+            PluginError: If two have the same name.
+        """
+        return list(self._plugins)
+
+    def __contains__(self, name: str) -> bool:
+        """Tells whether a name is one of ours, installed or not, or an entry point's."""
+        return name in self._modules or name in self._plugins
+
+    def load_plugins(self) -> None:
+        """Loads every entry point now, so that a broken one is found at start and not in a stream.
+
+        Raises:
+            PluginError: If one cannot be used.
+        """
+        for name in self._plugins:
+            self.get(name)
+
+    def unknown(self, name: str) -> Exception:
+        """Returns the error of a name that nothing has, or an extension that is not installed."""
+        if name in self._modules:
+            return LookupError(f"{self.noun} {name!r} is of {self._package(name)}, which is not installed")
+        return LookupError(f"there is no {self.noun} {name!r}; known: {', '.join(sorted(self.names()))}")
+
+    def _present(self, name: str) -> bool:
+        return name in self._modules and _importable(self._package(name))
+
+    def _package(self, name: str) -> str:
+        return re.split("[.:]", self._modules[name], maxsplit=1)[0]
+
+    def _load(self, name: str) -> T:
+        if self._present(name):
+            module, _, attribute = self._modules[name].partition(":")
+            item: T = getattr(importlib.import_module(module), attribute or self.noun.upper())
+            return item
+        if name in self._plugins:
+            return self._load_plugin(name)
+        raise self.unknown(name)
+
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        found: dict[str, EntryPoint] = {}
+        for entry in sorted(
+            _installed(tuple(sys.path)).select(group=f"lyncean.{self.noun}s"), key=lambda entry: entry.name
+        ):
+            if entry.name in found or entry.name in self._modules or entry.name in self._loaded:
+                raise PluginError(
+                    f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"
+                )
+            if not self._names.fullmatch(entry.name):
+                raise PluginError(f"plugin {entry.value}: {entry.name!r} is not a valid name for a {self.noun}")
+            found[entry.name] = entry
+        return found
+
+    def _load_plugin(self, name: str) -> T:
+        entry = self._plugins[name]
+        of = f"{self.noun} {name!r}" + (f" of package {entry.dist.name}" if entry.dist else "")
+        try:
+            item: T = entry.load()
+        except Exception as error:  # others' modules may raise anything on import
+            kind = "" if isinstance(error, (ImportError, AttributeError, SyntaxError)) else f"{type(error).__name__}: "
+            raise PluginError(f"{of}: cannot load {entry.value}: {kind}{error}") from error
+        if not isinstance(item, self._kinds):
+            kinds = " or ".join(kind.__name__ for kind in self._kinds)
+            raise PluginError(f"{of}: {entry.value} is a {type(item).__name__}, not a {kinds}")
+        if item.name != name:
+            raise PluginError(f"{self.noun} {name!r}: {entry.value} calls itself {item.name!r}: use one name")
+        return item

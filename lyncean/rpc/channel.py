@@ -1,0 +1,132 @@
+"""The one way to dial a service of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from lyncean.errors import UserError
+from lyncean.rpc.addresses import refused_user
+from lyncean.rpc.errors import CallError
+from lyncean.rpc.limits import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES
+from lyncean.rpc.settings import PLAIN, Credentials, Metadata
+
+Response = TypeVar("Response", covariant=True)
+T = TypeVar("T")
+
+
+class Method(Protocol[Response]):
+    """A method of an aio stub or channel; `Response` is what a call of it is: an awaitable, or a stream."""
+
+    def __call__(self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None) -> Response:
+        """Starts the call."""
+
+
+def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
+    """Returns a channel to `host:port`. Nothing is connected until the first call.
+
+    Raises:
+        SecurityError: If TLS files cannot be read.
+        UserError: If the address names a user or password.
+    """
+    if reason := refused_user(address):
+        raise UserError(f"address {reason}")
+    options: list[tuple[str, int | str]] = list(CHANNEL_OPTIONS)
+    tls = credentials.tls
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    if tls.server_name:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return grpc.aio.secure_channel(address, tls.channel_credentials(), options=options)
+
+
+def parsing(response: Callable[[bytes], T]) -> Callable[[bytes], T | None]:
+    """Returns a reader that answers None for bytes that are no message: gRPC would, and prints a traceback as well."""
+
+    def parse(data: bytes) -> T | None:
+        try:
+            return response(data)
+        except DecodeError:
+            return None
+
+    return parse
+
+
+async def call(
+    method: Method[Awaitable[T]],
+    request: Message | bytes,
+    *,
+    timeout: float,
+    metadata: Metadata = (),
+    max_bytes: int = MAX_MESSAGE_BYTES,
+) -> T:
+    """Makes one unary call.
+
+    Args:
+        method: A method of an aio stub or channel.
+        request: What to send, serialized already where the method has no serializer.
+        timeout: Deadline in seconds.
+        metadata: Headers, `Credentials.metadata` among them.
+        max_bytes: The receiver's limit where it stated one.
+
+    Raises:
+        CallError: For every status but OK, and with INVALID_ARGUMENT, before anything is
+            sent, for a request larger than the limit: gRPC itself would report it as
+            RESOURCE_EXHAUSTED, which reads like a full queue and would be sent for ever.
+    """
+    check_size(request, max_bytes)
+    try:
+        return await method(request, timeout=timeout, metadata=metadata)
+    except grpc.aio.AioRpcError as error:
+        raise CallError.from_rpc(error) from None
+
+
+async def call_stream(
+    method: Method[AsyncIterable[T]],
+    request: Message | bytes,
+    *,
+    timeout: float,
+    metadata: Metadata = (),
+    max_bytes: int = MAX_MESSAGE_BYTES,
+) -> AsyncIterator[T]:
+    """Makes one call that is answered with a stream, and yields the responses as they come.
+
+    Arguments and errors are those of `call`; the error may come after some responses.
+    """
+    check_size(request, max_bytes)
+    try:
+        async for response in method(request, timeout=timeout, metadata=metadata):
+            yield response
+    except grpc.aio.AioRpcError as error:
+        raise CallError.from_rpc(error) from None
+
+
+def check_size(request: Message | bytes | int, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    """Refuses a message, or one of so many bytes, that the receiver would not take.
+
+    Raises:
+        CallError: INVALID_ARGUMENT with reason `request_too_large`.
+    """
+    limit = min(max_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
+    size = request if isinstance(request, int) else len(request) if isinstance(request, bytes) else request.ByteSize()
+    if size > limit:
+        raise CallError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "request_too_large",
+            f"the request has {size:,} bytes, the limit is {limit:,}",
+            {"limit": str(limit), "size": str(size)},
+        )
+
+
+async def is_serving(channel: grpc.aio.Channel, service: str = "", *, timeout: float = 5.0) -> bool:
+    """Whether the peer's health service says SERVING for `service`; False if it cannot be asked."""
+    stub: Any = health_pb2_grpc.HealthStub(channel)
+    try:
+        reply = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
+    except grpc.aio.AioRpcError:
+        return False
+    return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,0 +1,295 @@
+"""What a failure means: exceptions to status codes, status codes to consequences.
+
+A servicer raises a `StatusError`; the interceptor in `lyncean.rpc.serve` is the one place
+that turns it into a status with google.rpc.ErrorInfo. A caller gets a `CallError`; the table
+`CONSEQUENCES` is the one place that says what follows from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+from lyncean.vocabulary.outcomes import Outcome
+
+log = logging.getLogger(__name__)
+
+ERROR_DOMAIN = "lyncean"
+_DETAILS_KEY = "grpc-status-details-bin"
+_MESSAGE_BYTES = 1500
+_FACT_BYTES = 60
+_FACTS = 8
+NOT_HELD = "media_not_held"
+"""Reason of a refusal of files that were sent by their hash alone."""
+_NAMED_FILES = 32
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+LONGEST_PAUSE = 300.0
+"""Seconds that a caller waits at most because a server asks for it."""
+
+
+class StatusError(Exception):
+    """A failure that a servicer reports. Becomes `code` with ErrorInfo.
+
+    What is longer than a status can carry is cut: peers refuse trailers of more than 8 KiB, in which the message
+    stands twice, and take such a refusal for a full queue.
+
+    Args:
+        reason: Stable, machine-readable cause in lower snake case.
+        message: One sentence for people: what, where, the limit and the value, what to do.
+        retry_after: Seconds until the request may be sent here again, for RetryInfo; None where nobody knows.
+        metadata: Further facts for ErrorInfo.metadata, never secrets.
+    """
+
+    code: ClassVar[grpc.StatusCode]
+
+    def __init__(self, reason: str, message: str, *, retry_after: float | None = None, **metadata: str) -> None:
+        super().__init__(_cut(message, _MESSAGE_BYTES))
+        self.reason = _cut(reason, _FACT_BYTES)
+        self.retry_after = None if retry_after is None else min(max(0.0, retry_after), LONGEST_PAUSE)
+        facts = itertools.islice(metadata.items(), _FACTS)
+        self.metadata = {name: _cut(value, _FACT_BYTES) for name, value in facts}
+
+
+class InvalidRequest(StatusError):
+    """No server could answer this request: the sender must not send it again."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class OutOfRange(StatusError):
+    """The prompt is beyond the context: the sender must not send it again."""
+
+    code = grpc.StatusCode.OUT_OF_RANGE
+
+
+class Unsupported(StatusError):
+    """Outside this server's capabilities: the sender must not send it again."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class NotHeld(StatusError):
+    """Files that were sent by their hash alone are not held: the sender sends them here at once, with their bytes.
+
+    Args:
+        digests: The SHA-256 of each, as bytes; the first of them are named.
+    """
+
+    code = grpc.StatusCode.NOT_FOUND
+
+    def __init__(self, digests: Sequence[bytes]) -> None:
+        super().__init__(NOT_HELD, f"{len(digests)} files are not held here: send their bytes")
+        self.metadata = {"sha256": ",".join(digest.hex() for digest in digests[:_NAMED_FILES])}
+
+
+class Denied(StatusError):
+    """Refused by policy: the sender must not send it again."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Unauthenticated(StatusError):
+    """The credential is missing or wrong: the run stops."""
+
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class Overloaded(StatusError):
+    """The queue is full: the sender tries again later, elsewhere first."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unavailable(StatusError):
+    """Not ready, draining, or a dependency is gone: the sender tries again, elsewhere first."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class DeadlineExceeded(StatusError):
+    """Took too long: the sender tries once more."""
+
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class InternalFailure(StatusError):
+    """This server failed: the sender tries once more."""
+
+    code = grpc.StatusCode.INTERNAL
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a caller does about a status.
+
+    Attributes:
+        retries: How often the same request is sent again; None means for as long as the
+            caller's patience lasts, with backoff.
+        outcome: What the sample becomes when there is no further try.
+        abort: Whether the whole run stops, since every other call would fail alike.
+    """
+
+    retries: int | None
+    outcome: Outcome
+    abort: bool = False
+
+
+_ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
+_NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
+_BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
+_ABORT = Consequence(retries=0, outcome=Outcome.FAILED, abort=True)
+_FOREIGN = Consequence(retries=2, outcome=Outcome.FAILED)
+"""Of a status that only the model may end a call with, and that somebody else did."""
+
+CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
+    grpc.StatusCode.INVALID_ARGUMENT: _NEVER,
+    grpc.StatusCode.OUT_OF_RANGE: _NEVER,
+    grpc.StatusCode.UNIMPLEMENTED: _NEVER,
+    grpc.StatusCode.FAILED_PRECONDITION: _NEVER,
+    grpc.StatusCode.NOT_FOUND: _NEVER,
+    grpc.StatusCode.ALREADY_EXISTS: _NEVER,
+    grpc.StatusCode.PERMISSION_DENIED: Consequence(retries=0, outcome=Outcome.REFUSED),
+    grpc.StatusCode.UNAUTHENTICATED: _ABORT,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: _BACKOFF,
+    grpc.StatusCode.UNAVAILABLE: _BACKOFF,
+    grpc.StatusCode.ABORTED: _BACKOFF,
+    grpc.StatusCode.DEADLINE_EXCEEDED: _ONCE,
+    grpc.StatusCode.INTERNAL: _ONCE,
+    grpc.StatusCode.UNKNOWN: _ONCE,
+    grpc.StatusCode.DATA_LOSS: _ONCE,
+    grpc.StatusCode.CANCELLED: _ONCE,
+}
+"""Every status that a call can end with, and what follows."""
+
+
+# A full queue by their status, but not by their text; in the words of C-core, Java and .NET.
+_TOO_LARGE = re.compile(r"larger than max|message exceeds (the )?max", re.IGNORECASE)
+_LONG_TRAILERS = "metadata size exceeds"
+
+
+_MODELS_OWN = frozenset(
+    {
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.PERMISSION_DENIED,
+    }
+)
+"""Final where the model says so. A proxy whose route is away says the same, without ErrorInfo of ours."""
+
+
+class CallError(Exception):
+    """A call that ended with a status other than OK.
+
+    Attributes:
+        code: The status.
+        reason: ErrorInfo.reason, or the status name in lower case where there is none.
+        metadata: ErrorInfo.metadata.
+        retry_after: Seconds for which nothing is to be sent there, as RetryInfo says, at most LONGEST_PAUSE.
+        foreign: Whether the status is one that ends an item, and the contract's ErrorInfo is missing:
+            somebody between here and the model said it.
+    """
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        reason: str,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        retry_after: float = 0.0,
+    ) -> None:
+        self.foreign = not reason and code in _MODELS_OWN
+        super().__init__(f"{message} (without ErrorInfo: not the model's word)" if self.foreign else message)
+        self.code = code
+        self.reason = reason or code.name.lower()
+        self.metadata = dict(metadata or {})
+        self.retry_after = min(max(0.0, retry_after), LONGEST_PAUSE)
+
+    @property
+    def consequence(self) -> Consequence:
+        """What follows from it."""
+        return _FOREIGN if self.foreign else CONSEQUENCES[self.code]
+
+    @classmethod
+    def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:
+        """Reads a finished call's status, with ErrorInfo where the server sent one."""
+        code, message = error.code(), error.details() or error.code().name
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(message):
+            return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _LONG_TRAILERS in message:
+            return cls(grpc.StatusCode.INTERNAL, "status_too_long", message)
+        return cls(code, *_read(_details(error.trailing_metadata() or ()), message))
+
+    @classmethod
+    def from_status(cls, status: status_pb2.Status) -> CallError:
+        """Reads a failure that a response carries in place of an answer; OK, which is none, counts as INTERNAL."""
+        code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
+        if code is grpc.StatusCode.OK:
+            return cls(grpc.StatusCode.INTERNAL, "bad_response", "the server's failure has the status OK")
+        return cls(code, *_read(status.details, status.message or code.name))
+
+
+def seconds_of(duration: duration_pb2.Duration) -> float:
+    """Returns a duration that a peer sent, in seconds."""
+    return float(duration.seconds) + duration.nanos / 1e9
+
+
+def _details(trailers: Iterable[tuple[str, str | bytes]]) -> Iterator[any_pb2.Any]:
+    """Yields the details that a call's trailers carry."""
+    for key, value in trailers:
+        if key == _DETAILS_KEY and isinstance(value, bytes):
+            with contextlib.suppress(DecodeError):
+                yield from status_pb2.Status.FromString(value).details
+
+
+def _read(details: Iterable[any_pb2.Any], message: str) -> tuple[str, str, dict[str, str], float]:
+    """Returns a CallError's reason, message, metadata and pause; details that cannot be read are left out."""
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    for detail in details:
+        with contextlib.suppress(DecodeError):
+            other = error_details_pb2.ErrorInfo()
+            if detail.Unpack(other) and other.domain == ERROR_DOMAIN:
+                info = other
+            detail.Unpack(retry)
+    return info.reason, message, dict(info.metadata), seconds_of(retry.retry_delay)
+
+
+def _cut(text: str, most: int) -> str:
+    """Returns the text, or as much of it as has `most` bytes in UTF-8."""
+    data = text.encode(errors="replace")
+    return data.decode() if len(data) <= most else data[:most].decode(errors="ignore") + "…"
+
+
+def status_of(error: Exception) -> StatusError:
+    """Returns the failure that an exception in a handler is; the log gets the traceback of a defect."""
+    if isinstance(error, StatusError):
+        return error
+    log.error("a handler failed", exc_info=error)
+    return InternalFailure("internal_error", f"{type(error).__name__} in the server; its log has the traceback")
+
+
+def trailing_metadata(error: StatusError) -> tuple[tuple[str, bytes], ...]:
+    """Returns the trailing metadata that carries a failure's google.rpc.Status."""
+    return ((_DETAILS_KEY, status_proto(error).SerializeToString()),)
+
+
+def status_proto(error: StatusError) -> status_pb2.Status:
+    """Returns a failure as google.rpc.Status, with ErrorInfo, and RetryInfo where it is known when to come again."""
+    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=ERROR_DOMAIN, metadata=error.metadata)
+    status = status_pb2.Status(code=error.code.value[0], message=str(error))
+    status.details.add().Pack(info)
+    if error.retry_after is not None:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMicroseconds(round(error.retry_after * 1e6))
+        status.details.add().Pack(retry)
+    return status

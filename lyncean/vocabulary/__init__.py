@@ -1,0 +1,19 @@
+"""Words that all services share: keys, outcomes, reasons, response formats. Public names are imported on use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyncean.plugins.face import face
+
+if TYPE_CHECKING:
+    from lyncean.vocabulary.keys import split_repeat as split_repeat
+    from lyncean.vocabulary.outcomes import Outcome as Outcome
+
+__getattr__ = face(
+    __name__,
+    {
+        "keys": "split_repeat",
+        "outcomes": "Outcome",
+    },
+)

@@ -1,1 +1,0 @@
-"""An OpenAI-compatible HTTP front before a ModelService."""

@@ -1,0 +1,78 @@
+"""The end of a run: its report on disk, its results on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.files import VERDICTS
+from orchestrator.run_folder.lines import JudgedLine
+from orchestrator.run_folder.metrics import counts
+from orchestrator.run_folder.reader import Run, open_run
+from orchestrator.run_folder.scanning import scan
+
+
+def write_report(run: Path, *, embed: bool = False, published: bool = False, blind: Run | None = None) -> Path:
+    """Writes report.html, as `page.render` makes it, into a run folder and returns its path.
+
+    Raises:
+        ConfigError: There is no run at `run`.
+        OSError: The page cannot be written.
+    """
+    from orchestrator.report.page import render
+
+    path = run / "report.html"
+    partial = path.with_suffix(".partial")
+    partial.write_text(render(open_run(run), embed=embed, published=published, blind=blind), encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+class Reports:
+    """Reports of runs that a command makes.
+
+    Args:
+        show: Prints the results of a complete run; None prints all of them.
+    """
+
+    def __init__(self, show: Callable[[Path, Console], None] | None = None) -> None:
+        self._show = show
+
+    def prepare(self) -> None:
+        """Imports what the page needs."""
+        from orchestrator.report import page
+
+        page.prepare()
+
+    def finish(self, run: Path, console: Console) -> None:
+        """Writes a complete run's report and prints its results."""
+        from orchestrator.report.terminal import print_results
+
+        report = write_report(run)
+        if not console.quiet:
+            (self._show or print_results)(run, console)
+            for line in judge_lines(run):
+                console.print(line, highlight=False, soft_wrap=True)
+            console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def judge_lines(run: Path) -> list[str]:
+    """Returns lines on a run's judges: number of verdicts, items left unjudged, and the fix."""
+    judges = run_manifest.read(run).get("judges")
+    if not judges:
+        return []
+    count, reason = 0, ""
+    for _, line in scan(run / VERDICTS, JudgedLine):
+        count += line.judged
+        if line.outcome == "unjudged":
+            reason = line.detail
+    lines = [f"judge {', '.join(judges)}: {f'{count:,} verdicts' if count else 'configured and never needed'}"]
+    unjudged = counts(open_run(run).tasks)["unjudged"]
+    if unjudged and reason:
+        lines.append(
+            f"{unjudged:,} of them unjudged, the last because {reason}; orchestrator score {run} asks again for these"
+        )
+    return lines

@@ -1,0 +1,112 @@
+"""A run folder from a prediction file of ReForm-Eval, scored as its own script does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.benchmarks.reform.metrics import metrics
+from orchestrator.benchmarks.reform.predictions import Prediction, named_by, predictions, read_file
+from orchestrator.engine.resolve import Endpoint
+from orchestrator.run import rescore, results as run_results
+from orchestrator.run.servers import connect_scorer
+from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.records import scoring_json
+
+
+async def import_predictions(
+    file: Path,
+    run: Path,
+    formulation: str,
+    method: str,
+    *,
+    stability: bool = False,
+    rounds: bool = False,
+    task: str | None = None,
+    model_name: str | None = None,
+    endpoint: Endpoint | None = None,
+    credentials: Credentials = PLAIN,
+    patience: float = 600.0,
+) -> dict[str, Any]:
+    """Makes a run of a prediction file, scores it and returns its results.
+
+    The formulation is one of `FORMULATIONS`, the method one of `METHODS`; task and model are named by the file unless
+    given. Without the endpoint of a scorer one is started.
+
+    Raises:
+        DataError: The file cannot be used.
+        ManifestError: The folder holds another run.
+    """
+    named_task, named_model = named_by(file)
+    task, model_name = task or named_task, model_name or named_model
+    items = list(predictions(read_file(file), formulation, method, rounds=rounds))
+    identity = {
+        "tasks": [task],
+        "method": "likelihood" if method == "likelihood" else "generate",
+        "predictions": {"origin": file.name, "sha256": sha256(file.read_bytes()).hexdigest()},
+        "formulation": formulation,
+        "parity": True,
+        "model": {"model_name": model_name, "model_revision": "", "chat_template_sha256": ""},
+    }
+    async with connect_scorer(endpoint, credentials, patience) as (client, rules):
+        manifest = run_manifest.make(
+            identity,
+            info=model.GetModelInfoResponse(model_name=model_name),
+            stages={},
+            replicas=[],
+            rules=rules,
+            metrics={task: metrics(formulation, parity=True, instability=stability, rounds=rounds)},
+            shard=None,
+            code={},
+        )
+        _write(run, manifest | {"planned": {task: len(items)}}, items)
+        await rescore.rescore(run, client, rules, parity=False)
+    return run_results.read(run)
+
+
+def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None:
+    """Writes manifest and answers; a folder that holds the same predictions already keeps its answers."""
+    file, identity = run / MANIFEST, manifest["identity"]
+    if file.exists():
+        run_manifest.check_same(run, run_manifest.read(run), identity, None)
+    log = RunLog(run)
+    try:
+        if log.resumed and not file.exists():
+            raise run_manifest.ManifestError(f"{run} holds answers and no {MANIFEST}: give --run another folder")
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        for item in items[log.resumed :]:
+            key = f"{identity['tasks'][0]}/{item.key}"
+            log.add_response(key, None, _line(key, item, identity, now))
+        log.flush()
+        log.sync()
+    finally:
+        log.close()
+    run_manifest.write(file, manifest)
+
+
+def _line(key: str, item: Prediction, identity: dict[str, Any], now: str) -> bytes:
+    messages = [{"role": "ROLE_USER", "parts": [{"text": item.prompt}]}] if item.prompt else []
+    return orjson.dumps(
+        {
+            "key": key,
+            "sample": key,
+            "turn": "",
+            "task": identity["tasks"][0],
+            "method": identity["method"],
+            "request": {"messages": messages},
+            "response": {"parts": [{"text": item.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"},
+            "scoring": scoring_json(item.scoring),
+            "replica": "",
+            "attempts": 0,
+            "seconds": 0.0,
+            "started": now,
+        }
+    )

@@ -1,0 +1,459 @@
+"""Runs that stop as soon as they know enough: the order of the samples, the rule, and what stopping leaves behind.
+
+A task's samples are asked in an order that follows from the seed and their keys alone. Samples that share a group are
+one unit. The rule looks at the longest prefix of units whose items all have a verdict, so that the stop is the same at
+any concurrency, number of replicas and after any resume.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import orjson
+from google.protobuf import json_format
+
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.statistics.sequential import ConfidenceSequence
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.run.part.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
+from orchestrator.run.plan import Plan
+from orchestrator.run_folder import part as beyond
+from orchestrator.run_folder.files import VERDICTS
+from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.lines import Head, VerdictLine
+from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.scanning import lines_at, scan
+from orchestrator.samples import Sample
+
+LEVEL = 0.95
+"""Coverage of a sequence over all looks together."""
+CHANGED = 0.15
+"""Share of the answers taken to change between two runs where nothing is known: an assumption."""
+MARGIN = 0.02
+"""Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
+_RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
+_SHARES, _DIFFERENCES = (0.0, 1.0), (-1.0, 1.0)
+
+
+class Rule(NamedTuple):
+    """When a run stops.
+
+    Attributes:
+        decides: Whether it stops on a decision between two runs, else on a width.
+        size: The width or margin, a share.
+    """
+
+    decides: bool
+    size: float
+
+    def met(self, sequence: ConfidenceSequence) -> bool:
+        """Returns whether a run may stop with this sequence."""
+        if not self.decides:
+            return sequence.width <= self.size + 1e-9
+        zero = sequence.low > 0 or sequence.high < 0
+        return zero or (sequence.low >= -self.size and sequence.high <= self.size)
+
+
+def sequential_of(plan: Plan) -> Sequential | None:
+    """Returns how a plan's run stops early, None for one that asks everything.
+
+    Raises:
+        ConfigError: If the request contradicts itself, a task has no metric for it, or the other run does not fit.
+        DataError: If a row cannot be used.
+    """
+    request = plan.request
+    rule = rule_of(request.until, request.against)
+    if rule is None:
+        return None
+    if request.shard:
+        raise ConfigError(
+            "--until looks at all samples in one order, and --shard runs a part of them: leave one out; a run with "
+            "several --endpoint addresses stops by itself"
+        )
+    return Sequential(plan, rule, None if request.against is None else Path(request.against))
+
+
+def rule_of(until: str | None, against: object) -> Rule | None:
+    """Returns the rule of a request, None for a run that asks everything.
+
+    Raises:
+        ConfigError: If it is none, or one of --until and --against does not fit the other.
+    """
+    if until is None:
+        if against is not None:
+            raise ConfigError("--against RUN needs --until decided: the rule by which the run stops")
+        return None
+    found = _RULE.fullmatch(until)
+    try:
+        size = float((found[2] or found[4] or 100 * MARGIN) if found else "none") / 100
+    except ValueError:
+        size = -1.0
+    if not found or not 0 < size < 1:
+        raise ConfigError(
+            f"--until {until}: write width<=POINTS for a width of the interval, or, with --against RUN, decided or "
+            "decided<=POINTS for the largest difference that counts as none; points are between 0 and 100"
+        )
+    if bool(found[3]) != (against is not None):
+        raise ConfigError(
+            "--until decided needs --against RUN, the run that it is decided against"
+            if found[3]
+            else f"--until {until} is on this run alone: leave --against out, or give --until decided"
+        )
+    return Rule(bool(found[3]), size)
+
+
+class TaskSequence:
+    """One task of a sequential run.
+
+    Args:
+        task: The task.
+        spec: The metric that the sequence is of.
+        units: All units by name.
+        rule: When it stops.
+        seed: Of the order.
+        against: Whether the rule is on the difference to another run.
+
+    Attributes:
+        units: The units in the order in which they are asked.
+        position: Units of the longest prefix whose items all have a verdict, up to the stop.
+        stopped: Whether the rule was met before the last unit.
+        waiting: Item key -> outcome of items that have no result and that the prefix may wait for.
+    """
+
+    def __init__(
+        self, task: str, spec: scorer.MetricSpec, units: Mapping[str, Unit], rule: Rule, seed: int, against: bool
+    ) -> None:
+        self.task, self.spec, self.rule = task, spec, rule
+        names = sorted(units, key=lambda name: rank(seed, task, name))
+        self.units = [units[name] for name in names]
+        self.position, self.stopped = 0, False
+        self.waiting: dict[str, Outcome] = {}
+        self._place = {key: place for place, unit in enumerate(self.units) for key in unit.items}
+        self._samples = {sample.key: place for place, unit in enumerate(self.units) for sample in unit.samples}
+        self._left = [len(unit.items) for unit in self.units]
+        sizes = [unit.sums(spec)[2] for unit in self.units]
+        self.totals = {
+            "units": len(self.units),
+            "items": sum(sizes),
+            "largest": max(sizes),
+            "samples": sum(len(unit.samples) for unit in self.units),
+        }
+        self.own = sequence_of(self.totals, rule if not against else None)
+        self.difference = sequence_of(self.totals, rule, _DIFFERENCES) if against else None
+
+    @property
+    def end(self) -> int:
+        """How many units are to be asked: those up to the stop, or to the first that waits."""
+        if self.stopped:
+            return self.position
+        return min((self._place[key] + 1 for key in self.waiting), default=len(self.units))
+
+    def wanted(self, sample: str) -> bool:
+        """Returns whether a sample is to be asked."""
+        return self._samples[sample] < self.end
+
+    def settle(self, key: str, outcome: Outcome, score: float) -> bool:
+        """Takes an item's verdict; returns whether there is less to ask with it."""
+        place = self._place.get(key)
+        if place is None:
+            return False
+        if outcome in NO_RESULT:
+            self.waiting[key] = outcome
+            return True
+        self.waiting.pop(key, None)
+        unit = self.units[place]
+        self._left[place] -= unit.items[key].score is None
+        unit.items[key].score = score
+        return self._advance()
+
+    def _advance(self) -> bool:
+        while not self.stopped and self.position < len(self.units) and not self._left[self.position]:
+            unit = self.units[self.position]
+            self.position += 1
+            total, base, size = unit.sums(self.spec)
+            deciding = add(self.own, self.difference, total, base, size)
+            self.stopped = self.position < len(self.units) and self.rule.met(deciding)
+        return self.stopped
+
+
+def sequence_of(
+    totals: Mapping[str, int], rule: Rule | None, bounds: tuple[float, float] = _SHARES
+) -> ConfidenceSequence:
+    """Returns the empty sequence of a task's metric, aimed at what its rule asks for."""
+    width = rule.size if rule and not rule.decides else None
+    return ConfidenceSequence(totals["units"], totals["items"], totals["largest"], bounds, level=LEVEL, width=width)
+
+
+def add(
+    own: ConfidenceSequence, difference: ConfidenceSequence | None, total: float, base: float, size: int
+) -> ConfidenceSequence:
+    """Adds a unit to a task's sequences and returns the one that its rule is on.
+
+    Raises:
+        ConfigError: If a score is no share.
+    """
+    try:
+        own.add(total, size)
+        if difference is not None:
+            difference.add(total - base, size)
+    except ValueError:
+        raise ConfigError(
+            "--until: the scores are not between 0 and 1, and a sequence needs bounds: leave --until out"
+        ) from None
+    return own if difference is None else difference
+
+
+class Sequential:
+    """The sequential tasks of a run, live.
+
+    Args:
+        plan: The run's plan.
+        rule: When a task stops.
+        against: The run that it is compared with; None without one.
+
+    Raises:
+        ConfigError: If a task has no metric for it, or the other run does not fit.
+        DataError: If a row cannot be used.
+    """
+
+    def __init__(self, plan: Plan, rule: Rule, against: Path | None) -> None:
+        self._specs = specs_of(plan, "--until")
+        found = units_of(plan, self._specs, "--until")
+        items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
+        data = {task.variant.task: task.source.digest for task in plan.tasks}
+        first = plan.tasks[0].variant
+        asked = {"repeats": plan.request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
+        self.base = base_of(against, items, data, asked) if against else {}
+        for key, verdict in self.base.items():
+            items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
+        self._against = against.resolve().name if against else ""
+        self._until = plan.request.until
+        self.tasks = {
+            task: TaskSequence(task, self._specs[task], units, rule, plan.request.seed, against is not None)
+            for task, units in found.items()
+        }
+
+    @property
+    def stopping(self) -> Sequential:
+        """What tells the engine to stop."""
+        return self
+
+    @property
+    def expected(self) -> None:
+        """Items that it comes to: not known before it stops."""
+        return None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What it adds to the identity of a run."""
+        scores = hashlib.sha256(orjson.dumps(self.base, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return {"until": self._until, **({"against": {"scores_sha256": scores}} if self.base else {})}
+
+    def load(self, log: RunLog) -> None:
+        """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
+        run = log.path
+        if self.base:
+            beyond.write_base(run, self._against, self.base)
+        last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
+        offsets = [
+            offset for key, (offset, outcome) in last.items() if outcome not in NO_RESULT and log.entry(key).settled
+        ]
+        for line in lines_at(run / VERDICTS, offsets, VerdictLine) if offsets else ():
+            self.settled(line.key, line.outcome, score_fields(line))
+
+    def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
+        """Takes an item's verdict; returns whether there is less to ask with it."""
+        task = self.tasks.get(key.split("/", 1)[0])
+        return task is not None and task.settle(key, outcome, value_of(task.spec, verdict))
+
+    def wanted(self, sample: str) -> bool:
+        """Returns whether a sample that is not sent yet is to be sent."""
+        return self.tasks[sample.split("/", 1)[0]].wanted(sample)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields the samples task by task in their order, up to where each stops."""
+        for task in self.tasks.values():
+            for place, unit in enumerate(task.units):
+                if place >= task.end:
+                    break
+                yield from unit.samples
+
+    def finish(self, run: Path) -> dict[str, Any]:
+        """Notes what was answered beyond the stops, and returns what the manifest says of the run.
+
+        Raises:
+            IncompleteError: If a task waits for an item that has no result.
+        """
+        for task in self.tasks.values():
+            if not task.stopped and task.position < len(task.units):
+                waiting = next(iter(task.waiting.items()), ("an item", "missing"))
+                raise IncompleteError(
+                    f"{task.task}: {waiting[0]} is {waiting[1]}, and the sequence waits for it after "
+                    f"{task.position:,} of {len(task.units):,} units; run the same command again to ask again"
+                )
+        kept = {
+            sample.key
+            for task in self.tasks.values()
+            for unit in task.units[: task.position]
+            for sample in unit.samples
+        }
+        left = beyond.write(run, kept)
+        planned = {
+            name: sum(len(unit.items) for unit in task.units[: task.position]) for name, task in self.tasks.items()
+        }
+        sequences = {
+            name: {**task.totals, "metric": json_format.MessageToDict(task.spec), "beyond": left.get(name, 0)}
+            for name, task in self.tasks.items()
+        }
+        return {"planned": planned, "sequential": sequences}
+
+
+def expected(task: TaskSequence) -> str:
+    """Returns after how many samples a task is expected to stop, in words: one simulated run for each assumption.
+
+    The items of a group are taken to be right or wrong together.
+    """
+    cases = [(share, f"at {share:.0%}") for share in (0.5, 0.9)]
+    if task.difference:
+        cases = [(points, f"where the runs differ by {100 * points:.0f} points") for points in (0.05, 0.02)]
+    found = []
+    for value, words in cases:
+        random = Random(0)
+        own, difference = (sequence_of(task.totals, task.rule, _SHARES), task.difference and _like(task))
+        samples = 0
+        for unit in task.units:
+            _, _, size = unit.sums(task.spec)
+            luck = random.random()
+            total = size * (luck < value)
+            base = 0.0
+            if difference:
+                better = (CHANGED + value) / 2
+                total, base = size * (luck < better), size * (better <= luck < CHANGED)
+            samples += len(unit.samples)
+            if task.rule.met(add(own, difference, total, base, size)):
+                break
+        found.append(f"about {samples:,} {words}")
+    changed = f", if {CHANGED:.0%} of the answers change" if task.difference else ""
+    return f"{task.task}: stops after {', '.join(found)} of {task.totals['samples']:,} samples{changed}"
+
+
+def _like(task: TaskSequence) -> ConfidenceSequence:
+    return sequence_of(task.totals, task.rule, _DIFFERENCES)
+
+
+def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns what `results.json` says of each sequential task: computed from the folder alone.
+
+    Args:
+        run: The run folder, every item of it settled.
+        manifest: Its manifest.
+    """
+    found = {}
+    identity, (other, base) = manifest["identity"], beyond.base(run)
+    index = Index(run)
+    rule = rule_of(identity["until"], identity.get("against"))
+    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
+    for task, totals in manifest["sequential"].items():
+        spec = json_format.ParseDict(totals["metric"], scorer.MetricSpec())
+        units, samples = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
+        for unit in units.values():
+            for key, item in unit.items.items():
+                item.base = value_of(spec, base.get(key, {}))
+        against = "against" in identity
+        own = sequence_of(totals, rule if not against else None)
+        difference = sequence_of(totals, rule, _DIFFERENCES) if against else None
+        for name in sorted(units, key=lambda name: rank(identity["seed"], task, name)):
+            add(own, difference, *units[name].sums(spec))
+        found[task] = {
+            "until": identity["until"],
+            "metric": spec.name,
+            "level": LEVEL,
+            "stopped": not own.complete,
+            "samples": samples,
+            "of_samples": totals["samples"],
+            "units": own.count,
+            "of_units": totals["units"],
+            **_ends(own),
+            **({"difference": _ends(difference), "against": other} if difference else {}),
+        }
+    return found
+
+
+def _ends(sequence: ConfidenceSequence) -> dict[str, float]:
+    return {name: round(getattr(sequence, name), 10) for name in ("value", "low", "high", "width")}
+
+
+def stopped_early(summary: dict[str, Any], found: Mapping[str, Any]) -> None:
+    """Takes out of a task's results what does not hold after a stop that the results have chosen.
+
+    Args:
+        summary: The task's results, changed in place.
+        found: What `results_of` says of it.
+    """
+    for metric in summary["metrics"]:
+        details = metric["details"]
+        for name in [name for name in details if name in _FIXED_SIZE or name.startswith("minimum_detectable")]:
+            del details[name]
+        metric.pop("interval", None)
+        if metric["name"] == found["metric"] and not metric["labels"]:
+            scale = 100 if metric["unit"] == "percent" else 1
+            ends = {name: round(scale * found[name], 10) for name in ("low", "high")}
+            metric["interval"] = {**ends, "level": found["level"], "method": "confidence sequence"}
+        else:
+            details["no_interval"] = "the run stopped early, and a plain interval does not hold after that"
+
+
+_FIXED_SIZE = ("standard_error", "against_rest", "p_value", "p_holm", "comparisons")
+"""Details that are inferences for a number of items that was fixed beforehand."""
+
+
+def base_of(
+    path: Path, keys: Collection[str], data: Mapping[str, str], asked: Mapping[str, object]
+) -> dict[str, dict[str, Any]]:
+    """Returns the scores of the run that another is compared with, by item key.
+
+    Args:
+        path: Its folder.
+        keys: The items that it must have.
+        data: The sha256 of the data that it must have read, by task.
+        asked: Parts of its identity that it must have: with others, the same key is another prompt.
+
+    Raises:
+        ConfigError: If it is not complete, stopped early, read other data, asked otherwise, lacks an item or has one
+            without a result.
+    """
+    run = open_run(path)
+    if not run.tasks:
+        raise ConfigError(f"--against {path}: the run is not complete: run its command again first")
+    if run.in_part:
+        raise ConfigError(f"--against {path}: {run.in_part[0]}: it has no answers to the rest: name a full run")
+    for name, value in asked.items():
+        other = run.identity.get(name, value)
+        if other != value:
+            raise ConfigError(
+                f"--against {path}: {name} is {other} there and {value} here, and items are compared one by one: "
+                f"give both runs the same --{name.replace('_', '-')}"
+            )
+    for task, sha256 in data.items():
+        other = (run.identity.get("data") or {}).get(task)
+        if other and other.get("sha256") != sha256:
+            raise ConfigError(f"--against {path}: that run read other data of {task} ({other.get('origin')}): name one")
+    wanted, found = set(keys), dict[str, dict[str, Any]]()
+    for item in run:
+        if item.key in wanted:
+            if item.outcome in NO_RESULT:
+                raise ConfigError(f"--against {path}: its item {item.key} is {item.outcome}: mend that run first")
+            found[item.key] = {"score": item.score, "scores": dict(item.verdict.get("scores") or {})}
+    if lacking := wanted - found.keys():
+        raise ConfigError(
+            f"--against {path}: the run has no answer to {len(lacking):,} of the {len(wanted):,} items, {min(lacking)} "
+            "among them: give both runs the same tasks, data, --limit and --repeats"
+        )
+    return found

@@ -1,0 +1,206 @@
+"""Runs of a random share of their samples: which samples, and what these say of the metric of all.
+
+Each task's units are put into an order drawn from the seed, and the first ones are asked: a simple random sample
+without replacement. The plain metric of the asked items estimates that of all; scores of other runs may narrow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+
+from lyncean.arrays import np
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.statistics.survey import Estimate, estimate
+from lyncean.vocabulary.keys import split_repeat
+from orchestrator.errors import ConfigError, EngineError
+from orchestrator.run.part import item_scores
+from orchestrator.run.part.units import Unit, rank, specs_of, units_of, units_of_log
+from orchestrator.run.plan import Plan
+from orchestrator.run_folder import part as beyond
+from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.log import RunLog
+from orchestrator.samples import Sample
+
+LEVEL = 0.95
+"""Coverage of the intervals."""
+_FEWEST = 2
+"""Units that an interval needs."""
+
+
+class RandomShare:
+    """A random share of a run's samples.
+
+    Args:
+        plan: The run's plan.
+
+    Attributes:
+        stopping: None: all of the share is asked.
+        planned: Task -> items that are asked.
+        totals: Task -> units and samples, asked and in all.
+
+    Raises:
+        ConfigError: If the request contradicts itself, a task has no metric for it, or the scores of other runs do not
+            fit.
+        DataError: If a row cannot be used.
+    """
+
+    stopping = None
+
+    def __init__(self, plan: Plan) -> None:
+        request = plan.request
+        if request.shard:
+            raise ConfigError("--share draws among all samples, and --shard runs a part of them: leave one out")
+        assert request.share is not None
+        self._plan, self._share = plan, request.share
+        self._table = item_scores.read(Path(request.items)) if request.items is not None else None
+        if self._table:
+            _check_data(self._table, plan, str(request.items))
+        specs = specs_of(plan, "--share")
+        self._tasks: dict[str, dict[str, Any]] = {}
+        self.totals: dict[str, dict[str, int]] = {}
+        self._samples: set[str] = set()
+        self.planned: dict[str, int] = {}
+        for task, units in units_of(plan, specs, "--share").items():
+            names = sorted(units, key=lambda name: rank(request.seed, task, name))
+            asked = min(max(math.ceil(self._share * len(names) - 1e-9), _FEWEST), len(names))
+            self._tasks[task] = {
+                "metric": json_format.MessageToDict(specs[task]),
+                "asked": asked,
+                "units": [self._line(name, units[name], specs[task]) for name in names],
+            }
+            own = {sample.key for name in names[:asked] for sample in units[name].samples}
+            self._samples |= own
+            self.planned[task] = sum(len(units[name].items) for name in names[:asked])
+            every = sum(len(unit.samples) for unit in units.values())
+            self.totals[task] = {"samples": len(own), "of_samples": every, "units": asked, "of_units": len(names)}
+
+    def _line(self, name: str, unit: Unit, spec: scorer.MetricSpec) -> list[Any]:
+        """Returns a unit as `share.json` has it: name, size, and its score in each of the other runs."""
+        size = unit.sums(spec)[2]
+        if self._table is None:
+            return [name, size]
+        keys = dict.fromkeys(split_repeat(key)[0] for key, item in unit.items.items() if item.counts)
+        rows = [row for key in keys if (row := self._table.scores.get(key)) is not None]
+        whole = spec.metric == "group_all"
+        return [name, size, [_together(scores, whole) for scores in zip(*rows, strict=True)]]
+
+    @property
+    def expected(self) -> int:
+        """Items that it comes to."""
+        return sum(self.planned.values())
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What it adds to the identity of a run."""
+        return {"share": self._share, **({"items": {"sha256": self._table.sha256}} if self._table else {})}
+
+    def load(self, log: RunLog) -> None:
+        """Writes down in the run folder what the estimate is made from."""
+        beyond.write_share(log.path, self._table.runs if self._table else (), self._tasks)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields the samples of the share, in the order of the rows."""
+        return (sample for sample in self._plan.samples() if sample.key in self._samples)
+
+    def finish(self, _: Path) -> dict[str, Any]:
+        """Returns what the manifest says of the run."""
+        return {"planned": self.planned, "sampled": self.totals}
+
+
+def share_of(plan: Plan) -> RandomShare | None:
+    """Returns the random share of a plan's samples that is asked, None for a run of all of them.
+
+    Raises:
+        ConfigError: As `RandomShare` does.
+        DataError: If a row cannot be used.
+    """
+    request = plan.request
+    if request.share is None:
+        if request.items is not None:
+            raise ConfigError("--items FILE sharpens the estimate of --share: give --share, or leave it out")
+        return None
+    if request.until is not None:
+        raise ConfigError("--share fixes the number of samples, and --until stops when enough is known: leave one out")
+    return RandomShare(plan)
+
+
+def _check_data(table: item_scores.ItemScores, plan: Plan, path: str) -> None:
+    for task in plan.tasks:
+        name, source = task.variant.task, task.source
+        if table.data.get(name, source.digest) != source.digest:
+            raise ConfigError(f"--items {path} is of other data of {name} than {source.origin}: name one of this data")
+    if not any(key.partition("/")[0] in plan.names for key in table.scores):
+        raise ConfigError(f"--items {path} has no item of {', '.join(plan.names)}: leave it out")
+
+
+def _together(scores: Sequence[float | None], whole: bool) -> float | None:
+    known = [score for score in scores if score is not None]
+    if not known:
+        return None
+    return float(min(known) == 1) if whole else round(sum(known) / len(known), 6)
+
+
+def known_to(share: RandomShare, task: str) -> str:
+    """Returns how well the metric of all samples of a task will be known, in words."""
+    found = share.totals[task]
+    asked, every = found["units"], found["of_units"]
+    half = 196 * 0.5 * math.sqrt((1 - asked / every) / asked)
+    return (
+        f"{task}: a random {found['samples']:,} of {found['of_samples']:,} samples; the metric of all to about "
+        f"±{half:.1f} points at 50%"
+    )
+
+
+def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns what `results.json` says of the metric of all samples of each task: computed from the folder alone.
+
+    Args:
+        run: The run folder, every item asked settled.
+        manifest: Its manifest.
+
+    Raises:
+        EngineError: If the folder does not have what the run wrote.
+    """
+    found = {}
+    runs, tasks = beyond.share(run)
+    index = Index(run)
+    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
+    items = manifest["identity"].get("items") or {}
+    for task, totals in manifest["sampled"].items():
+        if task not in tasks:
+            raise EngineError(f"{run} has no share.json with {task}: restore it, or run the command of the run again")
+        spec = json_format.ParseDict(tasks[task]["metric"], scorer.MetricSpec())
+        units, _ = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
+        about = {"metric": spec.name, "share": manifest["identity"]["share"], **totals}
+        left = sum(unit.without_result for unit in units.values())
+        if left:
+            found[task] = {**about, "no_estimate": f"{left:,} items asked have no result"}
+            continue
+        lines = tasks[task]["units"]
+        sizes = np.array([line[1] for line in lines], np.float64)
+        asked = np.arange(tasks[task]["asked"])
+        sums = np.array([units[lines[place][0]].sums(spec)[0] for place in asked], np.float64)
+        if not sizes[asked].sum() or len(asked) < _FEWEST:
+            found[task] = {**about, "no_estimate": "too few items were asked"}
+            continue
+        if ((sums < 0) | (sums > sizes[asked])).any():
+            found[task] = {**about, "no_estimate": "the scores are not between 0 and 1"}
+            continue
+        alone = estimate(sums, asked, sizes, np.zeros((len(lines), 0)), LEVEL)
+        found[task] = {**about, "level": LEVEL, **_ends(alone)}
+        if runs:
+            others = np.array([line[2] if line[2:] and line[2] else [None] * len(runs) for line in lines], np.float64)
+            sharper = estimate(sums, asked, sizes, others, LEVEL)
+            found[task]["with_items"] = {
+                **_ends(sharper), "explained": round(sharper.explained, 6), "runs": len(runs), **items
+            }  # fmt: skip
+    return found
+
+
+def _ends(found: Estimate) -> dict[str, float]:
+    return {name: round(getattr(found, name), 10) for name in ("value", "low", "high")}

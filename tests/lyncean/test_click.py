@@ -1,0 +1,107 @@
+"""Click stays in the command lines' own folders; everything else raises `lyncean.errors.UserError`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {"model_server/kit/__init__.py"}
+"""The kit makes command lines for the servers of its users."""
+
+
+def imports_click(path: Path) -> bool:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if any(name.partition(".")[0] == "click" for name in names):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "lyncean", "extensions"])
+def test_click_is_imported_in_cli_alone(package: str) -> None:
+    importing = {path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py") if imports_click(path)}
+    assert importing, "the search found nothing"
+    outside = {path.as_posix() for path in importing if not {"cli", "cli.py"} & set(path.parts)}
+    assert outside <= ALLOWED
+
+
+@pytest.mark.parametrize("command", ["orchestrator.cli:main", "orchestrator.cli:lyncean", "scorer.cli:main"])
+def test_help_imports_nothing_heavy(command: str) -> None:
+    module, _, name = command.partition(":")
+    code = f"""
+import sys
+from {module} import {name}
+try:
+    {name}(["--help"])
+except SystemExit as end:
+    assert not end.code
+sys.exit(",".join({{"grpc", "numpy", "pydantic", "orjson", "rich"}} & sys.modules.keys()) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Commands:" in done.stdout
+
+
+HEAVY = {"grpc", "numpy", "pyarrow", "pydantic", "rich", "PIL", "jinja2", "httpx", "prometheus_client"}
+
+
+@pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
+def test_help_of_every_subcommand_imports_nothing_heavy(command: str) -> None:
+    module, _, name = command.partition(":")
+    code = f"""
+import sys
+import click
+from {module} import {name}
+
+def show(command, words):
+    try:
+        {name}([*words, "--help"])
+    except SystemExit as end:
+        assert not end.code
+    heavy = {HEAVY} & sys.modules.keys()
+    if heavy:
+        sys.exit(f"{{' '.join(words)}} --help imports {{', '.join(sorted(heavy))}}")
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for sub in command.list_commands(context):
+            show(command.get_command(context, sub), [*words, sub])
+
+show({name}, [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage:") > 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+@pytest.mark.parametrize("words", [["numbers"], ["model-server", "numbers"]])
+def test_a_command_without_a_model_starts_no_threads_for_matrices(words: list[str]) -> None:
+    code = """
+import os, sys, types
+import click
+from lyncean.cli.groups import root
+
+@click.command()
+def command():
+    import numpy
+    print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ)
+
+sys.modules["below"] = types.SimpleNamespace(command=command)
+server = root({"numbers": ("below", "")}, one_thread=False)(lambda: None)
+sys.modules["server"] = types.SimpleNamespace(command=server)
+root({"numbers": ("below", ""), "model-server": ("server", "")})(lambda: None)(sys.argv[1:])
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment, check=True
+    )
+    threads, inherited = done.stdout.split()
+    assert inherited == "False", "children would have one thread as well"
+    assert (threads == "1") == (words == ["numbers"] or len(os.sched_getaffinity(0)) == 1)
