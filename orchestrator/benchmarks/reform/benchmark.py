@@ -118,7 +118,7 @@ def _rounds(
 
 def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Call:
     settings = settings_of(variant)
-    image = shown(row_image(row), dataset.boxes, question.extras.get("bbox"))
+    image = shown(row_image(row), dataset.boxes, question.box)
     config = model.GenerationConfig(
         max_output_tokens=settings.max_new_tokens or dataset.max_new_tokens, temperature=settings.temperature
     )
@@ -156,8 +156,8 @@ def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Va
 
 def _labels(question: Question, dataset: Dataset) -> dict[str, str]:
     labels = {"dimension": dataset.dimension, INSTRUCTION: str(question.instruction + 1)}
-    if "round_id" in question.extras:
-        labels["round"] = str(question.extras["round_id"])
+    if question.round is not None:
+        labels["round"] = str(question.round)
     return labels
 
 

@@ -53,7 +53,6 @@ class Dataset:
         label: Its name in the paper's tables.
         dimension: A key of `DIMENSIONS`.
         dataset_name: The reference's `--dataset_name`.
-        config: The reference's `--dataset_config` without folder and suffix; unique.
         formulations: The formulations it has, the one of the paper first.
         family: A key of `orchestrator.benchmarks.reform.families.FAMILIES`.
         instructions: A key of `orchestrator.benchmarks.reform.instructions.OWN`; "" where the data file holds them.
@@ -63,13 +62,11 @@ class Dataset:
         kind: TDIUC's question type, which tells the datasets of one file apart.
         boxes: How boxes are shown, None where there are none.
         max_new_tokens: The published bound on an answer.
-        index_as_text: Whether the reference's records hold the answer's index as a string.
     """
 
     label: str
     dimension: str
     dataset_name: str
-    config: str
     formulations: tuple[str, ...]
     family: str
     instructions: str
@@ -79,7 +76,6 @@ class Dataset:
     kind: str
     boxes: Boxes | None
     max_new_tokens: int
-    index_as_text: bool
 
     @property
     def name(self) -> str:
@@ -100,7 +96,6 @@ def _dataset(row: Mapping[str, str]) -> Dataset:
             "formulations": tuple(row["formulations"].split()),
             "boxes": Boxes("corners" in boxes, "several" in boxes, int(boxes[-1])) if boxes else None,
             "max_new_tokens": int(row["max_new_tokens"]),
-            "index_as_text": row["index_as_text"] == "yes",
         }  # type: ignore[arg-type]
     )
 
@@ -112,9 +107,6 @@ def _datasets() -> list[Dataset]:
 
 DATASETS: Mapping[str, Dataset] = {dataset.task: dataset for dataset in _datasets()}
 """Task -> dataset, by dimension roughly as the reference lists them."""
-
-BY_CONFIG: Mapping[str, Dataset] = {dataset.config: dataset for dataset in DATASETS.values()}
-"""The reference's configuration (without folder and suffix) -> dataset."""
 
 
 def groups() -> dict[str, tuple[str, ...]]:

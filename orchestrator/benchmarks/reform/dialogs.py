@@ -44,7 +44,7 @@ class Dialog:
         """Returns one round as an item, its sample id `{image}_{round}`."""
         found = self.rounds[at]
         sample_id = f"{self.image_id}_{found.number}"
-        return Item(sample_id, found.question, found.options, found.answer, extras={"round_id": found.number})
+        return Item(sample_id, found.question, found.options, found.answer, round=found.number)
 
 
 def dialog_of(row: Row, *, capitalize: bool) -> Dialog:

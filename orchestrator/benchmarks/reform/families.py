@@ -31,7 +31,8 @@ class Item:
         slot: The text in place of an instruction's `{}`.
         pool: The answers that distractors are drawn from.
         rebuilt: Whether the reference rebuilds the option list when it shuffles, dropping doubles of the answer.
-        extras: Further keys of the reference's dict.
+        box: Boxes on the image, as the record holds them; None without any.
+        round: The number of a dialogue's round; None outside of dialogues.
     """
 
     sample_id: str | int
@@ -41,7 +42,8 @@ class Item:
     slot: str | None = None
     pool: tuple[Any, ...] = ()
     rebuilt: bool = False
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    box: Any = None
+    round: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,7 @@ def _worded(
 
 def _vqar(record: Record, number: int, dataset: Dataset) -> Item:
     question = f"{record['question']} Answer: {record['answer']}"
-    item = _worded(record, question, "rationale_options", "rationale")
-    return replace(item, extras={key: record[key] for key in ("rationale", "rationale_options")})
+    return _worded(record, question, "rationale_options", "rationale")
 
 
 def _classification(record: Record, number: int, dataset: Dataset) -> Item:
@@ -145,28 +146,26 @@ def _selection(options: str) -> Callable[[Record, int, Dataset], Item]:
 
 
 def _wikihow(record: Record, number: int, dataset: Dataset) -> Item:
-    extras = {"task": record["method"], "title": record["title"]}
-    return replace(_selection("options")(record, number, dataset), slot=str(record["method"]), extras=extras)
+    return replace(_selection("options")(record, number, dataset), slot=str(record["method"]))
 
 
 def _refcoco(record: Record, number: int, dataset: Dataset) -> Item:
-    return replace(_selection("options")(record, record["id"], dataset), extras={"bbox": record["region"]})
+    return replace(_selection("options")(record, record["id"], dataset), box=record["region"])
 
 
-def _constant(options: tuple[str, ...], extra: str) -> Callable[[Record, int, Dataset], Item]:
+def _constant(options: tuple[str, ...]) -> Callable[[Record, int, Dataset], Item]:
     def read(record: Record, number: int, dataset: Dataset) -> Item:
         place = int(record["gt"])
         if not 0 <= place < len(options):
             raise DataError(f"gt {place} is none of {', '.join(options)}")
-        text = str(record["anno"])
-        return Item(number, None, options, place, slot=text, extras={extra: text})
+        return Item(number, None, options, place, slot=str(record["anno"]))
 
     return read
 
 
 def _objects(record: Record, number: int, dataset: Dataset) -> Item:
     item = _stored(record, _wordings(record.get("question") or record["questions"]))
-    return replace(item, extras={"bbox": record["bbox"]} if dataset.boxes else {})
+    return replace(item, box=record["bbox"] if dataset.boxes else None)
 
 
 def _vsr(record: Record, number: int, dataset: Dataset) -> Item:
@@ -194,7 +193,7 @@ def _open(answer: str) -> Callable[[Record, int, Dataset], Item]:
             record["question_id"],
             _wordings(record["question"]),
             answer=_texts(right) if isinstance(right, list) else str(right),
-            extras={"bbox": record["bbox"]} if dataset.boxes else {},
+            box=record["bbox"] if dataset.boxes else None,
         )
 
     return read
@@ -223,13 +222,13 @@ FAMILIES: Mapping[str, Family] = {
     "counting": Family(("Image_ID", "image"), ("Question", "Answer"), _counting, array=True),
     "medic": Family(("img",), ("gt", "options"), _selection("options"), header=_named("MEDIC")),
     "refcoco": Family(("img",), ("id", "region", "options", "gt"), _refcoco, header=_named("RefCOCO")),
-    "itm": Family(("img",), ("gt", "anno"), _constant(("no", "yes"), "anno"), header=_named("MSCOCO")),
+    "itm": Family(("img",), ("gt", "anno"), _constant(("no", "yes")), header=_named("MSCOCO")),
     "its": Family(("img",), ("gt", "anno"), _selection("anno"), header=_named("MSCOCO")),
     "wikihow": Family(("img",), ("gt", "method", "title", "options"), _wikihow, header=_named("WikiHow")),
     "snli_ve": Family(
         ("img",),
         ("gt", "anno"),
-        _constant(("yes", "not sure", "no"), "anno"),
+        _constant(("yes", "not sure", "no")),
         header={"gt_info": {"0": "entailment", "1": "neutral", "2": "contradiction"}},
     ),
     "captions": Family(("img",), ("annos",), _caption, header={"dataset_name": None}),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from orchestrator.benchmarks.reform.prompts import ALPHABETS, marks_of, with_options
+from orchestrator.benchmarks.reform.prompts import with_options
 
 PREFIX = "The answer is"
 
@@ -35,7 +34,7 @@ class Layout:
     sep2: str = ""
     roles: tuple[str, str] = ("Question", "Answer")
     system: str | None = None
-    first_query: str | Callable[[str], str] = "{}"
+    first_query: str = "{}"
     init: tuple[tuple[str, str], ...] = ()
     prefix: str | None = None
 
@@ -94,8 +93,7 @@ def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: b
     said = [({"human": user, "assistant": assistant}[turn["from"]], turn["value"]) for turn in history]
     turns += [list(turn) for turn in [*said, (user, question)]]
     first = turns[len(layout.init)]
-    wrap = layout.first_query if callable(layout.first_query) else layout.first_query.format
-    first[0], first[1] = user, wrap(instruct + first[1])
+    first[0], first[1] = user, layout.first_query.format(instruct + first[1])
     turns.append([assistant, ""])
     return _write(layout, turns, prefix, item.get("instruct"))
 
@@ -159,89 +157,6 @@ def _write(layout: Layout, turns: Sequence[Sequence[str]], prefix: str | None, i
         if not said and prefix is not None:
             text += style.gap + prefix
     return text.lstrip(layout.sep) if layout.style == "llama_2" else text
-
-
-class ConvSingleChoiceProcessor:
-    """The reference's class of this name: a sample's dict in, its prompt out, with the same arguments as there.
-
-    Args:
-        sep: As in `Layout`, like `sep2`, `roles`, `system_msg`, `first_query_fn`, `init_conv` and `sep_style`.
-        alphabet_choice: "upper", "lower", "number"; None draws one for every question.
-        infer_method: "generation" or "likelihood".
-        response_prefix: Beginning of the answer.
-        rng: Draws the marks, where they are drawn.
-    """
-
-    def __init__(
-        self,
-        sep: str,
-        sep2: str | None = None,
-        roles: Sequence[str] = ("Question", "Answer"),
-        system_msg: str | None = None,
-        first_query_fn: Callable[[str], str] | None = None,
-        init_conv: Sequence[Sequence[str]] | None = None,
-        sep_style: str = "two",
-        alphabet_choice: str | None = None,
-        infer_method: str = "generation",
-        response_prefix: str | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        init = tuple((turn[0], turn[1]) for turn in init_conv or ())
-        self.layout = Layout(sep_style, sep, sep2 or "", (roles[0], roles[1]), system_msg, first_query_fn or "{}", init)
-        self.infer_method = infer_method
-        self.response_prefix = None if infer_method == "likelihood" else response_prefix
-        self.rng = rng or random.Random()
-        self.set_mark(alphabet_choice)
-
-    def set_mark(self, mark_choice: str | None = None) -> None:
-        """Sets the marks: "upper", "lower", "number", or "random" and None for a draw at every question."""
-        if mark_choice not in (None, "random", *ALPHABETS):
-            raise ValueError(f"there is no option mark {mark_choice!r}; known: random, {', '.join(ALPHABETS)}")
-        self.mark = mark_choice or "random"
-
-    def __call__(self, item: Mapping[str, Any]) -> str:
-        """Returns the prompt of a sample."""
-        layout = replace(self.layout, prefix=self.response_prefix)
-        return render(layout, item, marks_of(self.mark, self.rng), likelihood=self.infer_method == "likelihood")
-
-    def process_qa(self, question: str, options: Sequence[str], answer: int | str) -> tuple[str, str]:
-        """Returns a turn of a history: the question with its options, and the answer with its mark."""
-        marks = marks_of(self.mark, self.rng)
-        return with_options(question, options, marks), answered(answer, options, marks, self.response_prefix)
-
-
-class SingleChoiceProcessor(ConvSingleChoiceProcessor):
-    """The reference's class of this name, which knows neither a system message nor a prefix."""
-
-    def __init__(
-        self,
-        sep: str,
-        sep2: str | None = None,
-        roles: Sequence[str] = ("Question", "Answer"),
-        alphabet_choice: str | None = None,
-        infer_method: str = "generation",
-        rng: random.Random | None = None,
-    ) -> None:
-        super().__init__(sep, sep2, roles, None, None, None, "single", alphabet_choice, infer_method, None, rng)
-
-
-class MMGPTSingleChoiceProcessor(ConvSingleChoiceProcessor):
-    """The reference's class of this name, with its fixed preamble; `sep_style` is "one" or "two"."""
-
-    def __init__(
-        self,
-        sep: str,
-        sep2: str | None = None,
-        roles: Sequence[str] = ("Instruction", "Response"),
-        first_query_fn: Callable[[str], str] | None = None,
-        init_conv: Sequence[Sequence[str]] | None = None,
-        sep_style: str = "two",
-        *rest: Any,
-        **named: Any,
-    ) -> None:
-        second = sep2 if sep_style == "two" else sep
-        preamble = LAYOUTS["mmgpt"].system
-        super().__init__(sep, second, roles, preamble, first_query_fn, init_conv, "mmgpt", *rest, **named)
 
 
 def answered(answer: int | str, options: Sequence[str], marks: str, prefix: str | None) -> str:

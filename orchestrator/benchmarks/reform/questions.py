@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.benchmarks.reform.datasets import Dataset
@@ -29,7 +29,8 @@ class Question:
         marks: The options' marks.
         instruct: The instruction; None where it is the question.
         history: Turns before the question, the in-context example among them.
-        extras: Further keys of the reference's dict.
+        box: Boxes on the image, as the record holds them; None without any.
+        round: The number of a dialogue's round; None outside of dialogues.
         instruction: Which of its dataset's instructions it has, from 0.
     """
 
@@ -41,7 +42,8 @@ class Question:
     marks: str
     instruct: str | None
     history: tuple[Turn, ...] = ()
-    extras: dict[str, Any] = field(default_factory=dict)
+    box: Any = None
+    round: int | None = None
     instruction: int = 0
 
     @property
@@ -139,7 +141,8 @@ def question_of(
         marks_of(switches.option_mark, variant.rng(identifier, "marks")),
         instruct,
         tuple(context_of(dataset, switches, faithful=variant.parity)),
-        dict(item.extras),
+        item.box,
+        item.round,
         place,
     )
 

@@ -70,7 +70,6 @@ class Switches:
     Attributes:
         shuffle: Whether options are permuted.
         likelihood: Whether options are scored.
-        repeats: Tests of a sample.
         layout: The prompt's layout; None for chat messages.
         prefix: The beginning of an answer.
     """
@@ -83,7 +82,6 @@ class Switches:
     online: bool = True
     options_in_history: bool = True
     likelihood: bool = False
-    repeats: int = 1
     layout: Layout | None = None
     prefix: str | None = None
 
@@ -108,7 +106,6 @@ def switches(variant: Variant, dataset: Dataset) -> Switches:
         random_instruct=variant.repeats > 1,
         options_in_history=not likelihood,
         likelihood=likelihood,
-        repeats=variant.repeats,
         layout=layout_of(settings, captions=dataset.family == "captions"),
     )
     made = replace(made, **PRESETS.get(settings.preset, {}))

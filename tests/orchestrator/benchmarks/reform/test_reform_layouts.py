@@ -12,10 +12,7 @@ import pytest
 
 from orchestrator.benchmarks.reform.layouts import (
     LAYOUTS,
-    ConvSingleChoiceProcessor,
     Layout,
-    MMGPTSingleChoiceProcessor,
-    SingleChoiceProcessor,
     answered,
     render,
 )
@@ -132,45 +129,6 @@ def test_options_behind_a_question():
 def test_random_marks_are_one_of_three_alphabets():
     drawn = {marks_of("random", random.Random(seed)) for seed in range(50)}
     assert drawn == set(ALPHABETS.values())
-
-
-def test_processor_takes_the_references_arguments():
-    processor = ConvSingleChoiceProcessor(
-        "\n",
-        roles=["User", "Bot"],
-        system_msg="S",
-        first_query_fn=lambda text: "<image> " + text,
-        sep_style="one",
-        alphabet_choice="lower",
-        response_prefix="The answer is",
-    )
-    assert processor(ITEM) == (
-        "S\nUser: <image> Look. See?\nBot: (A) yes\nUser: Which? Options: (a) a; (b) b.\nBot: The answer is"
-    )
-    assert processor.process_qa("q", ["x", "y"], 1) == ("q Options: (a) x; (b) y.", "The answer is (b) y")
-    assert processor.process_qa("q", ["x", "y"], "raw")[1] == "The answer is raw"
-    processor.set_mark("number")
-    assert processor.process_qa("q", ["x", "x"], "x")[1] == "The answer is (1) x"
-    with pytest.raises(ValueError, match="roman"):
-        processor.set_mark("roman")
-    bare = ConvSingleChoiceProcessor("\n", sep_style="one", infer_method="likelihood", response_prefix="P")
-    assert bare.response_prefix is None
-    assert bare({"question": "q", "answer_options": ["a"]}) == "Question: q\nAnswer:"
-
-
-def test_the_other_two_processors():
-    single = SingleChoiceProcessor(" ", "\n", alphabet_choice="number")
-    assert single(ITEM) == "Look.\nQuestion: See? Answer: (A) yes\nQuestion: Which? Options: (1) a; (2) b. Answer:"
-    assert single.process_qa("q", ["x"], 0)[1] == "(1) x"
-    assert single.response_prefix is None
-    owl = MMGPTSingleChoiceProcessor("|", "#", sep_style="two", alphabet_choice="upper", response_prefix="P")
-    assert owl(ITEM) == (
-        "Below is an instruction that describes a task. Write a response that appropriately completes the request.|"
-        f"Image:\n<image>#Instruction:\nLook. See?|Response:\n(A) yes#Instruction:\n{ASKED}|Response:\nP"
-    )
-    assert MMGPTSingleChoiceProcessor("|", sep_style="one")({"question": "q"}).endswith(
-        "<image>|Instruction:\nq|Response:\n"
-    )
 
 
 def test_answers_of_a_history():
