@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orchestrator.api import Comparison, Item, MetricResult, Results, evaluate, load
     from orchestrator.data.rows import DataError
     from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
+    from orchestrator.extensions import Format
     from orchestrator.run_folder.errors import RunBusyError, RunLogError
     from orchestrator.run_folder.manifest import ManifestError
 
@@ -21,6 +22,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "EngineError",
+    "Format",
     "IncompleteError",
     "Item",
     "LimitError",
@@ -37,6 +39,7 @@ __all__ = [
 _ERRORS = {
     "UserError": "lyncean.errors",
     "DataError": "orchestrator.data.rows",
+    "Format": "orchestrator.extensions",
     "ManifestError": "orchestrator.run_folder.manifest",
     "RunBusyError": "orchestrator.run_folder.errors",
     "RunLogError": "orchestrator.run_folder.errors",

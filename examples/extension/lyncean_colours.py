@@ -21,9 +21,9 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import Credentials, ServerConfig
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from orchestrator import Format
 from orchestrator.benchmarks import Benchmark, TaskGroup
 from orchestrator.data import Row, RowSource
-from orchestrator.extensions import Format
 from orchestrator.run_folder import Run, open_run
 from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, metric, single, text_part, user
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.extensions import Format
+from orchestrator import Format
 
 MARKDOWN = Format("md", "metrics as Markdown tables, one column a run", "lyncean_interop.tables:write_markdown", "text")
 LATEX = Format("latex", "metrics as LaTeX tables (booktabs)", "lyncean_interop.tables:write_latex", "text")

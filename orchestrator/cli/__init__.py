@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         request_options as request_options,
         run_to_end as run_to_end,
         scorer_at as scorer_at,
+        written as written,
     )
 
 __all__ = ["eval_command"]  # mypy takes a renamed import for public by this alone
@@ -28,7 +29,7 @@ __getattr__ = face(
     {
         "eval": "command:eval_command",
         "folders": "ReadRun RunFolder WrittenRun",
-        "options": "as_given refuse request_options run_to_end scorer_at",
+        "options": "as_given refuse request_options run_to_end scorer_at written",
     },
 )
 

@@ -14,8 +14,8 @@ KINDS = {
         "lyncean_interop.cli.import_lmms_eval",
         "A samples file of lmms-eval, scored by the default rules and by lmms-eval's own.",
     ),
-    "reform": ("orchestrator.cli.import_reform", "Predictions in ReForm-Eval's own output layout."),
-    "reform-instructions": ("orchestrator.cli.import_reform_instructions", "ReForm-Eval's instruction files."),
+    "reform": ("lyncean_interop.cli.import_reform", "Predictions in ReForm-Eval's own output layout."),
+    "reform-instructions": ("lyncean_interop.cli.import_reform_instructions", "ReForm-Eval's instruction files."),
 }
 """Kind of import -> its module, and its line in `--help`."""
 

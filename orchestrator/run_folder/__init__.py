@@ -17,7 +17,10 @@ if TYPE_CHECKING:
         VERDICTS as VERDICTS,
     )
     from orchestrator.run_folder.image_store import ImageStore as ImageStore
+    from orchestrator.run_folder.log import RunLog as RunLog
     from orchestrator.run_folder.manifest import (
+        ManifestError as ManifestError,
+        check_same as check_same,
         make as make_manifest,
         model_identity as model_identity,
         read as read_manifest,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     )
     from orchestrator.run_folder.records import (
         outcome_line as outcome_line,
+        scoring_json as scoring_json,
         unanswered_line as unanswered_line,
         verdict_line as verdict_line,
     )
@@ -65,13 +69,13 @@ __getattr__ = face(
     {
         "appender": "Appender",
         "errors": "RunLogError write_error",
+        "log": "RunLog",
         "files": "IMAGES MANIFEST RESPONSES RESULTS VERDICTS",
         "image_store": "ImageStore",
-        "manifest": "make:make_manifest read:read_manifest write:write_json model_identity",
-        "metrics": "HIGHER_IS_BETTER MetricResult OUTCOMES accounting counts markdown_cell metric_results overall "
-        "slices",
+        "manifest": "ManifestError check_same make:make_manifest read:read_manifest write:write_json model_identity",
+        "metrics": "HIGHER_IS_BETTER MetricResult OUTCOMES accounting counts markdown_cell metric_results overall slices",
         "reader": "Item Run STEP epoch named_run open_run reason sequence_words share_words",
-        "records": "outcome_line unanswered_line verdict_line",
+        "records": "outcome_line scoring_json unanswered_line verdict_line",
         "remote": "RemoteError fetched:fetched_run",
         "remote.store": "Store",
     },

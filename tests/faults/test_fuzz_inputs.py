@@ -15,10 +15,10 @@ from hypothesis import example, given, settings, strategies as st
 
 from lyncean.errors import UserError
 from lyncean_interop import lmms_eval_samples
+from lyncean_interop.reform_predictions import predictions, read_file
 from orchestrator.benchmarks.reform.datasets import DATASETS, FORMULATIONS, METHODS
 from orchestrator.benchmarks.reform.files import open_reform
 from orchestrator.benchmarks.reform.images import decoded, shown
-from orchestrator.benchmarks.reform.predictions import predictions, read_file
 from orchestrator.benchmarks.registry import find
 from orchestrator.compare.gate import parse
 from orchestrator.data.rows import DataError

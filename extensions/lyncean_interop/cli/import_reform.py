@@ -6,12 +6,10 @@ from pathlib import Path
 
 import click
 
-from lyncean.cli import Command
-from lyncean.cli.options import client_options
+from lyncean.cli import Command, client_options
 from lyncean.rpc import Credentials
-from orchestrator.benchmarks.reform.datasets import FORMULATIONS, METHODS, SINGLE_CHOICE
-from orchestrator.cli.folders import RunFolder
-from orchestrator.cli.options import request_options, run_to_end, scorer_at
+from orchestrator.benchmarks.reform import FORMULATIONS, METHODS, SINGLE_CHOICE
+from orchestrator.cli import RunFolder, request_options, run_to_end, scorer_at
 
 
 @click.command("reform", cls=Command)
@@ -52,10 +50,9 @@ def command(
     folder = run or Path("runs") / file.stem
 
     async def work() -> None:
+        from lyncean_interop.reform_import import import_predictions
         from orchestrator.report import Reports
-        from orchestrator.run import evaluate
-        from orchestrator.run.console import Terminal
-        from orchestrator.run.import_reform import import_predictions
+        from orchestrator.run import Terminal, check_metrics
 
         await import_predictions(
             file,
@@ -71,6 +68,6 @@ def command(
             patience=patience,
         )
         Reports().finish(folder, Terminal(quiet=quiet, markup=False))
-        evaluate.check_metrics(folder)
+        check_metrics(folder)
 
     run_to_end(work())

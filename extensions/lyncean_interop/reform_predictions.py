@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, FORMULATIONS, GENERATION, KIE, METHODS, OCR, SINGLE_CHOICE
-from orchestrator.data.rows import DataError
+from orchestrator.benchmarks.reform import DATASETS, FORMULATIONS, GENERATION, KIE, METHODS, OCR, SINGLE_CHOICE
+from orchestrator.data import DataError
 from orchestrator.samples import Scoring
 
 UNNAMED = "reform_predictions"

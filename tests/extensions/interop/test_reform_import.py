@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 from helpers.reform_folder import BUILDER
 
+from lyncean_interop.reform_instructions import read_builder
+from lyncean_interop.reform_predictions import named_by, predictions
 from orchestrator.benchmarks.reform.datasets import DATASETS
-from orchestrator.benchmarks.reform.import_instructions import read_builder
 from orchestrator.benchmarks.reform.instructions import wording
-from orchestrator.benchmarks.reform.predictions import named_by, predictions
 from orchestrator.cli import main
 
 SHARED = Path(os.environ.get("LYNCEAN_SHARED_DATA", Path(__file__).parents[4] / ".." / "shared" / "data"))

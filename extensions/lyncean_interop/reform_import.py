@@ -11,15 +11,20 @@ import orjson
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
-from orchestrator.benchmarks.reform.metrics import metrics
-from orchestrator.benchmarks.reform.predictions import Prediction, named_by, predictions, read_file
-from orchestrator.engine.resolve import Endpoint
-from orchestrator.run import rescore, results as run_results
-from orchestrator.run.servers import connect_scorer
-from orchestrator.run_folder import manifest as run_manifest
-from orchestrator.run_folder.files import MANIFEST
-from orchestrator.run_folder.log import RunLog
-from orchestrator.run_folder.records import scoring_json
+from lyncean_interop.reform_predictions import Prediction, named_by, predictions, read_file
+from orchestrator.benchmarks.reform import reform_metrics
+from orchestrator.engine import Endpoint
+from orchestrator.run import connect_scorer, read_results, score_again
+from orchestrator.run_folder import (
+    MANIFEST,
+    ManifestError,
+    RunLog,
+    check_same,
+    make_manifest,
+    read_manifest,
+    scoring_json,
+    write_json,
+)
 
 
 async def import_predictions(
@@ -57,30 +62,30 @@ async def import_predictions(
         "model": {"model_name": model_name, "model_revision": "", "chat_template_sha256": ""},
     }
     async with connect_scorer(endpoint, credentials, patience) as (client, rules):
-        manifest = run_manifest.make(
+        manifest = make_manifest(
             identity,
             info=model.GetModelInfoResponse(model_name=model_name),
             stages={},
             replicas=[],
             rules=rules,
-            metrics={task: metrics(formulation, parity=True, instability=stability, rounds=rounds)},
+            metrics={task: reform_metrics(formulation, parity=True, instability=stability, rounds=rounds)},
             shard=None,
             code={},
         )
         _write(run, manifest | {"planned": {task: len(items)}}, items)
-        await rescore.rescore(run, client, rules, parity=False)
-    return run_results.read(run)
+        await score_again(run, client, rules, parity=False)
+    return read_results(run)
 
 
 def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None:
     """Writes manifest and answers; a folder that holds the same predictions already keeps its answers."""
     file, identity = run / MANIFEST, manifest["identity"]
     if file.exists():
-        run_manifest.check_same(run, run_manifest.read(run), identity, None)
+        check_same(run, read_manifest(run), identity, None)
     log = RunLog(run)
     try:
         if log.resumed and not file.exists():
-            raise run_manifest.ManifestError(f"{run} holds answers and no {MANIFEST}: give --run another folder")
+            raise ManifestError(f"{run} holds answers and no {MANIFEST}: give --run another folder")
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for item in items[log.resumed :]:
             key = f"{identity['tasks'][0]}/{item.key}"
@@ -89,7 +94,7 @@ def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None
         log.sync()
     finally:
         log.close()
-    run_manifest.write(file, manifest)
+    write_json(file, manifest)
 
 
 def _line(key: str, item: Prediction, identity: dict[str, Any], now: str) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lyncean.cli import Command
-from orchestrator.cli.options import written
+from orchestrator.cli import written
 
 
 @click.command("reform-instructions", cls=Command)
@@ -16,8 +16,8 @@ from orchestrator.cli.options import written
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
 def command(checkout: Path, output: Path) -> None:
     """Read the instruction texts of a ReForm-Eval CHECKOUT for `--set instructions=FILE`."""
-    from orchestrator.benchmarks.reform.import_instructions import collect
-    from orchestrator.benchmarks.reform.instructions import FORMAT
+    from lyncean_interop.reform_instructions import collect
+    from orchestrator.benchmarks.reform import FORMAT
 
     datasets, missing = collect(checkout)
     text = json.dumps({"format": FORMAT, "datasets": datasets}, indent=1, ensure_ascii=False) + "\n"

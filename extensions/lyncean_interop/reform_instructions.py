@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.benchmarks.reform.datasets import DATASETS, METHODS, Dataset
-from orchestrator.errors import ConfigError
+from orchestrator import ConfigError
+from orchestrator.benchmarks.reform import DATASETS, METHODS, Dataset
 
 LIST = "instruction_list"
 """Attribute of a builder that holds its instructions."""
