@@ -26,7 +26,7 @@ from scorer.rules import rules
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path.append(str(TESTS))
-from helpers.corpus import CORPUS, request_of  # noqa: E402
+from helpers.corpus import CORPUS, cases, request_of  # noqa: E402
 
 BATCHES = ((32,), (33,), (32, 33))
 """Batches of the corpus with a judge's replies."""
@@ -79,8 +79,7 @@ def replayed(reads: str, batches: tuple[int, ...]) -> dict[str, float]:
     """Returns what `measured` does, of answers of the corpus whose judge has replied, and how many it was handed."""
     told: Counter[str] = Counter()
     known = rules()
-    cases = [json.loads(line) for path in CORPUS.glob("blind*.jsonl") for line in path.read_text("utf-8").splitlines()]
-    for case in (case for case in cases if case["batch"] in batches):
+    for case in (case for path in CORPUS.glob("blind*.jsonl") for case in cases(path) if case["batch"] in batches):
         rule, request = known.get(case["rule"]), request_of(case)
         verdict = rule.read(request)
         read = verdict.extracted if verdict.outcome == "scored" else verdict.outcome

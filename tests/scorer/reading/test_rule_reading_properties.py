@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from helpers.corpus import CORPUS
+from helpers.corpus import CORPUS, cases, named
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import reasoning
 from scorer.rules import rules
 
-CASES = [
-    case
-    for path in sorted(CORPUS.glob("*.jsonl"))
-    for case in map(json.loads, path.read_text("utf-8").splitlines())
-    if not case.get("open")
-]
+CASES = [case for path in sorted(CORPUS.glob("*.jsonl")) for case in cases(path) if not case.get("open")]
 MATERIALS = ("rubber", "cotton", "kevlar", "leather")
 WORDS = (
     *(
@@ -98,7 +92,8 @@ def read(case: Mapping[str, Any], text: str) -> str:
     target = case["expected"] if case["expected"] not in ("unparsed", "refused") else ""
     if not target and case["rule"] == "choice":
         target = case["params"].get("labels", ["A"])[0]
-    got = verdict(case["rule"], text, case["options"], case["params"], target)
+    with named(case):
+        got = verdict(case["rule"], text, case["options"], case["params"], target)
     return got.extracted if got.outcome == "scored" else got.outcome
 
 
@@ -160,8 +155,8 @@ def test_typography_changes_nothing(change: Any) -> None:
         text = change(case["text"])
         got = read(case, reasoning.split(text).answer)
         if got != read(case, case["text"]):
-            changed.append((text, case["expected"], got))
-    assert not changed
+            changed.append((case["case"], text, case["expected"], got))
+    assert not changed, "\n".join(map(str, changed))
 
 
 @pytest.mark.parametrize("after", ["I hope this helps!", "Let me know about further questions.", "Thank you."])
@@ -173,8 +168,8 @@ def test_a_neutral_sentence_behind_an_answer_changes_nothing(after: str) -> None
             continue
         got = read(case, f"{text}\n\n{after}")
         if got not in (case["expected"], case.get("misread")):
-            changed.append((text, case["expected"], got))
-    assert not changed
+            changed.append((case["case"], text, case["expected"], got))
+    assert not changed, "\n".join(map(str, changed))
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from helpers.corpus import CASES, request_of
-
-from scorer.rules import rules
+from helpers.corpus import CASES, named, request_of, verdict_of
 
 
 def test_corpus_is_large_and_covers_the_rules() -> None:
@@ -15,26 +13,24 @@ def test_corpus_is_large_and_covers_the_rules() -> None:
 
 @pytest.mark.parametrize("rule", sorted(CASES))
 def test_reads_the_corpus_as_a_careful_person_would(rule: str) -> None:
-    read = rules().get(rule).read
     disagreements = []
     for case in CASES[rule]:
-        verdict = read(request_of(case))
+        verdict = verdict_of(case)
         got = verdict.extracted if verdict.outcome == "scored" else verdict.outcome
         if got != case["expected"]:
-            disagreements.append((case["text"], case["expected"], got, verdict.reason))
-    assert not disagreements
+            disagreements.append((case["case"], case["text"], case["expected"], got, verdict.reason))
+    assert not disagreements, "\n".join(map(str, disagreements))
 
 
 @pytest.mark.parametrize("rule", sorted(CASES))
 def test_span_names_a_place_in_the_answer(rule: str) -> None:
-    read = rules().get(rule).read
     for case in CASES[rule]:
-        request = request_of(case)
-        verdict = read(request)
-        if verdict.outcome != "scored":
-            assert not verdict.HasField("span")
-            assert verdict.score == 0
-            continue
-        assert 0 <= verdict.span.start < verdict.span.end <= len(request.text)
-        assert verdict.score == 1
-        assert verdict.reason
+        with named(case):
+            verdict = verdict_of(case)
+            if verdict.outcome != "scored":
+                assert not verdict.HasField("span")
+                assert verdict.score == 0
+                continue
+            assert 0 <= verdict.span.start < verdict.span.end <= len(request_of(case).text)
+            assert verdict.score == 1
+            assert verdict.reason
