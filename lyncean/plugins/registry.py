@@ -42,7 +42,10 @@ def _installed(_: tuple[str, ...]) -> Any:
 
 @cache
 def _importable(package: str) -> bool:
-    return package in sys.modules or importlib.util.find_spec(package) is not None
+    if package in sys.modules:
+        return True
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None  # a folder without modules has no origin
 
 
 class PluginError(UserError):
