@@ -16,10 +16,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 # files would find it.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
+        pytest.skip(f"no browser, none of {', '.join(NAMES)}: apt-get install chromium")
     with playwright.sync_playwright() as driver:
         # As root, as in a container, Chromium's own sandbox cannot start.
         found = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])

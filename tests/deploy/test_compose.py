@@ -16,8 +16,12 @@ from helpers.manifests import REPOSITORY
 
 COMPOSE = ["docker", "compose", "--file", "docker/compose.yaml"]
 BAKE = ["docker", "buildx", "bake", "--file", "docker/bake.hcl"]
-needs_compose = pytest.mark.skipif(not engine.plugin("compose"), reason="no `docker compose`: install the plugin")
-needs_buildx = pytest.mark.skipif(not engine.plugin("buildx"), reason="no `docker buildx`: install the plugin")
+needs_compose = pytest.mark.skipif(
+    not engine.plugin("compose"), reason="no `docker compose`: as root, .ci/tools installs it"
+)
+needs_buildx = pytest.mark.skipif(
+    not engine.plugin("buildx"), reason="no `docker buildx`: as root, .ci/tools installs it"
+)
 
 
 def printed(words: list[str], **variables: str) -> Any:

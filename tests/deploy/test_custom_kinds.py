@@ -9,11 +9,11 @@ import kubernetes_validate
 import pytest
 from helpers.manifests import ALL, Manifest, group_templates, needs_kubectl, of_kind, rendered
 
-pydantic = pytest.importorskip("pydantic")
+pydantic = pytest.importorskip("pydantic", reason="no pydantic: pip install pydantic")
 pytestmark = needs_kubectl
 # Kueue's kinds are in no package: test_manifests checks the fields of theirs that are relied on.
 MODELS: dict[str, Any] = {
-    version: pytest.importorskip(f"cloudcoil.models.{name}", reason="no schemas: install the extra dev")
+    version: pytest.importorskip(f"cloudcoil.models.{name}", reason="no schemas: pip install -e '.[test]'")
     for version, name in {
         "cert-manager.io/v1": "cert_manager.v1",
         "keda.sh/v1alpha1": "keda.v1alpha1",

@@ -251,7 +251,7 @@ STORE = {
 
 
 async def test_shards_meet_in_an_object_store(tmp_path: Path, local: dict[str, Any]) -> None:
-    pytest.importorskip("moto", reason="no stand-in for S3: install the extra dev")
+    pytest.importorskip("moto", reason="no stand-in for S3: pip install -e '.[test]'")
     manifests = submitted("--run=one", "--shards=2", "--out=s3://bucket/runs", "--max-requests-per-second=4")
     assert not of_kind(manifests, "PersistentVolumeClaim")
     async with Cluster(tmp_path) as cluster:

@@ -41,10 +41,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(REPOSITORY / "examples/node" / name, folder)
     words = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0"]
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node and npm are not installed")
+        pytest.skip("no node or no npm: apt-get install nodejs npm")
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"npm cannot install the example's modules: {done.stderr.strip()[:200]}")
+        pytest.skip(f"`npm install` in examples/node fails: {done.stderr.strip()[:200]}")
     folder.chmod(0o755)
     return folder
 
@@ -107,7 +107,7 @@ async def in_store(cluster: Cluster, code: str) -> str:
 async def test_eight_shards_one_killed_and_one_evicted_end_in_the_local_runs_results(
     tmp_path: Path, node: Path
 ) -> None:
-    pytest.importorskip("moto", reason="no stand-in for S3: install the extra dev")
+    pytest.importorskip("moto", reason="no stand-in for S3: pip install -e '.[test]'")
     flags = (*TASK, f"--image={IMAGE}", "--run=acme", "--shards=8", "--gpus=4", "--memory=512Mi", "--env=MODE=fast")
     limit = ("--max-requests-per-second=0.4", "--out=s3://bucket/runs")
     manifests = rendered(*flags, *limit, "--", "--host", "0.0.0.0")

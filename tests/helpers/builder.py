@@ -19,10 +19,10 @@ SERVICES = {"orchestrator": "orchestrator", "scorer": "scorer", "model-server": 
 def missing() -> str:
     """Why images cannot be built here; empty if they can."""
     if os.environ.get("LYNCEAN_BUILD_IMAGES") == "0":
-        return "LYNCEAN_BUILD_IMAGES=0"
+        return "LYNCEAN_BUILD_IMAGES=0: unset it"
     if shutil.which("buildah") is None:
-        return "no buildah: install it (and debootstrap, to be offline)"
-    return "" if os.geteuid() == 0 else "not root: buildah's chroot isolation needs it"
+        return "no buildah: apt-get install buildah debootstrap"
+    return "" if os.geteuid() == 0 else "not root, which buildah's chroot isolation needs: run pytest as root"
 
 
 def build(*images: str) -> None:

@@ -24,9 +24,9 @@ def plugin(name: str) -> bool:
 def missing() -> str:
     """Why no engine can be started here; empty if one can."""
     if not plugin("compose"):
-        return "no `docker compose`: install a docker client with the plugin"
+        return "no `docker compose`: as root, .ci/tools installs docker and its plugins"
     if shutil.which("dockerd") is None:
-        return "no dockerd: install a docker engine"
+        return "no dockerd: apt-get install docker.io iptables"
     return builder.missing()
 
 

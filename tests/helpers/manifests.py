@@ -25,8 +25,9 @@ INCLUDED = {"pdb": "cpu-demo", "sharded": "cpu-demo", "keda": "gpu", "kueue": "v
 
 Manifest = dict[str, Any]
 
+INSTALL_KUBECTL = "install kubectl, https://kubernetes.io/docs/tasks/tools (Debian's kubernetes-client is too old)"
 needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None, reason="no kubectl: install it, its `kustomize` renders the manifests"
+    shutil.which("kubectl") is None, reason=f"no kubectl, whose `kustomize` renders the manifests: {INSTALL_KUBECTL}"
 )
 
 

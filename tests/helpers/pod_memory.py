@@ -31,7 +31,10 @@ def _place() -> tuple[Path, str]:
             tried.rmdir()
             if names:
                 return place, names[0]
-    raise OSError(f"no control group with a memory limit can be made in {', '.join(map(str, _PLACES))}")
+    raise OSError(
+        f"no control group with a memory limit can be made in {', '.join(map(str, _PLACES))}: run pytest as root, in a "
+        "container started with `docker run --privileged --cgroupns=host`, or `mount -o remount,rw /sys/fs/cgroup`"
+    )
 
 
 def missing() -> str:

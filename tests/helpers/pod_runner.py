@@ -28,6 +28,7 @@ from typing import Any
 
 from helpers import pod_controllers, pod_memory
 from helpers.manifests import (
+    INSTALL_KUBECTL,
     REPOSITORY,
     Manifest,
     data_of,
@@ -53,24 +54,34 @@ COMMIT
 """
 
 
+_PROGRAMS = {
+    "ip": "apt-get install iproute2",
+    "iptables-restore": "apt-get install iptables",
+    "setpriv": "apt-get install util-linux",
+    "kubectl": INSTALL_KUBECTL,
+}
+"""Program -> how it is installed."""
+_PRIVILEGED = "run pytest as root of the machine, or in a container started with `docker run --privileged`"
+
+
 def missing() -> str:
     """Why pods cannot be run here; empty if they can."""
     if os.geteuid() != 0:
-        return "not root: network namespaces need it"
-    for program in ("ip", "iptables-restore", "setpriv", "kubectl"):
+        return "not root, which network namespaces need: run pytest as root"
+    for program, install in _PROGRAMS.items():
         if shutil.which(program) is None:
-            return f"no {program}: install it (iproute2, iptables, util-linux, kubectl)"
+            return f"no {program}: {install}"
     name = f"lyn-{secrets.token_hex(3)}"
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if tried.returncode:
-        return f"no network namespaces here: {tried.stderr.strip()}"
+        return f"no network namespaces here: {tried.stderr.strip()}: {_PRIVILEGED}"
     why = ""
     mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     for what, command in (("mounts", mount), ("rules of iptables", ["iptables-restore"])):
         inside = ["ip", "netns", "exec", name, *command]
         tried = subprocess.run(inside, input=_RULES, capture_output=True, text=True, check=False)
         if tried.returncode:
-            why = why or f"no {what} here: {tried.stderr.strip()}"
+            why = why or f"no {what} here: {tried.stderr.strip()}: {_PRIVILEGED}"
     _ip("netns", "del", name)
     return why
 

@@ -22,7 +22,7 @@ class S3Server:
 
     def __init__(self, folder: Path) -> None:
         if find_spec("moto") is None or find_spec("flask_cors") is None:
-            pytest.skip("moto and flask-cors are not installed")
+            pytest.skip("no stand-in for S3: pip install 'moto[server]' flask-cors")
         self.port = free_port()
         self.folder = folder
         self.url = f"http://127.0.0.1:{self.port}"
