@@ -1,7 +1,7 @@
 """What gates and detectable differences show, in simulated pairs of runs: `python bench/bench_gates.py [--worlds N]`.
 
 Each world is a pair of runs whose true change is known, judged by the code of `orchestrator compare`. Seeded: the same
-flags give the same numbers. docs/read-the-numbers.md quotes those of 4,000 worlds and seed 29.
+flags give the same numbers. docs/statistics.md quotes those of 4,000 worlds and seed 29.
 """
 
 from __future__ import annotations

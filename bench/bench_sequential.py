@@ -2,7 +2,7 @@
 
 Each world is a benchmark whose figure over all items is known; its items are answered in random orders, and the
 interval is looked at after every one. The first world has so many orders, the others a tenth. Seeded: the same flags
-give the same numbers. docs/read-the-numbers.md quotes those of 2,000 orders and seed 29.
+give the same numbers. docs/statistics.md quotes those of 2,000 orders and seed 29.
 """
 
 from __future__ import annotations

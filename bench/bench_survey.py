@@ -6,7 +6,7 @@ follow a logistic model with one or four abilities. In `guessing` a quarter of t
 known runs do. In `related` each model asked has a close relative among the known runs, an earlier checkpoint for
 example, which answers nine of ten items alike. Beside our estimate stand the plain one and what item response theory
 would give: the posterior mean of a two-parameter model over all items, which knows the true item parameters and so is
-better than any fit. Seeded: the same flags give the same numbers. docs/read-the-numbers.md quotes those of 1,000 models
+better than any fit. Seeded: the same flags give the same numbers. docs/statistics.md quotes those of 1,000 models
 and seed 61.
 """
 

@@ -2,7 +2,7 @@
 
 Each world draws items (in groups, in some settings), prompts, orders of options and repeats anew, of known variance,
 and lets `lyncean.statistics.variance` tell them apart. Seeded: the same flags give the same numbers.
-docs/read-the-numbers.md quotes those of 2,000 worlds and seed 6.
+docs/statistics.md quotes those of 2,000 worlds and seed 6.
 """
 
 from __future__ import annotations

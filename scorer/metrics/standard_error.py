@@ -1,4 +1,4 @@
-"""The parts of a mean's standard error as results carry them. docs/read-the-numbers.md says how to read them."""
+"""The parts of a mean's standard error as results carry them. docs/statistics.md says how to read them."""
 
 from __future__ import annotations
 
