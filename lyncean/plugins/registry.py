@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lyncean.errors import UserError
@@ -33,11 +36,26 @@ T = TypeVar("T", bound=Named)
 
 
 @cache
-def _installed(_: tuple[str, ...]) -> Any:
-    """Returns the entry points of all packages on the path; reading their many small files takes 45 ms."""
-    from importlib.metadata import entry_points
+def _installed(path: tuple[str, ...]) -> list[EntryPoint]:
+    """Returns the entry points `lyncean.*` of the packages on the path; of two packages of one name the first counts.
 
-    return entry_points()
+    Parses only files that name such a group: to parse those of all packages takes 45 ms.
+    """
+    found: list[EntryPoint] = []
+    seen: set[str] = set()
+    for folder in path:
+        abouts: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+            abouts = sorted(each.path for each in entries if each.name.endswith((".dist-info", ".egg-info")))
+        for about in map(Path, abouts):
+            package = about.name.partition("-")[0].lower()
+            with contextlib.suppress(OSError):
+                if package not in seen and b"[lyncean." in (about / "entry_points.txt").read_bytes():
+                    from importlib.metadata import Distribution
+
+                    found += Distribution.at(about).entry_points
+            seen.add(package)
+    return found
 
 
 @cache
@@ -156,9 +174,9 @@ class Registry(Generic[T]):
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
         found: dict[str, EntryPoint] = {}
-        for entry in sorted(
-            _installed(tuple(sys.path)).select(group=f"lyncean.{self.noun}s"), key=lambda entry: entry.name
-        ):
+        group = f"lyncean.{self.noun}s"
+        ours = [entry for entry in _installed(tuple(sys.path)) if entry.group == group]
+        for entry in sorted(ours, key=lambda entry: entry.name):
             if entry.name in found or entry.name in self._modules or entry.name in self._loaded:
                 raise PluginError(
                     f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"
