@@ -233,18 +233,21 @@ def table(recorded: dict[str, dict[str, Any]]) -> str:
         f"Of {len(recorded)} types, {len(built)} were built and {len(passing)} pass: each answer, alone and in "
         "a batch, and each log-probability is the judge's.",
         "",
-        "| type | images in a prompt | clips | answers | batches | likelihood | why no faster way |",
+        "| types | images in a prompt | clips | answers | batches | likelihood | why no faster way |",
         "|---|---|---|---|---|---|---|",
     ]
+    rows: dict[tuple[str, ...], list[str]] = {}
     for kind, each in sorted(built.items()):
         images = each["images"] + (", needed" if each["needs_image"] else "")
         answers = each["generation"] or (f"in a batch: {each['batch']}" if each["batch"] else "equal")
         scores = each["method"] if each["method"] != "none" else "refused"
         if each["likelihood"]:
             scores = f"{scores}: {each['likelihood']}"
-        why = each["why"] or "-"
-        cells = (f"`{kind}`", images, ", ".join(each["clips"]) or "-", answers, each["batching"], scores, why)
-        lines.append("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |")
+        cells = (images, ", ".join(each["clips"]) or "-", answers, each["batching"], scores, each["why"] or "-")
+        rows.setdefault(cells, []).append(f"`{kind}`")
+    for cells, kinds in sorted(rows.items(), key=lambda row: -len(row[1])):
+        shown = (", ".join(kinds), *cells)
+        lines.append("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in shown) + " |")
     lines += ["", "Not built, so not known:", ""]
     reasons: dict[str, list[str]] = {}
     for kind, each in sorted(recorded.items()):
