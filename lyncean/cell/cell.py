@@ -1,0 +1,220 @@
+"""A cell: a child process in which code and files of others are used, and from which they reach nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from lyncean.cell.closing import LAYERS, Fence
+from lyncean.cell.frames import ClosedError, SilentError, receive, send
+from lyncean.errors import UserError
+
+_SYSTEM = (
+    "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime",
+    "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/proc/cpuinfo", "/proc/meminfo",
+    "/sys/devices/system/cpu",
+)  # fmt: skip
+"""Files that libraries read wherever they run."""
+
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from lyncean.cell.child import main
+main(int(sys.argv[1]))
+"""
+_STARTS_WITHIN = 300.0
+_GRACE = 2.0
+"""Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
+
+
+class CellError(UserError):
+    """A call to which a cell has no value.
+
+    Attributes:
+        limit: "memory", "cpu", "file", "network" or "process" where the code met that limit; "" where it failed.
+    """
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class Cell:
+    """A closed child process with functions that can be called; one call at a time.
+
+    Args:
+        setup: "module:function" that runs in the child before it closes itself, takes `arguments` and returns the
+            functions by name. Arguments and values are JSON.
+        arguments: Keyword arguments of `setup`, JSON.
+        fence: Files, memory and rights beside the interpreter's own files.
+        fork: Whether each call gets a fresh process, so that nothing of one call reaches another: 15 to 50 ms more.
+        layers: Layers that must hold; a cell that is less closed does not run.
+    """
+
+    def __init__(
+        self,
+        setup: str,
+        arguments: Mapping[str, Any] | None = None,
+        fence: Fence | None = None,
+        *,
+        fork: bool = False,
+        layers: Sequence[str] = LAYERS,
+    ) -> None:
+        self._setup, self._arguments, self._fork, self._needed = setup, dict(arguments or {}), fork, tuple(layers)
+        fence = fence or Fence()
+        self._fence = replace(fence, reads=(*interpreter(setup), *fence.reads), writes=(*fence.writes, "/dev/null"))
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ours: socket.socket | None = None
+        self.layers: tuple[str, ...] = ()
+
+    def call(self, name: str, *arguments: Any, seconds: float = 60.0) -> Any:
+        """Returns what a function of the cell returns; starts the cell if it does not run.
+
+        Args:
+            name: The function.
+            arguments: JSON.
+            seconds: Processor time that the call may take.
+
+        Raises:
+            CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
+        """
+        with self._lock:
+            place = self._started()
+            self._limit(seconds)
+            try:
+                send(place, {"call": name, "arguments": arguments})
+                reply = receive(place)
+            except ClosedError as error:
+                raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
+        if "ended" in reply:
+            raise CellError(*_reason(reply["ended"], overtime=False))
+        if "failed" in reply:
+            raise CellError(str(reply["failed"]), str(reply.get("limit", "")))
+        return reply["value"]
+
+    def close(self) -> None:
+        """Ends the child."""
+        self._kill()
+        with self._lock:
+            self._forget()
+
+    def _started(self) -> int:
+        if self._ours is not None:
+            return self._ours.fileno()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            path = [str(Path(folder or ".").resolve()) for folder in sys.path]
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _START, str(theirs.fileno()), json.dumps(path)],
+                env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        self._ours = ours
+        self._wait_at_most(_STARTS_WITHIN)
+        try:
+            first = {
+                "setup": self._setup,
+                "arguments": self._arguments,
+                "fence": asdict(self._fence),
+                "fork": self._fork,
+            }
+            send(ours.fileno(), first)
+            reply = receive(ours.fileno())
+        except ClosedError:
+            message, limit = self._ended(overtime=False)
+            raise CellError(f"a cell cannot be started: {message}", limit) from None
+        if "failed" in reply:
+            self._stop()
+            raise CellError(str(reply["failed"]))
+        self.layers = tuple(name for name in LAYERS if name in reply["layers"])
+        if missing := [name for name in self._needed if name not in self.layers]:
+            self._stop()
+            raise CellError(f"a cell is not closed here: {', '.join(missing)} does not hold on this system")
+        return ours.fileno()
+
+    def _limit(self, seconds: float) -> None:
+        """Lets the child take so much processor time from now on, and a little more by the clock."""
+        self._wait_at_most(seconds + _GRACE)
+        if self._process is None or not hasattr(resource, "prlimit"):
+            return
+        ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        used = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        _, hard = resource.prlimit(self._process.pid, resource.RLIMIT_CPU)
+        resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds) + 1, hard))
+
+    def _wait_at_most(self, seconds: float) -> None:
+        assert self._ours is not None
+        whole = int(seconds)
+        timeout = struct.pack("ll", whole, int((seconds - whole) * 1e6))
+        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            # The child leads a group of its own: what it started ends with it.
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                self._process.kill()
+
+    def _stop(self) -> None:
+        self._kill()
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+        if self._ours is not None:
+            self._ours.close()
+        self._process = self._ours = None
+
+    def _ended(self, *, overtime: bool) -> tuple[str, str]:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0 if overtime else _GRACE)
+        self._kill()
+        code = self._process.wait()
+        self._forget()
+        return _reason(code, overtime=overtime)
+
+
+def interpreter(*modules: str) -> list[str]:
+    """Returns the files that a child reads of the system: the interpreter's, installed packages', some modules'."""
+    from importlib.util import find_spec
+
+    folders = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *_SYSTEM}
+    for module in (*modules, "lyncean"):
+        spec = find_spec(module.partition(":")[0].partition(".")[0])
+        if spec is not None:
+            folders.update(spec.submodule_search_locations or ([spec.origin] if spec.origin else []))
+    return sorted(folder for folder in folders if Path(folder).exists())
+
+
+def _reason(code: int, *, overtime: bool) -> tuple[str, str]:
+    """Returns the words for how a child ended, and the limit that it met."""
+    if overtime or -code in (signal.SIGXCPU, signal.SIGKILL):
+        return "it was ended: it took longer than it may", "cpu"
+    if -code == signal.SIGXFSZ:
+        return "it was ended: it wrote a file larger than it may", "file"
+    if code < 0:
+        crashed = -code in (signal.SIGSEGV, signal.SIGABRT)  # libraries end so where an allocation fails
+        return f"it was ended by {signal.Signals(-code).name}", "memory" if crashed else ""
+    return f"its process ended with {code}", ""

@@ -1,0 +1,133 @@
+"""The process of a cell: imports what it needs, closes itself, proves it, and answers calls."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lyncean.cell.closing import Fence, close, forbid_processes
+from lyncean.cell.frames import ClosedError, receive, receive_bytes, send, send_bytes
+
+Function = Callable[..., Any]
+_OUTSIDE = "/etc/passwd"
+_LIMITS = {
+    errno.EACCES: "file", errno.EFBIG: "file", errno.EPERM: "network", errno.EAGAIN: "process", errno.ENOMEM: "memory",
+}  # fmt: skip
+"""Error -> the limit that the code has met: Landlock, the size of a file, sockets, processes, memory."""
+
+
+def main(place: int) -> None:
+    """Answers on a descriptor until the other side ends.
+
+    The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
+    a function that takes `arguments` and returns the functions that can be called, by name.
+    """
+    first = receive(place)
+    fence, fork = Fence(**first["fence"]), bool(first["fork"])
+    try:
+        functions = _named(first["setup"])(**first["arguments"])
+    except BaseException as error:
+        send(place, {"failed": _told(error)})
+        return
+    gc.freeze()
+    with open("/proc/self/status") if os.path.exists("/proc/self/status") else open(os.devnull) as status:  # noqa: PTH123, PTH110
+        layers = close(fence, may_fork=fork)
+        send(place, {"layers": _proven(layers, status.read())})
+    while True:
+        try:
+            message = receive(place)
+        except ClosedError:
+            return
+        (_forked if fork else _answer)(place, functions, message, fence)
+
+
+def _named(word: str) -> Function:
+    module, _, name = word.partition(":")
+    found: Function = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _proven(layers: tuple[str, ...], status: str) -> list[str]:
+    """Returns the layers that hold when they are tried."""
+    proven = [name for name in layers if name == "rlimits"]
+    if "landlock" in layers and _refused(lambda: os.close(os.open(_OUTSIDE, os.O_RDONLY)), errno.EACCES):
+        proven.append("landlock")
+    if "seccomp" in layers and "Seccomp:\t2" in status and _refused(_connect, errno.EPERM):
+        proven.append("seccomp")
+    return proven
+
+
+def _connect() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+        tried.connect(("127.0.0.1", 9))
+
+
+def _refused(attempt: Callable[[], None], expected: int) -> bool:
+    try:
+        attempt()
+    except OSError as error:
+        return error.errno == expected
+    return False
+
+
+def _forked(place: int, functions: Mapping[str, Function], message: Any, fence: Fence) -> None:
+    """Answers in a process of its own, which never holds the descriptor on which the next call will come."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(place)
+            os.close(ours)
+            forbid_processes(fence)
+            _answer(theirs, functions, message, fence)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    try:
+        reply = receive_bytes(ours)
+    except ClosedError:
+        reply = b""
+    os.close(ours)
+    _, status = os.waitpid(child, 0)
+    if status or not reply:
+        send(place, {"ended": os.waitstatus_to_exitcode(status)})
+    else:
+        send_bytes(place, reply)
+
+
+def _answer(place: int, functions: Mapping[str, Function], message: Any, _: Fence) -> None:
+    try:
+        reply = {"value": functions[message["call"]](*message["arguments"])}
+    except BaseException as error:
+        reply = {"limit": _limit(error), "failed": _told(error)}
+    try:
+        send(place, reply)
+    except (TypeError, ValueError, MemoryError) as error:
+        send(place, {"limit": "memory" if isinstance(error, MemoryError) else "", "failed": _told(error)})
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:2000]
+
+
+def _limit(error: BaseException | None) -> str:
+    """Returns the limit that code has met, "" where it failed by itself; the first cause counts."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return "memory"
+        if isinstance(error, socket.gaierror):
+            return "network"
+        if isinstance(error, OSError) and error.errno in _LIMITS:
+            return _LIMITS[error.errno]
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,210 @@
+"""Closes this process for good: limits of resources, Landlock for files, seccomp for system calls.
+
+Needs no privileges, no namespaces and no library; all of it stays in force for threads and children. Each layer is
+needed: Landlock leaves sockets, seccomp cannot tell one path from another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lyncean.cell.syscalls import MACHINES
+
+LAYERS = ("landlock", "seccomp", "rlimits")
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_SET_DUMPABLE = 38, 22, 2, 4
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CLONE_THREAD = 0x00010000
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_X32 = 0x40000000
+"""Numbers from here on are x86-64's second table of system calls."""
+
+_FILES_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""Landlock's version -> how many kinds of access to files it knows; later versions as the last."""
+_READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
+
+
+class NotClosedError(Exception):
+    """A layer that is asked for cannot be put in force here; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What a cell may do.
+
+    Attributes:
+        reads: Files and folders that it may read.
+        writes: Folders that it may write to.
+        memory: Bytes that it may allocate beyond what it has when it closes itself.
+        file_size: Bytes of the largest file that it may write.
+        programs: Whether it may start programs, still without network and other files.
+    """
+
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    memory: int = 512 << 20
+    file_size: int = 256 << 20
+    programs: bool = False
+
+
+def close(fence: Fence, *, may_fork: bool = False) -> tuple[str, ...]:
+    """Puts every layer that this system has in force and returns their names.
+
+    Args:
+        fence: What is left.
+        may_fork: Whether processes may be made of this one; each of them calls `forbid_processes`.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        return _limit(fence)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    layers = [*_limit(fence), *_landlock(libc, fence), *_seccomp(libc, _refused(fence, may_fork=may_fork))]
+    return tuple(name for name in LAYERS if name in layers)
+
+
+def forbid_processes(fence: Fence) -> None:
+    """Takes from a process that was made of a closed one the right to make further ones."""
+    if not fence.programs:
+        _seccomp(ctypes.CDLL(None, use_errno=True), _refused(fence, may_fork=False))
+
+
+def _limit(fence: Fence) -> tuple[str, ...]:
+    fields = Path("/proc/self/statm").read_text().split() if Path("/proc/self/statm").exists() else []
+    if fields:
+        data = int(fields[5]) * resource.getpagesize() + fence.memory
+        resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+    for name, most in ((resource.RLIMIT_FSIZE, fence.file_size), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(name, (most, most))
+    files = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    return ("rlimits",)
+
+
+def _landlock(libc: ctypes.CDLL, fence: Fence) -> tuple[str, ...]:
+    abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
+    if abi < 1:
+        return ()
+    handled = (1 << _FILES_BY_ABI.get(abi, 16)) - 1
+    network = 3 if abi >= 4 else 0  # bind and connect of TCP
+    scoped = 3 if abi >= 6 else 0  # abstract sockets, and signals to processes outside
+    attributes = struct.pack("=QQQ", handled, network, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    rules = libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    if rules < 0:
+        return ()
+    try:
+        reading = _READ_FILE | _READ_DIR | _EXECUTE
+        for paths, access in ((fence.reads, reading), (fence.writes, handled)):
+            for path in paths:
+                _allow(libc, rules, path, access)
+        return () if libc.syscall(_RESTRICT_SELF, rules, 0) else ("landlock",)
+    finally:
+        os.close(rules)
+
+
+def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not Path(path).is_dir():
+            access &= 0b1100000000000111  # what files have: execute, write, read, truncate, ioctl
+        if libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", access, place), 0):
+            raise NotClosedError(f"{path}: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(place)
+
+
+_NEVER = (
+    "connect", "accept", "accept4", "bind", "listen", "sendmsg", "sendmmsg",
+    "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "tkill",
+    "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+    "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+    "mount_setattr", "unshare", "setns", "name_to_handle_at", "open_by_handle_at",
+    "bpf", "perf_event_open", "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter",
+    "io_uring_register", "userfaultfd", "personality",
+    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
+    "quotactl", "acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname",
+    "iopl", "ioperm", "setrlimit",
+)  # fmt: skip
+_PROGRAMS = ("execve", "execveat")
+_PROCESSES = ("fork", "vfork")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A system call that is refused.
+
+    Attributes:
+        name: The call.
+        argument: Index of an argument on which it depends, -1 for none.
+        unless: What the argument must be for the call to be let through: "zero", "thread" (has CLONE_THREAD), "own"
+            (is this process).
+        error: The error it gets.
+    """
+
+    name: str
+    argument: int = -1
+    unless: str = ""
+    error: int = errno.EPERM
+
+
+def _refused(fence: Fence, *, may_fork: bool) -> list[_Rule]:
+    rules = [_Rule(name) for name in _NEVER]
+    rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
+    rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")] if not (may_fork or fence.programs) else []
+    if not fence.programs:
+        rules += [_Rule(name) for name in _PROGRAMS]
+        if not may_fork:
+            rules += [_Rule(name, error=errno.EAGAIN) for name in _PROCESSES]
+            # glibc asks clone3 first, whose flags lie in memory that a filter cannot read, and falls back to clone.
+            rules += [_Rule("clone", 0, "thread", errno.EAGAIN), _Rule("clone3", error=errno.ENOSYS)]
+    return rules
+
+
+def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule]) -> tuple[str, ...]:
+    machine = MACHINES.get(platform.machine())
+    if machine is None or struct.calcsize("P") != 8:
+        return ()
+    known = [(machine.numbers[rule.name], rule) for rule in rules if rule.name in machine.numbers]
+    program = _program(machine.audit, known)
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    return () if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0) else ("seccomp",)
+
+
+_LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _AUDIT, _ARGUMENTS = 0, 4, 16
+"""Offsets in `struct seccomp_data`."""
+
+
+def _program(audit: int, rules: Sequence[tuple[int, _Rule]]) -> bytes:
+    """Returns a filter: what it names is refused, all else is let through; other machines' calls end the process."""
+    lines = [
+        (_LOAD, 0, 0, _AUDIT), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]  # fmt: skip
+    for number, rule in rules:
+        refuse = (_RETURN, 0, 0, _ERRNO | rule.error)
+        if rule.argument < 0:
+            lines += [(_EQUAL, 0, 1, number), refuse]
+            continue
+        low = _ARGUMENTS + 8 * rule.argument
+        tests = {
+            # A pointer is null if both of its halves are.
+            "zero": [(_LOAD, 0, 0, low), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, low + 4), (_EQUAL, 0, 1, 0)],
+            "thread": [(_LOAD, 0, 0, low), (_HAS, 0, 1, _CLONE_THREAD)],
+            "own": [(_LOAD, 0, 0, low), (_EQUAL, 0, 1, os.getpid())],
+        }[rule.unless]
+        block = [*tests, (_RETURN, 0, 0, _ALLOW), refuse]
+        lines += [(_EQUAL, 0, len(block), number), *block]
+    lines.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("HBBI", *line) for line in lines)

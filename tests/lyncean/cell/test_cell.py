@@ -1,0 +1,215 @@
+"""Cells: what code in them may do, and what it cannot, however it tries."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lyncean.cell.cell import Cell, CellError
+from lyncean.cell.closing import LAYERS, Fence
+from lyncean.cell.syscalls import MACHINES
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cells are closed by Linux: run the tests there")
+ROOT = Path(__file__).parents[3]
+SETUP = "helpers.cell_functions:setup"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "token").write_text("hf_secret")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def make(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cell]]:
+    made: list[Cell] = []
+
+    def cell(**options: Any) -> Cell:
+        folder = tmp_path_factory.mktemp("own")
+        programs = options.pop("programs", False)
+        reads = ("/bin", "/usr/bin") if programs else ()
+        fence = Fence(reads, (str(folder),), file_size=64 << 20, programs=programs)
+        arguments = {"parent": os.getpid(), "folder": str(folder), "home": str(home)}
+        made.append(Cell(SETUP, arguments, fence, **options))
+        return made[-1]
+
+    yield cell
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="module")
+def warm(make: Callable[..., Cell]) -> Cell:
+    return make()
+
+
+@pytest.fixture(scope="module")
+def forking(make: Callable[..., Cell]) -> Cell:
+    return make(fork=True)
+
+
+@pytest.fixture(params=["warm", "fork"])
+def cell(request: pytest.FixtureRequest, warm: Cell, forking: Cell) -> Cell:
+    return warm if request.param == "warm" else forking
+
+
+ESCAPES = {
+    "parents_environment": "file", "home": "file", "password_file": "file", "outside_write": "file",
+    "tcp": "network", "udp": "network", "message": "network", "listening": "network", "dns": "network",
+    "abstract_socket": "network", "docker_socket": "network", "kill": "network", "kill_all": "network",
+    "fork": "process", "subprocess": "process", "memory": "memory",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_an_escape_is_refused_and_named(cell: Cell, name: str, home: Path) -> None:
+    with pytest.raises(CellError) as caught:
+        cell.call(name)
+    assert caught.value.limit == ESCAPES[name]
+    assert "hf_secret" not in str(caught.value)
+    assert [file.name for file in home.iterdir()] == ["token"]
+    assert cell.call("add", 1, 2) == 3, "the cell goes on"
+
+
+def test_a_cell_says_which_layers_hold(cell: Cell) -> None:
+    cell.call("add", 1, 2)
+    assert cell.layers == LAYERS
+
+
+def test_nothing_of_the_environment_reaches_a_cell(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    found = cell.call("environment")
+    assert not {"HF_TOKEN", "HOME", "PATH", "USER"} & found.keys()
+    assert "hf_secret" not in str(found)
+
+
+def test_a_cell_cannot_trace_nor_loosen_itself(cell: Cell) -> None:
+    assert cell.call("traced") == errno.EPERM
+    with pytest.raises(CellError, match=r"not permitted|not allowed"):
+        cell.call("limits_raised")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 has a second table of system calls: run it there")
+def test_the_second_table_of_system_calls_is_refused(cell: Cell) -> None:
+    assert cell.call("older_table") in (errno.EPERM, errno.ENOSYS)
+
+
+def test_what_honest_code_does_works(cell: Cell) -> None:
+    assert cell.call("threads") == [4, 4096]
+    assert cell.call("own_folder") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("computing", "cpu"), ("sleeping", "cpu"), ("large_file", "file"), ("ended", "")]
+)
+def test_a_call_that_goes_too_far_ends_alone(make: Callable[..., Cell], name: str, limit: str) -> None:
+    for options in ({}, {"fork": True}):
+        cell = make(**options)
+        with pytest.raises(CellError) as caught:
+            cell.call(name, seconds=1)
+        assert caught.value.limit == limit
+        assert cell.call("add", 1, 2) == 3, "the next call is answered"
+
+
+def test_calls_share_a_warm_cell_and_nothing_in_a_forking_one(warm: Cell, forking: Cell) -> None:
+    assert [warm.call("stored", "x") for _ in range(2)] == [1, 2]
+    assert [forking.call("stored", "x") for _ in range(2)] == [1, 1]
+
+
+def test_no_call_of_a_forking_cell_answers_the_next(forking: Cell) -> None:
+    """What is written to other descriptors reaches nobody, and an early reply is that call's own."""
+    for _ in range(5):
+        assert forking.call("forged") in ("true", "forged")
+        assert forking.call("add", 1, 2) == 3
+
+
+def test_what_is_not_json_and_what_raises_are_errors(cell: Cell) -> None:
+    with pytest.raises(CellError, match="TypeError: Object of type set is not JSON"):
+        cell.call("not_json")
+    with pytest.raises(CellError, match="KeyError: 'absent'"):
+        cell.call("raises")
+
+
+def test_a_cell_that_is_less_closed_does_not_run() -> None:
+    with pytest.raises(CellError, match="seccomp does not hold on this system"):
+        Cell("helpers.cell_functions:without_seccomp").call("add")
+    with pytest.raises(CellError, match="No module named 'nowhere_at_all'"):
+        Cell("helpers.cell_functions:failing").call("add")
+
+
+def test_programs_start_where_that_is_declared_without_files_or_network(make: Callable[..., Cell]) -> None:
+    cell = make(programs=True)
+    assert cell.call("program") == "hello\n"
+    for name in ("password_file", "home", "outside_write", "tcp", "udp"):
+        with pytest.raises(CellError) as caught:
+            cell.call(name)
+        assert caught.value.limit in ("file", "network")
+
+
+def test_a_child_ends_with_its_cell(make: Callable[..., Cell]) -> None:
+    cell = make()
+    cell.call("add", 1, 2)
+    process = cell._process
+    cell.close()
+    assert process is not None
+    assert process.poll() is not None
+    assert cell.call("add", 1, 2) == 3, "a further call starts it again"
+
+
+_UNPRIVILEGED = """
+import os, sys
+sys.path.insert(0, {folder!r})
+from lyncean.cell import child
+from lyncean.cell.closing import Fence, close
+with open("/proc/self/status") as status:
+    layers = close(Fence(reads=("/usr/lib",)))
+    print(os.getuid(), *sorted(child._proven(layers, status.read())))
+"""
+
+
+def test_a_user_without_privileges_closes_a_cell(tmp_path: Path) -> None:
+    python = "/usr/bin/python3"
+    if os.getuid() != 0 or not shutil.which("setpriv") or not Path(python).exists():
+        pytest.skip("needs root, setpriv (util-linux) and a system's Python: apt-get install util-linux python3")
+    folder = tmp_path / "copy"
+    shutil.copytree(ROOT / "lyncean" / "cell", folder / "lyncean" / "cell")
+    shutil.copy(ROOT / "lyncean" / "__init__.py", folder / "lyncean")
+    for path in (folder, *folder.parents[:3]):
+        path.chmod(0o755)
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", python, "-c"]
+    done = subprocess.run(
+        [*command, _UNPRIVILEGED.format(folder=str(folder))], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "65534 landlock rlimits seccomp\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("machine", "header"), [("x86_64", "x86_64-linux-gnu/asm/unistd_64.h"), ("aarch64", "asm-generic/unistd.h")]
+)
+def test_numbers_are_those_of_the_kernel(machine: str, header: str) -> None:
+    file = Path("/usr/include") / header
+    if not file.exists():
+        pytest.skip(f"{file} is not here: apt-get install linux-libc-dev")
+    defined = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", file.read_text()))
+    for name, number in MACHINES[machine].numbers.items():
+        if name in defined:
+            assert int(defined[name]) == number, name
+    assert len(MACHINES[machine].numbers.keys() & defined.keys()) > 60
+
+
+def test_both_machines_refuse_the_same() -> None:
+    """Where a machine lacks a call, it is one of the older ones."""
+    x86, arm = (MACHINES[name].numbers.keys() for name in ("x86_64", "aarch64"))
+    assert x86 - arm == {"fork", "vfork", "iopl", "ioperm"}
+    assert arm <= x86
