@@ -38,12 +38,12 @@ _PATCHES = {64: 42, 256: 21, 576: 14}
 """Image tokens and the side of the patches that make as many."""
 
 
-def requests(count: int, tokens: int, questions: int = 1) -> list[model.GenerateRequest]:
-    """Questions of slightly different lengths, so many of them about each image."""
+def requests(count: int, tokens: int) -> list[model.GenerateRequest]:
+    """Questions of slightly different lengths, each about an image of its own."""
     made = []
     for number in range(count):
         message = model.Message(role=model.ROLE_USER)
-        message.parts.add(image=model.Image(data=picture(number // questions)))
+        message.parts.add(image=model.Image(data=picture(number)))
         message.parts.add(text=f"Question {number}: what is in the image{' and where' * (number % 3)}? Answer:")
         made.append(model.GenerateRequest(messages=[message], config=model.GenerationConfig(max_output_tokens=tokens)))
     return made
@@ -58,17 +58,13 @@ class Way:
         batch: Most rows of a batch.
         dtype: The number format.
         static: Whether the library's loop runs, whose batches end with their last row.
-        prefix: Bytes of prompts' beginnings that are kept.
     """
 
-    def __init__(
-        self, name: str, folder: Path, batch: int, dtype: str, *, static: bool = False, prefix: int = 0
-    ) -> None:
+    def __init__(self, name: str, folder: Path, batch: int, dtype: str, *, static: bool = False) -> None:
         self.name = name
         self.batch = batch
-        settings = Settings(model=str(folder), max_batch=batch, dtype=dtype, batch_wait=0.05, prefix_cache_bytes=prefix)
+        settings = Settings(model=str(folder), max_batch=batch, dtype=dtype, batch_wait=0.05)
         self.backend = HfBackend(settings, Metrics())
-        self.computed = 1.0
         self.backend.load()
         if static:
             self.backend._verdict = dataclasses.replace(self.backend._verdict, continuous=False)
@@ -87,10 +83,6 @@ class Way:
         replies = await asyncio.gather(*[one(request) for request in sent])
         now = time.perf_counter() if torch.cuda.is_available() else time.process_time()
         self.seconds.append(now - start)
-        asked = sum(reply.usage.input_tokens for reply in replies)
-        self.computed = 1 - sum(reply.usage.cached_tokens for reply in replies) / asked
-        if self.backend._loaded.prefixes:
-            self.backend._loaded.prefixes.clear()
         self.texts = ["".join(part.text for part in reply.parts) for reply in replies]
 
 
@@ -147,15 +139,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32, help="Tokens of an output; with --mixed the most.")
     parser.add_argument("--mixed", action="store_true", help="Outputs of different lengths, most of them short.")
     parser.add_argument("--static", action="store_true", help="Measure batches that end with their last row as well.")
-    parser.add_argument(
-        "--questions", type=int, default=1, help="Questions about each image; with 2 and more, prefixes are measured."
-    )
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--json", type=Path, help="Write the figures here as well.")
     options = parser.parse_args()
-    sent = requests(options.samples, options.tokens, options.questions)
+    sent = requests(options.samples, options.tokens)
     if options.mixed:
         lengths = mixed(sent, options.tokens)
         print(f"{sum(lengths)} tokens, {sum(lengths) / len(lengths):.1f} a request, {max(lengths)} the longest")
@@ -172,11 +161,6 @@ def main() -> None:
                     for size in options.batches
                     if size > 1
                 ]
-            if options.questions > 1:
-                ways += [
-                    Way(f"batch {size}, prefixes", Path(folder), size, options.dtype, prefix=10**9)
-                    for size in options.batches
-                ]
             if options.mixed:
                 end_as_drawn()
             asyncio.run(compare(ways, sent, options.rounds))
@@ -186,11 +170,10 @@ def main() -> None:
             same = sum(one == other for one, other in zip(ways[0].texts, way.texts, strict=True))
             peak = torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
             figures.append({"image_tokens": tokens, "way": way.name, "samples_per_second": rate, "ratio": ratio})
-            figures[-1] |= {"prompt_tokens_computed": way.computed, "same_texts": same, "gpu_gb": peak}
+            figures[-1] |= {"same_texts": same, "gpu_gb": peak}
             print(
                 f"{tokens} image tokens, {way.name:<18} {rate:7.2f} samples/s, {ratio:.2f} times {ways[0].name}   "
-                f"{same} of {len(sent)} texts as there, "
-                f"{way.computed:.2f} prompt tokens computed per prompt token asked",
+                f"{same} of {len(sent)} texts as there",
                 flush=True,
             )
     if not options.mixed:

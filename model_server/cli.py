@@ -123,13 +123,6 @@ def main() -> None:
     "--image-cache-mb", default=512, show_default=True, type=click.IntRange(0), help="Cache of vision features in MiB."
 )
 @click.option(
-    "--prefix-cache-mb",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Cache, in MB, of what prompts with the same images begin with, for several questions about one image.",
-)
-@click.option(
     "--held-media-mb",
     type=click.IntRange(0),
     help="MB of images and clips held for requests that send their hashes alone; 0 for none; default: 256 MiB, less "
@@ -245,7 +238,6 @@ def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
     if options["deterministic"]:
         options["max_batch"] = 1
     options["batch_wait"] = options["batch_wait_ms"] / 1000
-    options["prefix_cache_bytes"] = options["prefix_cache_mb"] * 1_000_000
     options["image_cache_bytes"] = options["image_cache_mb"] * 1_000_000
     settings = _settings(Settings, options)
     settings.check()

@@ -137,7 +137,7 @@ class Results:
         """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
         run = self._opened
         lines = [accounting(counts(run.tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
-        lines += [*run.sequences, *run.shares]
+        lines += [note.sentence for note in run.notes]
         found = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
         return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 

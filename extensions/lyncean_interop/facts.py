@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import ConfigError
-from orchestrator.run_folder import OUTCOMES, Run, counts, sequence_words, share_words
+from orchestrator.run_folder import OUTCOMES, Run, counts
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -52,10 +52,7 @@ def caveats(run: Run, task: str) -> list[str]:
     found += ["one shard of a run"] if run.manifest.get("shard") else []
     if task not in run.tasks:
         return [*found, "not complete"]
-    if (sequence := run.tasks[task].get("sequential", {})).get("stopped"):
-        found.append(sequence_words(task, sequence).removeprefix(f"{task} "))
-    if sampled := run.tasks[task].get("sampled"):
-        found.append(share_words(task, sampled).removeprefix(f"{task} "))
+    found += [note.sentence.removeprefix(f"{task} ") for note in run.notes if note.task == task and note.brief]
     own = counts({task: run.tasks[task]})
     found += [f"{own[name]:,} items {name}" for name in _UNFINISHED if own[name]]
     if own["planned"] != sum(own[name] for name in OUTCOMES):

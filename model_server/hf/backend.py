@@ -275,8 +275,6 @@ class HfBackend(Backend):
         else:
             return
         # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
-        if self._loaded.prefixes:
-            self._loaded.prefixes.clear()
         memory.free()
         raise OutOfMemory(cause)
 
@@ -297,7 +295,7 @@ class HfBackend(Backend):
 
     def _run_generate(self, jobs: Sequence[Job[Work, Answer]]) -> None:
         if jobs[0].key == ("continuous",):
-            loop = Continuous(self._loaded.checkpoint, self._loaded.features, self._loaded.prefixes)
+            loop = Continuous(self._loaded.checkpoint, self._loaded.features)
             loop.run(self._entries(jobs), lambda: self._entries(self._batcher.join()))
             return
         prompts = [job.work.prompt for job in jobs]
@@ -324,8 +322,6 @@ class HfBackend(Backend):
         methods = [verdict.method for verdict in self._loaded.verdicts(jobs[0].work.prompt)]
         method = max(methods, key=selfcheck.METHODS.index)
         if method == "packed":
-            jobs, questions = self._score_divided(jobs, questions)
-        if method == "packed" and jobs:
             features = self._loaded.features([question.prompt for question in questions])
             for job, scores in zip(jobs, packed(self._loaded.checkpoint, questions, features), strict=True):
                 job.resolve(scores)
@@ -336,21 +332,6 @@ class HfBackend(Backend):
                 job.resolve(expanded(self._loaded.checkpoint, question, stepwise=stepwise))
             else:
                 job.resolve(plain(self._loaded.checkpoint, question.prompt, question.joined))
-
-    def _score_divided(
-        self, jobs: Sequence[Job[Work, Answer]], questions: Sequence[Question]
-    ) -> tuple[Sequence[Job[Work, Answer]], list[Question]]:
-        """Scores the questions whose prompts are read in two passes, and returns the others."""
-        if self._loaded.prefixes is None:
-            return jobs, list(questions)
-        others = []
-        for job, question in zip(jobs, questions, strict=True):
-            if not self._loaded.prefixes.boundary(question.prompt, question.shared):
-                others.append((job, question))
-                continue
-            state, job.call.cached_tokens = self._loaded.prefixes.read(question.prompt, question.shared)
-            job.resolve(packed(self._loaded.checkpoint, [question], state=state)[0])
-        return [job for job, _ in others], [question for _, question in others]
 
 
 def _config(job: Job[Work, Answer]) -> model.GenerationConfig:

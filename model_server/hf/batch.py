@@ -9,10 +9,13 @@ import torch
 
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import SEQUENCES, Prefill
+from model_server.hf.prompt import Prompt
 
 Inputs = dict[str, torch.Tensor]
 Replace = Callable[[dict[str, Any]], dict[str, Any]]
 """Puts kept vision features in the place of pixels."""
+Features = Callable[[Sequence[Prompt]], Replace | None]
+"""Returns what replaces the image inputs of some prompts; None where vision features are not kept."""
 _TIMES = {"second_per_grid_ts", "video_second_per_grid"}
 
 

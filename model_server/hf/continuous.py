@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
-from model_server.hf.batch import prefill
+from model_server.hf.batch import Features, prefill
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.family import Prefill, attention
-from model_server.hf.prefix import Features, PrefixCache
+from model_server.hf.family import attention
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
 from model_server.hf.shared import places
@@ -49,16 +48,12 @@ class Continuous:
     Args:
         checkpoint: The model.
         features: Returns what replaces the image inputs of some prompts, where vision features are kept.
-        prefixes: Reads prompts whose beginnings are kept; None where none is.
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, features: Features = lambda prompts: None, prefixes: PrefixCache | None = None
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, features: Features = lambda prompts: None) -> None:
         self._checkpoint = checkpoint
         self._decoder = RowDecoder(checkpoint.tokenizer, checkpoint.ends)
         self._features = features
-        self._prefixes = prefixes
 
     @torch.inference_mode()
     def run(self, entries: Sequence[Entry], join: Callable[[], Sequence[Entry]] = lambda: ()) -> None:
@@ -82,7 +77,8 @@ class Continuous:
         """Reads prompts, each once, and puts rows that go on after their first token among those that run."""
         where = places([entry.prompt for entry in group])
         first = [where.index(place) for place in range(max(where) + 1)]
-        state = self._prefill([group[index] for index in first])
+        prompts = [group[index].prompt for index in first]
+        state = prefill(self._checkpoint, [prompt.inputs for prompt in prompts], self._features(prompts))
         for index, entry in enumerate(group):
             if first[where[index]] != index:
                 entry.row.call.cached_tokens = len(entry.prompt.ids)
@@ -97,17 +93,6 @@ class Continuous:
             most = [len(entry.prompt.ids) + entry.row.config.max_output_tokens for entry in joining]
             slots.add(state, [where[index] for index in going], most)
             running += joining
-
-    def _prefill(self, group: Sequence[Entry]) -> Prefill:
-        prompts = [entry.prompt for entry in group]
-        if self._prefixes and self._divided(group[0]):
-            state, group[0].row.call.cached_tokens = self._prefixes.read(prompts[0], len(prompts[0].ids))
-            return state
-        return prefill(self._checkpoint, [prompt.inputs for prompt in prompts], self._features(prompts))
-
-    def _divided(self, entry: Entry) -> bool:
-        """Whether a prompt is read in two passes, by itself."""
-        return self._prefixes is not None and self._prefixes.boundary(entry.prompt, len(entry.prompt.ids)) > 0
 
     def _step(self, slots: Slots, running: list[Entry]) -> None:
         """Reads one token of each row and chooses the next."""
@@ -134,10 +119,7 @@ class Continuous:
         """Divides prompts into those that are read together: of one signature, and alike in length."""
         alike: dict[tuple[Any, ...], list[list[Entry]]] = {}
         for rows in self._by_prompt(entries):
-            if self._divided(rows[0]):
-                yield rows
-            else:
-                alike.setdefault(rows[0].prompt.signature, []).append(rows)
+            alike.setdefault(rows[0].prompt.signature, []).append(rows)
         for same in alike.values():
             group: list[list[Entry]] = []
             for rows in sorted(same, key=lambda rows: len(rows[0].prompt.ids)):

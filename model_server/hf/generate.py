@@ -10,9 +10,8 @@ import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
 from lyncean.rpc import InternalFailure
-from model_server.hf.batch import to_batch
+from model_server.hf.batch import Features, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.prefix import Features
 from model_server.hf.prompt import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
 from model_server.hf.shared import places, read_once, without_pixels

@@ -190,7 +190,6 @@ def packed(
     questions: Sequence[Question],
     replace: Replace | None = None,
     faults: Faults = NONE,
-    state: Prefill | None = None,
 ) -> list[list[Scored]]:
     """Scores all continuations of several questions.
 
@@ -199,9 +198,8 @@ def packed(
         questions: Questions whose prompts have one signature.
         replace: Replaces the prompts' image inputs, where vision features are kept.
         faults: Mistakes to make.
-        state: The prompts, up to the tokens that all continuations share, if they are read already.
     """
-    state = state or _prefill(checkpoint, questions, replace)
+    state = _prefill(checkpoint, questions, replace)
     results: list[list[Scored]] = [[] for _ in questions]
     for trees in _passes(questions):
         nodes = max(len(tree.ids) for tree in trees)

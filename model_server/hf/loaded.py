@@ -23,7 +23,6 @@ from model_server.hf.batch import Replace
 from model_server.hf.constraint import Formats
 from model_server.hf.draw import drawer_of
 from model_server.hf.identity import processor_hash
-from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Prompt, Prompter
 from model_server.hf.reasoning import mark_ids, marks_of
 from model_server.hf.settings import Settings
@@ -48,7 +47,6 @@ class Loaded:
         formats: Compiles the formats of answers.
         verdict: What the self-check says of texts and images.
         clips: What it says of each kind of clips.
-        prefixes: Keeps the beginnings of prompts; None where none is kept.
         token_budget: Tokens that a batch may have.
 
     Raises:
@@ -65,17 +63,14 @@ class Loaded:
         self._mark_ids = mark_ids(self.checkpoint.tokenizer, self.marks) if self.marks else []
         self.formats = Formats(self.checkpoint.tokenizer, self.checkpoint.ends, self._mark_ids)
         self._vision = VisionCache(self.checkpoint, settings.image_cache_bytes, metrics)
-        limit = settings.prefix_cache_bytes
-        prefixes = PrefixCache(self.checkpoint, limit, self.features) if limit else None
         self.verdict = selfcheck.Verdict("none")  # no vision features are kept until they are checked
         parts = (self.checkpoint, self.prompter, self._vision)
-        self.verdict = selfcheck.check(*parts, prefixes=prefixes)
-        self.prefixes = prefixes if self.verdict.prefix else None
+        self.verdict = selfcheck.check(*parts)
         self.clips = {kind: selfcheck.check(*parts, kind) for kind in sorted(self.checkpoint.clips)}
         for kind, verdict in self.clips.items():
             log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")
         selfcheck.find_limits(self.checkpoint, self.prompter, self.taken)
-        self.token_budget = memory.token_budget(self.checkpoint, self.prompter, limit if self.prefixes else 0)
+        self.token_budget = memory.token_budget(self.checkpoint, self.prompter)
         log.info("likelihood: %s%s", self.verdict.method, f" ({self.verdict.reason})" if self.verdict.reason else "")
 
     def info(self) -> model.GetModelInfoResponse:
@@ -121,7 +116,6 @@ class Loaded:
                 name for name, on in (("generate", verdict.generates), ("likelihood", verdict.batches)) if on
             ),
             "generate_batching": "continuous" if verdict.continuous else "static" if verdict.generates else "none",
-            "prefix_cache": "on" if verdict.prefix else "off",
             "vision_cache": "on" if verdict.vision else "off",
         }
         for kind, one in self.clips.items():

@@ -22,13 +22,12 @@ _WORDS = "one two three four " * 40
 """Text of the measured prompt: long enough that what a token takes stands out from what a batch takes at least."""
 
 
-def token_budget(checkpoint: Checkpoint, prompter: Prompter, kept: int = 0) -> float:
+def token_budget(checkpoint: Checkpoint, prompter: Prompter) -> float:
     """Measures how many tokens a batch may have on the GPUs of a loaded model; infinity without a GPU.
 
     Args:
         checkpoint: The model.
         prompter: Builds the measured prompt.
-        kept: Bytes that are not for batches.
     """
     devices = sorted({part.device for part in checkpoint.model.parameters() if part.device.type == "cuda"}, key=str)
     if not devices:
@@ -40,7 +39,7 @@ def token_budget(checkpoint: Checkpoint, prompter: Prompter, kept: int = 0) -> f
         def run(rows: int) -> None:
             prefill(checkpoint, [prompt.inputs] * rows)
 
-        limit = measured(run, len(prompt.ids), devices, kept)
+        limit = measured(run, len(prompt.ids), devices)
     except selfcheck.FAILURES as error:
         log.warning("the memory of a token could not be measured: %s: %s", type(error).__name__, error)
         return math.inf
@@ -50,7 +49,7 @@ def token_budget(checkpoint: Checkpoint, prompter: Prompter, kept: int = 0) -> f
     return limit
 
 
-def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.device], kept: int = 0) -> float:
+def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.device]) -> float:
     """Returns how many tokens fit into the memory that is free.
 
     The memory of a token is the difference between the peaks of three rows and of one, so that what a pass takes
@@ -61,7 +60,6 @@ def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.de
         run: Runs a prompt in so many equal rows.
         tokens: Tokens of a row.
         devices: The model's GPUs; the one that fills up first decides.
-        kept: Bytes that are not for batches, over all GPUs.
     """
     peaks: list[list[int]] = []
     run(1)  # the first pass allocates workspaces that stay
@@ -74,7 +72,7 @@ def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.de
     limits: list[float] = []
     for device, one, three in zip(devices, *peaks, strict=True):
         per_token = max(1.0, (three - one) / (2 * tokens))
-        limits.append(max(0.0, _SHARE * torch.cuda.mem_get_info(device)[0] - kept / len(devices)) / per_token)
+        limits.append(_SHARE * torch.cuda.mem_get_info(device)[0] / per_token)
     return min(limits)
 
 

@@ -28,7 +28,6 @@ from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.family import is_recurrent
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
-from model_server.hf.prefix import PrefixCache
 from model_server.hf.prompt import Prompt, Prompter
 from model_server.hf.rows import SamplingRow
 from model_server.hf.vision import VisionCache
@@ -62,7 +61,6 @@ class Verdict:
         continuous: Whether they are by a loop that rows join and leave.
         samples: Whether several outputs of a prompt that is read once are like one by itself.
         vision: Whether kept vision features score like fresh ones.
-        prefix: Whether prompts whose beginning is kept score, and are continued, like those that are read at once.
         reason: Why the faster ways were not taken; "" where the fastest was.
     """
 
@@ -74,17 +72,10 @@ class Verdict:
     continuous: bool = False
     samples: bool = False
     vision: bool = False
-    prefix: bool = False
     reason: str = ""
 
 
-def check(
-    checkpoint: Checkpoint,
-    prompter: Prompter,
-    vision: VisionCache,
-    kind: Kind | None = None,
-    prefixes: PrefixCache | None = None,
-) -> Verdict:
+def check(checkpoint: Checkpoint, prompter: Prompter, vision: VisionCache, kind: Kind | None = None) -> Verdict:
     """Compares the ways of scoring on a made-up question.
 
     Args:
@@ -92,7 +83,6 @@ def check(
         prompter: Builds the questions.
         vision: Keeps vision features.
         kind: Ask about such a clip; None asks about an image, where the model takes one.
-        prefixes: Keeps beginnings of prompts with images; None where none is to be kept.
     """
     if not prompter.can_join:
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
@@ -116,11 +106,8 @@ def check(
     packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
     kept = not kind and vision.usable and packs and _vision(sample, vision)
     joins = packs and _tried("requests that wait", lambda: _continuous(sample), "join no batch")
-    begins = False
-    if joins and prefixes and checkpoint.has_vision:
-        begins = _tried("beginnings of prompts are kept", lambda: _prefix(sample, prefixes), "not at all")
     once = joins or _tried("prompts are read", lambda: _samples(sample), "for each output")
-    return dataclasses.replace(verdict, generates=generates, continuous=joins, samples=once, vision=kept, prefix=begins)
+    return dataclasses.replace(verdict, generates=generates, continuous=joins, samples=once, vision=kept)
 
 
 def _longrope(checkpoint: Checkpoint) -> bool:
@@ -246,28 +233,6 @@ def _samples(sample: _Sample) -> bool:
     alone = _alone(sample, [first, *others])
     once = [bool(row.call.cached_tokens) for row in rows[:3]] == [False, True, True]
     return once and _alike(sample, [alone[0]] * 3 + alone[1:], rows)
-
-
-@torch.inference_mode()
-def _prefix(sample: _Sample, prefixes: PrefixCache) -> bool:
-    """Asks two questions about one image, and compares their outputs and scores with those of each read at once."""
-    questions = [sample.first, question(sample.prompter, sample.checkpoint, 1, "What is it?")]
-    prompts, rows = [each.prompt for each in questions], [_row(_CHECKED) for _ in questions]
-    loop = Continuous(sample.checkpoint, prefixes=prefixes)
-    try:
-        for prompt, row in zip(prompts, rows, strict=True):
-            loop.run([Entry(prompt, row)])
-        if not rows[1].call.cached_tokens:
-            log.info("the beginnings of prompts about one image are not alike")
-            return False
-        for each in questions:
-            state, _ = prefixes.read(each.prompt, each.shared)
-            wanted = plain(sample.checkpoint, each.prompt, each.joined)
-            if _distance(wanted, packed(sample.checkpoint, [each], state=state)[0]) > sample.limit:
-                return False
-    finally:
-        prefixes.clear()
-    return _alike(sample, _alone(sample, prompts), rows)
 
 
 def _row(tokens: int) -> SamplingRow:

@@ -33,7 +33,6 @@ class Settings:
         max_queue: Maximum number of queued requests.
         default_max_tokens: What an unset `max_output_tokens` means, context permitting.
         image_cache_bytes: Bound on kept vision features; 0 keeps none.
-        prefix_cache_bytes: Bound on kept beginnings of prompts with images; 0 keeps none.
         max_image_pixels: Images of more pixels are refused.
     """
 
@@ -52,7 +51,6 @@ class Settings:
     max_queue: int = 256
     default_max_tokens: int = 512
     image_cache_bytes: int = 512_000_000
-    prefix_cache_bytes: int = 0
     max_image_pixels: int = 100_000_000
 
     @property

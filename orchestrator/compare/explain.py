@@ -169,6 +169,7 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
         raise ConfigError(f"--task: {missing[0]} is not in both runs; they share {', '.join(common)}")
     alone = [] if tasks else [[task for task in run.tasks if task not in common] for run in runs]
     notes = [f"only in {run.name}: {', '.join(names)}" for run, names in zip(runs, alone, strict=False) if names]
+    notes += [f"{run.name}: {sentence}" for run in runs for sentence in run.in_part]
     found = []
     for task in tasks or common:
         heads = _headlines(runs, task, metrics)

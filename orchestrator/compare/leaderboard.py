@@ -15,7 +15,7 @@ from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results, unasked
-from orchestrator.run_folder.reader import Run, asked_words, open_run
+from orchestrator.run_folder.reader import Run, open_run
 
 _SHARES = ("fraction", "percent")
 
@@ -278,8 +278,8 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
             entry = Entry(source.model, task, state, source)
             if run is not None:
                 place, pair = places.get(run.run.name), by_run.get(id(run))
-                words = asked_words(run.run.tasks[task]) if task in run.run.tasks else ""
-                entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, words)
+                asked = ", ".join(note.brief for note in run.run.notes if note.task == task and note.brief)
+                entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, asked)
             entries[source.model, task] = entry
     # A complete cell has an error where more items lack a result than its options allow: its numbers stand.
     cautions += [f"{source.path.name}: {source.error}" for source, _ in complete if source.error]

@@ -183,20 +183,17 @@ _EXPECTED_TO_DIFFER = frozenset({
 
 def cautions(first: Scores, second: Scores) -> list[Caution]:
     """Returns why two runs are not comparable; empty where nothing speaks against it."""
-    complete, runs = "how complete they are", (first.run, second.run)
+    runs = (first.run, second.run)
     found = [
-        Caution(complete, run.name, f"{run.name} is not complete: what is not scored yet is left out")
+        Caution("how complete they are", run.name, f"{run.name} is not complete: what is not scored yet is left out")
         for run in runs
         if not run.tasks
     ]
     for run in runs:
-        for line in run.stopped_early:
-            end = "the intervals of this comparison are for a number of items fixed beforehand"
-            found.append(Caution(complete, run.name, f"{run.name}: {line}; {end}"))
-    for run in runs:
-        for line in run.shares:
-            text = f"{run.name}: {line}; this comparison is of the items in both"
-            found.append(Caution("how many samples they asked", run.name, text))
+        for note in run.notes:
+            if note.comparison:
+                text = f"{run.name}: {note.sentence}; {note.comparison['sentence']}"
+                found.append(Caution(note.comparison["differs"], run.name, text))
     one, other = flat(first.run.identity), flat(second.run.identity)
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})

@@ -91,10 +91,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
-    for line in (*opened.sequences, *opened.shares):
-        console.print(Text(line, "yellow"))
-    if opened.cut_outputs:
-        console.print(Text(opened.cut_outputs, "yellow"))
+    for note in opened.notes:
+        console.print(Text(note.sentence, "yellow"))
     kinds = problems(opened)
     for problem in kinds[:_MOST_PROBLEMS]:
         console.print(_problem(problem))

@@ -19,10 +19,10 @@ from lyncean.vocabulary.keys import split_repeat
 from orchestrator.data.rows import DataError
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.wire import request_of
-from orchestrator.run.part.sequential import CHANGED, expected, sequential_of
-from orchestrator.run.part.share import RandomShare, known_to, share_of
+from orchestrator.run.part import part_of
+from orchestrator.run.part.part import Part
+from orchestrator.run.part.rule import CHANGED
 from orchestrator.run.plan import Plan
-from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.records import request_json
 from orchestrator.samples import Answer, BadRowError, Call, NoAnswerError, Sample, Turn
 
@@ -59,21 +59,20 @@ class Size:
         return _output_line(self.total["output"], self.total["unbounded"])
 
 
-def measure(plan: Plan, shard: tuple[int, int] | None = None, share: RandomShare | None = None) -> Size:
+def measure(plan: Plan, part: Part | None = None) -> Size:
     """Builds every call, later turns with placeholders for the answers.
 
     Args:
         plan: The plan.
-        shard: The part of it that is run; None runs everything.
-        share: The random share of it that is asked; None asks everything.
+        part: Its samples that are asked; None asks all.
 
     Raises:
         DataError: If data cannot be read.
     """
     size = Size()
     total, tasks, groups, changes = size.total, size.tasks, size.groups, plan.changes()
-    for sample in share.samples() if share else plan.samples():
-        if shard and shard_of(sample.key, shard[1]) != shard[0]:
+    for sample in plan.samples():
+        if part and not part.wanted(sample.key):
             continue
         task = sample.key.split("/", 1)[0]
         tasks[task] += 1
@@ -98,14 +97,14 @@ def measure(plan: Plan, shard: tuple[int, int] | None = None, share: RandomShare
     return size
 
 
-def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> None:
+def describe(plan: Plan, console: Console) -> None:
     """Prints what a plan would send: counts, sizes and the first request.
 
     Raises:
         DataError: If data cannot be read.
     """
-    share = share_of(plan)
-    size = measure(plan, shard, share)
+    part = part_of(plan)
+    size = measure(plan, part)
     total, groups = size.total, size.groups
     clips = f"{total['clips']:,} audio and video files, " if total["clips"] else ""
     lines = [
@@ -118,9 +117,7 @@ def describe(plan: Plan, shard: tuple[int, int] | None, console: Console) -> Non
     ]
     if len(groups) > 1:
         lines.append(_power_line("all tasks", sum(len(found) for found in groups.values())))
-    lines += [known_to(share, task) for task in share.totals] if share else []
-    sequence = sequential_of(plan)
-    lines += [expected(task) for task in sequence.tasks.values()] if sequence else []
+    lines += part.outlook()
     if total["rejected"]:
         lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")
     for line in lines:

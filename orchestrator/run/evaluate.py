@@ -25,8 +25,7 @@ from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.asked import check_asked
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
-from orchestrator.run.part.sequential import Sequential, sequential_of
-from orchestrator.run.part.share import RandomShare, share_of
+from orchestrator.run.part import part_of
 from orchestrator.run.plan import Plan, check_capabilities, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
@@ -37,9 +36,7 @@ from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS
 from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
-from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.run_folder.records import tokens_of_log
-from orchestrator.samples import Sample
 
 _PREPARES_AFTER = 1.0
 """Seconds after which a run that lasts imports what its report needs."""
@@ -195,7 +192,7 @@ def dry_run(request: RunRequest, console: Console) -> None:
     """
     from orchestrator.run.dry_run import describe
 
-    describe(planned(request), shard_of(request.shard), console)
+    describe(planned(request), console)
 
 
 async def evaluate(
@@ -230,8 +227,8 @@ async def evaluate(
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
-    part = share_of(plan) or sequential_of(plan)
-    expected = part.expected if part else _expected(plan, shard)
+    part = part_of(plan)
+    expected = part.expected
     async with connect(request, console, local, _scorer_here(plan, expected)) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
@@ -240,7 +237,7 @@ async def evaluate(
         changes = plan.changes(connections.info, models)
         options = Options(request.timeout, request.patience, changes, shard, request.repeats)
         stages = {name: info for name, info in models.items() if name}
-        identity = plan.identity(connections.info, stages) | (part.identity if part else {})
+        identity = plan.identity(connections.info, stages) | part.identity
         path = run or default_run(plan, identity, shard)
         log = RunLog(path, expected or 0)
         try:
@@ -252,16 +249,15 @@ async def evaluate(
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
             pools, scorer = connections.pools, connections.scorer
-            samples, planning = _samples(plan, part, identity, accounting, shard, log)
-            engine = Engine(samples, log, pools, scorer, accounting, options, budget, part.stopping if part else None)
-            with planning, _few_collections(), _signals(engine, console):
+            part.load(log, identity, accounting)
+            engine = Engine(part.samples(), log, pools, scorer, accounting, options, budget, part.stopping)
+            with contextlib.closing(part), _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            ended = part.finish(path) if part else {"planned": planned}
-            manifest = {**manifest, **ended, "replicas": _replicas(manifest, connections)}
+            manifest = {**manifest, **part.finish(path, planned), "replicas": _replicas(manifest, connections)}
             manifest.pop(resume.ASKED_AGAIN, None)
             run_manifest.write(path / MANIFEST, manifest)
             results = await run_results.write(path, manifest, scorer)
@@ -282,22 +278,6 @@ def _scorer_here(plan: Plan, expected: int | None) -> LocalChannel | None:
     if targets.scorer or targets.judge or expected is None or expected > MOST_ITEMS:
         return None
     return local_scorer({spec.metric for specs in plan.metrics().values() for spec in specs})
-
-
-def _samples(
-    plan: Plan,
-    part: Sequential | RandomShare | None,
-    identity: Mapping[str, Any],
-    accounting: Accounting,
-    shard: tuple[int, int] | None,
-    log: RunLog,
-) -> tuple[Iterator[Sample], contextlib.AbstractContextManager[object]]:
-    """Returns the samples that are left to look at, and what is closed after them."""
-    if part:
-        part.load(log)
-        return part.samples(), contextlib.nullcontext()
-    known = PlannedRows(log, plan.name_of_samples(identity), plan.names, accounting.pass_over, shard)
-    return plan.samples(known), contextlib.closing(known)
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
@@ -376,18 +356,6 @@ def _few_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-def _expected(plan: Plan, shard: tuple[int, int] | None) -> int | None:
-    """Returns the items that all rows of a shard come to if they are like the first ones; None if unknown."""
-    total = 0
-    for task in plan.tasks:
-        rows = plan.rows_of(task)
-        if rows is None:
-            return None
-        items = sum(bool(turn.scoring) for sample in plan.first_samples(task) for turn in sample.turns)
-        total += items * rows * plan.request.repeats
-    return round(total / shard[1]) if shard else total
 
 
 @contextlib.contextmanager

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from string import ascii_uppercase
+from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import FinishLine
+from orchestrator.run_folder.notes import Note, cut_notes
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, Call, Message, Sample, Scoring, Turn, text_part
 
@@ -66,15 +68,17 @@ def _reasoning(turn: Turn) -> Turn:
     return Turn(ask, f"{turn.name}-{_TURN}" if turn.name else _TURN, may_be_cut=True)
 
 
-def cut_outputs(run: Path) -> dict[str, int]:
-    """Returns how many of a run's first outputs were cut at their limit, and how many there are.
+def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
+    """Returns the note on a run's first outputs that were cut at their limit; none where none was.
 
     Raises:
         RunLogError: If a line is damaged.
     """
+    if (manifest["identity"].get("deviations") or {}).get("answer") != NAME:
+        return []
     lines = {line.key: line for _, line in scan(run / RESPONSES, FinishLine) if line.turn.endswith(_TURN)}
     ends = [line.response.finish_reason for line in lines.values()]
-    return {"outputs": sum(map(bool, ends)), "cut": ends.count("FINISH_REASON_MAX_TOKENS")}
+    return cut_notes({"outputs": sum(map(bool, ends)), "cut": ends.count("FINISH_REASON_MAX_TOKENS")})
 
 
 def _scored(turn: Turn, scoring: Scoring) -> Turn:

@@ -17,17 +17,7 @@ from orchestrator.run import results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.appender import Appender
-from orchestrator.run_folder.files import (
-    AGAINST,
-    BEYOND,
-    IMAGES,
-    MANIFEST,
-    PARITY_FOLDER,
-    REPORTED_FOLDER,
-    RESPONSES,
-    SHARE,
-    VERDICTS,
-)
+from orchestrator.run_folder.files import IMAGES, MANIFEST, PARITY_FOLDER, PART, REPORTED_FOLDER, RESPONSES, VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import open_run
@@ -183,7 +173,7 @@ def _beside(run: Path, name: str) -> Path:
     """Returns a folder in a run folder for another reading of its answers, which it shares."""
     folder = run / name
     folder.mkdir(exist_ok=True)
-    for shared in (RESPONSES, IMAGES, AGAINST, BEYOND, SHARE):
+    for shared in (RESPONSES, IMAGES, *PART):
         link = folder / shared
         if not link.is_symlink() and (shared in (RESPONSES, IMAGES) or (run / shared).exists()):
             link.symlink_to(Path("..") / shared)

@@ -10,17 +10,17 @@ from typing import Any
 
 import orjson
 from google.protobuf import json_format
+from msgspec import to_builtins
 
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import reason_then_score
+from orchestrator.run import part, reason_then_score
 from orchestrator.run.foreign import TRUSTED
-from orchestrator.run.part import sequential, share
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder import manifest as run_manifest, notes
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
@@ -60,18 +60,12 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         tasks[task] = summary_json(await client.summarize(items, specs))
         if reading := readings.summary():
             tasks[task]["reading"] = reading
-    if "sequential" in manifest:
-        for task, found in sequential.results_of(run, manifest).items():
-            tasks[task]["sequential"] = found
-            if found["stopped"]:
-                sequential.stopped_early(tasks[task], found)
-    if "sampled" in manifest:
-        for task, found in share.results_of(run, manifest).items():
-            tasks[task]["sampled"] = found
+    found = [*part.notes(run, manifest, tasks), *reason_then_score.notes(run, manifest)]
     groups = await _groups(run, manifest, offsets, client)
     results = {
         "tasks": tasks,
         **({"groups": groups} if groups else {}),
+        **({notes.FIELD: to_builtins(found)} if found else {}),
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
@@ -80,8 +74,6 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         results[TRUSTED] = True
     if deviations := manifest["identity"].get("deviations"):
         results["deviations"] = deviations
-        if deviations.get("answer") == reason_then_score.NAME:
-            results["reasoning"] = reason_then_score.cut_outputs(run)
     run_manifest.write(run / RESULTS, results)
     return results
 

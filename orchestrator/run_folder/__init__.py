@@ -45,8 +45,6 @@ if TYPE_CHECKING:
         named_run as named_run,
         open_run as open_run,
         reason as reason,
-        sequence_words as sequence_words,
-        share_words as share_words,
     )
     from orchestrator.run_folder.records import (
         outcome_line as outcome_line,
@@ -73,8 +71,9 @@ __getattr__ = face(
         "files": "IMAGES MANIFEST RESPONSES RESULTS VERDICTS",
         "image_store": "ImageStore",
         "manifest": "ManifestError check_same make:make_manifest read:read_manifest write:write_json model_identity",
-        "metrics": "HIGHER_IS_BETTER MetricResult OUTCOMES accounting counts markdown_cell metric_results overall slices",
-        "reader": "Item Run STEP epoch named_run open_run reason sequence_words share_words",
+        "metrics": "HIGHER_IS_BETTER MetricResult OUTCOMES accounting counts markdown_cell metric_results overall "
+        "slices",
+        "reader": "Item Run STEP epoch named_run open_run reason",
         "records": "outcome_line scoring_json unanswered_line verdict_line",
         "remote": "RemoteError fetched:fetched_run",
         "remote.store": "Store",

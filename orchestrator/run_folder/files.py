@@ -19,6 +19,8 @@ AGAINST = "against.json"
 """Scores of the run that a sequential run is compared with."""
 SHARE = "share.json"
 """Units of a run of a random share of its samples, with the scores of the runs that it is estimated from."""
+PART = (AGAINST, BEYOND, SHARE)
+"""Files of a run of a part of its samples, each only where it is needed."""
 IMAGES = "images"
 PARITY_FOLDER = "parity"
 """Folder in a run with the reference's reading of its answers."""

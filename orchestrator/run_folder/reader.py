@@ -20,10 +20,12 @@ from msgspec import Struct
 
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder import notes
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
 from orchestrator.run_folder.metrics import counts, metric_results
+from orchestrator.run_folder.notes import Note
 from orchestrator.run_folder.scanning import lines_at, scan
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -220,38 +222,15 @@ class Run:
                 words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
         return ", ".join(words)
 
-    @property
-    def cut_outputs(self) -> str:
-        """How many outputs were cut before the options were scored behind them, in words; "" where none was."""
-        found: Mapping[str, int] = self.results.get("reasoning") or {}
-        if not found.get("cut"):
-            return ""
-        return (
-            f"{found['cut']:,} of {found['outputs']:,} outputs were cut at their limit, and the options are scored "
-            "behind what there is"
-        )
-
-    @property
-    def stopped_early(self) -> list[str]:
-        """A line for each task that stopped early; none where every sample was asked."""
-        return [sequence_words(task, found["sequential"]) for task, found in self.tasks.items() if _stopped(found)]
-
-    @property
-    def sequences(self) -> list[str]:
-        """A line for each task of a sequential run, those that were asked to the end among them."""
-        return [
-            sequence_words(task, found["sequential"]) for task, found in self.tasks.items() if "sequential" in found
-        ]
-
-    @property
-    def shares(self) -> list[str]:
-        """A line for each task of which a random share was asked."""
-        return [share_words(task, found["sampled"]) for task, found in self.tasks.items() if "sampled" in found]
+    @cached_property
+    def notes(self) -> Sequence[Note]:
+        """Its statements about itself beside the metrics, empty while the run goes on."""
+        return notes.read(self.results)
 
     @property
     def in_part(self) -> list[str]:
-        """A line for each task of which not every sample was asked."""
-        return [*self.stopped_early, *self.shares]
+        """A sentence for each task of which not every sample was asked."""
+        return [note.sentence for note in self.notes if note.brief]
 
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
@@ -285,88 +264,6 @@ class Run:
     def tasks_and_groups(self) -> Mapping[str, Mapping[str, Any]]:
         """The results of groups, then those of tasks: what metrics there are, never how many items."""
         return {**self.groups, **self.tasks}
-
-
-def _stopped(found: Mapping[str, Any]) -> bool:
-    return bool(found.get("sequential", {}).get("stopped"))
-
-
-def _groups_asked(found: Mapping[str, Any]) -> str:
-    """Returns how many groups were asked, "" where each sample is one."""
-    return f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != found["of_samples"] else ""
-
-
-def sequence_words(task: str, found: Mapping[str, Any]) -> str:
-    """Returns what a task's sequence came to, in words.
-
-    Args:
-        task: The task.
-        found: Its `sequential` of results.json.
-    """
-    samples, every, groups = found["samples"], found["of_samples"], _groups_asked(found)
-    if not found["stopped"]:
-        words = f"asked all {every:,} samples{groups}: {found['until']} was not met before"
-    else:
-        words = f"stopped early after {samples:,} of {every:,} samples{groups}: width {100 * found['width']:.1f}"
-        words = words.rpartition(":")[0] if "difference" in found else words
-    words = f"{task} {words}"
-    if "difference" in found:
-        ends = found["difference"]
-        words += (
-            f", a difference of {100 * ends['value']:+.1f} points [{100 * ends['low']:+.1f}, "
-            f"{100 * ends['high']:+.1f}] against {found['against']}: {_decision(ends)}"
-        )
-    if found["stopped"]:
-        words += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
-    return words
-
-
-def share_words(task: str, found: Mapping[str, Any]) -> str:
-    """Returns what a random share of a task's samples says of all, in words.
-
-    Args:
-        task: The task.
-        found: Its `sampled` of results.json.
-    """
-    samples, every, groups = found["samples"], found["of_samples"], _groups_asked(found)
-    words = f"{task} asked a random {samples:,} of {every:,} samples{groups}"
-    if "no_estimate" in found:
-        return f"{words}: no estimate of all, since {found['no_estimate']}"
-    words += f"; {found['metric']} of all {every:,} is estimated as {_points(found)} ({found['level']:.0%} CI)"
-    if sharper := found.get("with_items"):
-        runs = f"{sharper['runs']:,} other run{'s' if sharper['runs'] > 1 else ''}"
-        words += (
-            f", with the scores of {runs} as {_points(sharper)} ({sharper['explained']:.0%} of the variance explained)"
-            if sharper["explained"]
-            else f"; the scores of {runs} do not narrow it"
-        )
-    return words
-
-
-def asked_words(found: Mapping[str, Any]) -> str:
-    """Returns how much of a task was asked and what its interval is, in a few words; "" for a 95% CI of all samples.
-
-    Args:
-        found: Its part of results.json.
-    """
-    if _stopped(found):
-        sequence = found["sequential"]
-        return f"confidence sequence, stopped after {sequence['samples']:,} of {sequence['of_samples']:,} samples"
-    if (sampled := found.get("sampled")) is None:
-        return ""
-    words = f"random {sampled['samples']:,} of {sampled['of_samples']:,} samples"
-    ends = sampled.get("with_items", sampled)
-    return words if "no_estimate" in sampled else f"{words}, of all {_points(ends)}"
-
-
-def _points(ends: Mapping[str, float]) -> str:
-    return f"{100 * ends['value']:.1f} [{100 * ends['low']:.1f}, {100 * ends['high']:.1f}]"
-
-
-def _decision(ends: Mapping[str, float]) -> str:
-    if ends["low"] > 0 or ends["high"] < 0:
-        return "better" if ends["low"] > 0 else "worse"
-    return f"no difference of more than {100 * max(-ends['low'], ends['high']):.1f} points"
 
 
 def open_run(path: Path) -> Run:
@@ -414,6 +311,7 @@ def _read_results(path: Path) -> dict[str, Any]:
     try:
         list(metric_results({**results.get("groups", {}), **results.get("tasks", {})}))
         counts(results.get("tasks", {}))
+        notes.read(results)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f"{path} is damaged, it does not hold a run's metrics: `orchestrator score` writes it anew"

@@ -6,17 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from helpers.passwords import ASKED, PLACES, SECRET, cases, repeats_none
 
 from lyncean.errors import UserError
 from lyncean.rpc import dial
 from lyncean.rpc.addresses import refused_user, shown_place, without_passwords
-from lyncean_harnesses.library.models.client import Client, ModelError
-from lyncean_kubernetes.cli.wait import main as wait
 from model_server.cli import main as model_server
 from orchestrator import evaluate
 from orchestrator.cli import main
@@ -24,18 +22,6 @@ from orchestrator.engine import parse_endpoints
 from orchestrator.errors import ConfigError
 from scorer.cli import main as scorer
 
-SECRET = "planted-5b1e"
-PLACES = {
-    "user": f"user:{SECRET}@127.0.0.1:9",
-    "token": f"{SECRET}@127.0.0.1:9",
-    "comma": f"a:1,user:{SECRET},{SECRET}@127.0.0.1:9",
-    "url": f"http://user:{SECRET}@127.0.0.1:9/v1",
-    "blank": f"http://user:x {SECRET}@127.0.0.1:9/v1",
-    "target": f"dns:///user:{SECRET}@127.0.0.1:9",
-    "query": f"https://127.0.0.1:9/v1?api_key={SECRET}",
-    "bare query": f"127.0.0.1:9?token={SECRET}",
-}
-ASKED = "eval --task vstar_bench --synthetic --limit 1 --patience 0 --model demo:hash"
 ADDRESSES = [
     (main, f"{ASKED} --endpoint PLACE"),
     (main, f"{ASKED} --endpoint=PLACE"),
@@ -46,9 +32,6 @@ ADDRESSES = [
     (main, "prompts --task vstar_bench --synthetic --limit 1 --rendered --endpoint PLACE"),
     (main, "score RUN --scorer PLACE"),
     (main, "merge RUN --run x --scorer PLACE"),
-    (main, "submit --run first --task vstar_bench --endpoint PLACE"),
-    (wait, "--patience 0 --endpoint PLACE"),
-    (wait, "--patience 0 --scorer PLACE"),
 ]
 """Commands that take an address host:port, to which gRPC sends neither user nor password."""
 DATA = [
@@ -61,7 +44,6 @@ DATA = [
 MODELS = [
     (model_server, "serve --backend transformers --port 0 --model PLACE"),
     (model_server, "serve --backend demo --port 0 --model PLACE"),
-    (main, "submit --run first --task vstar_bench --model PLACE"),
 ]
 JUDGES = [
     (scorer, "serve --port 0 --judge grpc:PLACE"),
@@ -82,19 +64,9 @@ MISTAKES = [
     (main, "compare PLACE PLACE"),
     (model_server, "serve --port PLACE"),
     (model_server, "serve --tls-cert PLACE"),
-    (model_server, "http --endpoint 127.0.0.1:9 --port PLACE"),
     (scorer, "serve --port PLACE"),
-    (wait, "--shards PLACE"),
 ]
 """Where an address stands in the wrong place: click's errors repeat it."""
-
-
-def cases(commands: list[tuple[click.Command, str]], *places: str) -> list[Any]:
-    return [
-        pytest.param(command, words, PLACES[place], id=f"{words.replace(ASKED, 'eval')} {place}")
-        for command, words in commands
-        for place in places
-    ]
 
 
 @pytest.mark.parametrize(
@@ -111,12 +83,7 @@ def test_no_command_repeats_a_password(
     command: click.Command, words: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = [word.replace("PLACE", place).replace("RUN", str(tmp_path)) for word in words.split()]
-    done = CliRunner().invoke(command, given)
-    assert done.exit_code == 2, done.output
-    assert done.stderr.splitlines()[-1].startswith("Error: ")
-    assert SECRET not in done.output
-    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    repeats_none(command, words, place, tmp_path)
 
 
 def test_an_address_with_a_user_is_refused_with_what_to_give() -> None:
@@ -129,9 +96,7 @@ def test_an_address_with_a_user_is_refused_with_what_to_give() -> None:
     for place in (PLACES["user"], PLACES["target"]):
         with pytest.raises(UserError, match="names a user or password") as refused:
             dial(place)
-        with pytest.raises(ModelError, match="names a user or password") as model:
-            Client.from_arguments({"endpoint": place})
-        assert SECRET not in f"{refused.value} {model.value}"
+        assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("place", [PLACES[name] for name in ("user", "url", "query")])

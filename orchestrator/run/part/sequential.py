@@ -8,11 +8,10 @@ any concurrency, number of replicas and after any resume.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from google.protobuf import json_format
@@ -21,6 +20,8 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.statistics.sequential import ConfidenceSequence
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.run.part.part import Part
+from orchestrator.run.part.rule import CHANGED, DIFFERENCES, LEVEL, SHARES, Rule, add, rule_of, sequence_of
 from orchestrator.run.part.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import part as beyond
@@ -28,85 +29,10 @@ from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, VerdictLine
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.notes import Note, sequence_note
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.scanning import lines_at, scan
 from orchestrator.samples import Sample
-
-LEVEL = 0.95
-"""Coverage of a sequence over all looks together."""
-CHANGED = 0.15
-"""Share of the answers taken to change between two runs where nothing is known: an assumption."""
-MARGIN = 0.02
-"""Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
-_RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
-_SHARES, _DIFFERENCES = (0.0, 1.0), (-1.0, 1.0)
-
-
-class Rule(NamedTuple):
-    """When a run stops.
-
-    Attributes:
-        decides: Whether it stops on a decision between two runs, else on a width.
-        size: The width or margin, a share.
-    """
-
-    decides: bool
-    size: float
-
-    def met(self, sequence: ConfidenceSequence) -> bool:
-        """Returns whether a run may stop with this sequence."""
-        if not self.decides:
-            return sequence.width <= self.size + 1e-9
-        zero = sequence.low > 0 or sequence.high < 0
-        return zero or (sequence.low >= -self.size and sequence.high <= self.size)
-
-
-def sequential_of(plan: Plan) -> Sequential | None:
-    """Returns how a plan's run stops early, None for one that asks everything.
-
-    Raises:
-        ConfigError: If the request contradicts itself, a task has no metric for it, or the other run does not fit.
-        DataError: If a row cannot be used.
-    """
-    request = plan.request
-    rule = rule_of(request.until, request.against)
-    if rule is None:
-        return None
-    if request.shard:
-        raise ConfigError(
-            "--until looks at all samples in one order, and --shard runs a part of them: leave one out; a run with "
-            "several --endpoint addresses stops by itself"
-        )
-    return Sequential(plan, rule, None if request.against is None else Path(request.against))
-
-
-def rule_of(until: str | None, against: object) -> Rule | None:
-    """Returns the rule of a request, None for a run that asks everything.
-
-    Raises:
-        ConfigError: If it is none, or one of --until and --against does not fit the other.
-    """
-    if until is None:
-        if against is not None:
-            raise ConfigError("--against RUN needs --until decided: the rule by which the run stops")
-        return None
-    found = _RULE.fullmatch(until)
-    try:
-        size = float((found[2] or found[4] or 100 * MARGIN) if found else "none") / 100
-    except ValueError:
-        size = -1.0
-    if not found or not 0 < size < 1:
-        raise ConfigError(
-            f"--until {until}: write width<=POINTS for a width of the interval, or, with --against RUN, decided or "
-            "decided<=POINTS for the largest difference that counts as none; points are between 0 and 100"
-        )
-    if bool(found[3]) != (against is not None):
-        raise ConfigError(
-            "--until decided needs --against RUN, the run that it is decided against"
-            if found[3]
-            else f"--until {until} is on this run alone: leave --against out, or give --until decided"
-        )
-    return Rule(bool(found[3]), size)
 
 
 class TaskSequence:
@@ -146,7 +72,7 @@ class TaskSequence:
             "samples": sum(len(unit.samples) for unit in self.units),
         }
         self.own = sequence_of(self.totals, rule if not against else None)
-        self.difference = sequence_of(self.totals, rule, _DIFFERENCES) if against else None
+        self.difference = sequence_of(self.totals, rule, DIFFERENCES) if against else None
 
     @property
     def end(self) -> int:
@@ -183,80 +109,63 @@ class TaskSequence:
         return self.stopped
 
 
-def sequence_of(
-    totals: Mapping[str, int], rule: Rule | None, bounds: tuple[float, float] = _SHARES
-) -> ConfidenceSequence:
-    """Returns the empty sequence of a task's metric, aimed at what its rule asks for."""
-    width = rule.size if rule and not rule.decides else None
-    return ConfidenceSequence(totals["units"], totals["items"], totals["largest"], bounds, level=LEVEL, width=width)
-
-
-def add(
-    own: ConfidenceSequence, difference: ConfidenceSequence | None, total: float, base: float, size: int
-) -> ConfidenceSequence:
-    """Adds a unit to a task's sequences and returns the one that its rule is on.
-
-    Raises:
-        ConfigError: If a score is no share.
-    """
-    try:
-        own.add(total, size)
-        if difference is not None:
-            difference.add(total - base, size)
-    except ValueError:
-        raise ConfigError(
-            "--until: the scores are not between 0 and 1, and a sequence needs bounds: leave --until out"
-        ) from None
-    return own if difference is None else difference
-
-
-class Sequential:
+class Sequential(Part):
     """The sequential tasks of a run, live.
 
     Args:
         plan: The run's plan.
-        rule: When a task stops.
-        against: The run that it is compared with; None without one.
 
     Raises:
-        ConfigError: If a task has no metric for it, or the other run does not fit.
+        ConfigError: If the request contradicts itself, a task has no metric for it, or the other run does not fit.
         DataError: If a row cannot be used.
     """
 
-    def __init__(self, plan: Plan, rule: Rule, against: Path | None) -> None:
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        request = plan.request
+        rule = rule_of(request.until, request.against)
+        if self._shard:
+            raise ConfigError(
+                "--until looks at all samples in one order, and --shard runs a part of them: leave one out; a run with "
+                "several --endpoint addresses stops by itself"
+            )
+        against = None if request.against is None else Path(request.against)
         self._specs = specs_of(plan, "--until")
         found = units_of(plan, self._specs, "--until")
         items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
         data = {task.variant.task: task.source.digest for task in plan.tasks}
         first = plan.tasks[0].variant
-        asked = {"repeats": plan.request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
+        asked = {"repeats": request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
         self.base = base_of(against, items, data, asked) if against else {}
         for key, verdict in self.base.items():
             items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
         self._against = against.resolve().name if against else ""
-        self._until = plan.request.until
         self.tasks = {
-            task: TaskSequence(task, self._specs[task], units, rule, plan.request.seed, against is not None)
+            task: TaskSequence(task, self._specs[task], units, rule, request.seed, against is not None)
             for task, units in found.items()
         }
 
     @property
     def stopping(self) -> Sequential:
-        """What tells the engine to stop."""
+        """Itself."""
         return self
 
     @property
     def expected(self) -> None:
-        """Items that it comes to: not known before it stops."""
+        """None: not known before it stops."""
         return None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What it adds to the identity of a run."""
+        """The rule, and a hash of the other run's scores."""
         scores = hashlib.sha256(orjson.dumps(self.base, option=orjson.OPT_SORT_KEYS)).hexdigest()
-        return {"until": self._until, **({"against": {"scores_sha256": scores}} if self.base else {})}
+        return {"until": self._plan.request.until, **({"against": {"scores_sha256": scores}} if self.base else {})}
 
-    def load(self, log: RunLog) -> None:
+    def outlook(self) -> list[str]:
+        """Returns after how many samples each task is expected to stop."""
+        return [expected(task) for task in self.tasks.values()]
+
+    def load(self, log: RunLog, *_: object) -> None:
         """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
         run = log.path
         if self.base:
@@ -285,8 +194,8 @@ class Sequential:
                     break
                 yield from unit.samples
 
-    def finish(self, run: Path) -> dict[str, Any]:
-        """Notes what was answered beyond the stops, and returns what the manifest says of the run.
+    def finish(self, run: Path, _: Mapping[str, int]) -> dict[str, Any]:
+        """Writes down what was answered beyond the stops, and returns fields of the manifest.
 
         Raises:
             IncompleteError: If a task waits for an item that has no result.
@@ -326,7 +235,7 @@ def expected(task: TaskSequence) -> str:
     found = []
     for value, words in cases:
         random = Random(0)
-        own, difference = (sequence_of(task.totals, task.rule, _SHARES), task.difference and _like(task))
+        own, difference = (sequence_of(task.totals, task.rule, SHARES), task.difference and _like(task))
         samples = 0
         for unit in task.units:
             _, _, size = unit.sums(task.spec)
@@ -345,17 +254,18 @@ def expected(task: TaskSequence) -> str:
 
 
 def _like(task: TaskSequence) -> ConfidenceSequence:
-    return sequence_of(task.totals, task.rule, _DIFFERENCES)
+    return sequence_of(task.totals, task.rule, DIFFERENCES)
 
 
-def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns what `results.json` says of each sequential task: computed from the folder alone.
+def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
+    """Returns a note on each sequential task, from the folder alone; takes intervals out of the results that stopped.
 
     Args:
         run: The run folder, every item of it settled.
         manifest: Its manifest.
+        tasks: The results by task, changed in place.
     """
-    found = {}
+    made = []
     identity, (other, base) = manifest["identity"], beyond.base(run)
     index = Index(run)
     rule = rule_of(identity["until"], identity.get("against"))
@@ -368,10 +278,10 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
                 item.base = value_of(spec, base.get(key, {}))
         against = "against" in identity
         own = sequence_of(totals, rule if not against else None)
-        difference = sequence_of(totals, rule, _DIFFERENCES) if against else None
+        difference = sequence_of(totals, rule, DIFFERENCES) if against else None
         for name in sorted(units, key=lambda name: rank(identity["seed"], task, name)):
             add(own, difference, *units[name].sums(spec))
-        found[task] = {
+        found = {
             "until": identity["until"],
             "metric": spec.name,
             "level": LEVEL,
@@ -383,20 +293,18 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
             **_ends(own),
             **({"difference": _ends(difference), "against": other} if difference else {}),
         }
-    return found
+        if found["stopped"]:
+            _stopped_early(tasks[task], found)
+        made.append(sequence_note(task, found))
+    return made
 
 
 def _ends(sequence: ConfidenceSequence) -> dict[str, float]:
     return {name: round(getattr(sequence, name), 10) for name in ("value", "low", "high", "width")}
 
 
-def stopped_early(summary: dict[str, Any], found: Mapping[str, Any]) -> None:
-    """Takes out of a task's results what does not hold after a stop that the results have chosen.
-
-    Args:
-        summary: The task's results, changed in place.
-        found: What `results_of` says of it.
-    """
+def _stopped_early(summary: dict[str, Any], found: Mapping[str, Any]) -> None:
+    """Takes out of a task's results what does not hold after a stop that the results have chosen."""
     for metric in summary["metrics"]:
         details = metric["details"]
         for name in [name for name in details if name in _FIXED_SIZE or name.startswith("minimum_detectable")]:

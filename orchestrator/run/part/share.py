@@ -19,11 +19,13 @@ from lyncean.statistics.survey import Estimate, estimate
 from lyncean.vocabulary.keys import split_repeat
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.part import item_scores
+from orchestrator.run.part.part import Part
 from orchestrator.run.part.units import Unit, rank, specs_of, units_of, units_of_log
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import part as beyond
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.notes import Note, share_note
 from orchestrator.samples import Sample
 
 LEVEL = 0.95
@@ -32,14 +34,13 @@ _FEWEST = 2
 """Units that an interval needs."""
 
 
-class RandomShare:
+class RandomShare(Part):
     """A random share of a run's samples.
 
     Args:
         plan: The run's plan.
 
     Attributes:
-        stopping: None: all of the share is asked.
         planned: Task -> items that are asked.
         totals: Task -> units and samples, asked and in all.
 
@@ -49,14 +50,18 @@ class RandomShare:
         DataError: If a row cannot be used.
     """
 
-    stopping = None
-
     def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         request = plan.request
-        if request.shard:
+        if request.share is None:
+            raise ConfigError("--items FILE sharpens the estimate of --share: give --share, or leave it out")
+        if request.until is not None:
+            raise ConfigError(
+                "--share fixes the number of samples, and --until stops when enough is known: leave one out"
+            )
+        if self._shard:
             raise ConfigError("--share draws among all samples, and --shard runs a part of them: leave one out")
-        assert request.share is not None
-        self._plan, self._share = plan, request.share
+        self._share = request.share
         self._table = item_scores.read(Path(request.items)) if request.items is not None else None
         if self._table:
             _check_data(self._table, plan, str(request.items))
@@ -91,42 +96,33 @@ class RandomShare:
 
     @property
     def expected(self) -> int:
-        """Items that it comes to."""
+        """Items of the share."""
         return sum(self.planned.values())
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What it adds to the identity of a run."""
+        """The share, and a hash of the other runs' scores."""
         return {"share": self._share, **({"items": {"sha256": self._table.sha256}} if self._table else {})}
 
-    def load(self, log: RunLog) -> None:
+    def outlook(self) -> list[str]:
+        """Returns how well the metric of all samples of each task will be known."""
+        return [_known_to(task, totals) for task, totals in self.totals.items()]
+
+    def wanted(self, sample: str) -> bool:
+        """Returns whether a sample is of the share."""
+        return sample in self._samples
+
+    def load(self, log: RunLog, *_: object) -> None:
         """Writes down in the run folder what the estimate is made from."""
         beyond.write_share(log.path, self._table.runs if self._table else (), self._tasks)
 
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of the share, in the order of the rows."""
-        return (sample for sample in self._plan.samples() if sample.key in self._samples)
+        return (sample for sample in self._plan.samples() if self.wanted(sample.key))
 
-    def finish(self, _: Path) -> dict[str, Any]:
-        """Returns what the manifest says of the run."""
+    def finish(self, *_: object) -> dict[str, Any]:
+        """Returns fields of the manifest."""
         return {"planned": self.planned, "sampled": self.totals}
-
-
-def share_of(plan: Plan) -> RandomShare | None:
-    """Returns the random share of a plan's samples that is asked, None for a run of all of them.
-
-    Raises:
-        ConfigError: As `RandomShare` does.
-        DataError: If a row cannot be used.
-    """
-    request = plan.request
-    if request.share is None:
-        if request.items is not None:
-            raise ConfigError("--items FILE sharpens the estimate of --share: give --share, or leave it out")
-        return None
-    if request.until is not None:
-        raise ConfigError("--share fixes the number of samples, and --until stops when enough is known: leave one out")
-    return RandomShare(plan)
 
 
 def _check_data(table: item_scores.ItemScores, plan: Plan, path: str) -> None:
@@ -145,9 +141,7 @@ def _together(scores: Sequence[float | None], whole: bool) -> float | None:
     return float(min(known) == 1) if whole else round(sum(known) / len(known), 6)
 
 
-def known_to(share: RandomShare, task: str) -> str:
-    """Returns how well the metric of all samples of a task will be known, in words."""
-    found = share.totals[task]
+def _known_to(task: str, found: Mapping[str, int]) -> str:
     asked, every = found["units"], found["of_units"]
     half = 196 * 0.5 * math.sqrt((1 - asked / every) / asked)
     return (
@@ -156,8 +150,8 @@ def known_to(share: RandomShare, task: str) -> str:
     )
 
 
-def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns what `results.json` says of the metric of all samples of each task: computed from the folder alone.
+def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
+    """Returns a note on the metric of all samples of each task, computed from the folder alone.
 
     Args:
         run: The run folder, every item asked settled.
@@ -166,7 +160,7 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
     Raises:
         EngineError: If the folder does not have what the run wrote.
     """
-    found = {}
+    made = []
     runs, tasks = beyond.share(run)
     index = Index(run)
     responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
@@ -176,30 +170,37 @@ def results_of(run: Path, manifest: Mapping[str, Any]) -> dict[str, dict[str, An
             raise EngineError(f"{run} has no share.json with {task}: restore it, or run the command of the run again")
         spec = json_format.ParseDict(tasks[task]["metric"], scorer.MetricSpec())
         units, _ = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
-        about = {"metric": spec.name, "share": manifest["identity"]["share"], **totals}
+        about: dict[str, Any] = {"metric": spec.name, "share": manifest["identity"]["share"], **totals}
+        sums = {name: unit.sums(spec)[0] for name, unit in units.items()}
         left = sum(unit.without_result for unit in units.values())
         if left:
-            found[task] = {**about, "no_estimate": f"{left:,} items asked have no result"}
-            continue
-        lines = tasks[task]["units"]
-        sizes = np.array([line[1] for line in lines], np.float64)
-        asked = np.arange(tasks[task]["asked"])
-        sums = np.array([units[lines[place][0]].sums(spec)[0] for place in asked], np.float64)
-        if not sizes[asked].sum() or len(asked) < _FEWEST:
-            found[task] = {**about, "no_estimate": "too few items were asked"}
-            continue
-        if ((sums < 0) | (sums > sizes[asked])).any():
-            found[task] = {**about, "no_estimate": "the scores are not between 0 and 1"}
-            continue
-        alone = estimate(sums, asked, sizes, np.zeros((len(lines), 0)), LEVEL)
-        found[task] = {**about, "level": LEVEL, **_ends(alone)}
-        if runs:
-            others = np.array([line[2] if line[2:] and line[2] else [None] * len(runs) for line in lines], np.float64)
-            sharper = estimate(sums, asked, sizes, others, LEVEL)
-            found[task]["with_items"] = {
-                **_ends(sharper), "explained": round(sharper.explained, 6), "runs": len(runs), **items
-            }  # fmt: skip
-    return found
+            about["no_estimate"] = f"{left:,} items asked have no result"
+        else:
+            about |= _estimates(sums, tasks[task]["units"], tasks[task]["asked"], runs)
+        if "with_items" in about:
+            about["with_items"] |= items
+        made.append(share_note(task, about))
+    return made
+
+
+def _estimates(
+    totals: Mapping[str, float], lines: Sequence[Sequence[Any]], count: int, runs: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the estimate from the first units, and that with the scores of other runs, or why there is none."""
+    asked = np.arange(count)
+    sizes = np.array([line[1] for line in lines], np.float64)
+    if count < _FEWEST or not sizes[asked].sum():
+        return {"no_estimate": "too few items were asked"}
+    sums = np.array([totals[line[0]] for line in lines[:count]], np.float64)
+    if ((sums < 0) | (sums > sizes[asked])).any():
+        return {"no_estimate": "the scores are not between 0 and 1"}
+    alone = {"level": LEVEL, **_ends(estimate(sums, asked, sizes, np.zeros((len(lines), 0)), LEVEL))}
+    if not runs:
+        return alone
+    others = np.array([line[2] if line[2:] and line[2] else [None] * len(runs) for line in lines], np.float64)
+    sharper = estimate(sums, asked, sizes, others, LEVEL)
+    explained = round(sharper.explained, 6)
+    return {**alone, "with_items": {**_ends(sharper), "explained": explained, "runs": len(runs)}}
 
 
 def _ends(found: Estimate) -> dict[str, float]:

@@ -3,7 +3,7 @@
 responses/START-END-SHA256.jsonl   whole lines of responses.jsonl, from byte START to END
 verdicts/START-END-SHA256.jsonl    the same of verdicts.jsonl
 images/SHA256                      an image
-manifest.json, results.json, report.html, against.json, beyond.json
+manifest.json, results.json, report.html, against.json, beyond.json, share.json
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from orchestrator.run_folder.files import AGAINST, BEYOND, IMAGES, MANIFEST, RESPONSES, RESULTS, SHARE, VERDICTS
+from orchestrator.run_folder.files import IMAGES, MANIFEST, PART, RESPONSES, RESULTS, VERDICTS
 from orchestrator.run_folder.remote.lease import WRITER, is_live
 from orchestrator.run_folder.remote.store import RemoteError, Store
 
-SMALL = (MANIFEST, AGAINST, BEYOND, SHARE, RESULTS, "report.html")
+SMALL = (MANIFEST, *PART, RESULTS, "report.html")
 _PART_BYTES = 16 << 20
 _CONCURRENT = 32
 _PART = re.compile(r"(\d{15})-(\d{15})-([0-9a-f]{64})\.jsonl")

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import Server
 
-import lyncean_harnesses  # noqa: F401  (the search follows packages that are imported)
 import orchestrator
-from lyncean.plugins.code_hash import closure
 from lyncean.rpc import PLAIN
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import Endpoint, ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run.local_scorer import local_scorer
-from scorer.metrics import FOREIGN, MODULES
+from scorer.metrics import FOREIGN
 
 METRICS = [scorer.MetricSpec(name="accuracy", metric="accuracy")]
 ANSWERS = ("B", "The answer is (A).", "I cannot help with that.", "dog", "")
@@ -90,12 +88,6 @@ async def test_it_fails_as_a_server_fails(shared_scorer: Server) -> None:
 
 
 def test_code_of_others_gets_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = {
-        name
-        for name, module in MODULES.items()
-        if "lyncean_harnesses.scoring.task_metric" in closure([module], ["scorer", "lyncean_harnesses"])
-    }
-    assert foreign == FOREIGN.keys()
     for name in FOREIGN:
         assert local_scorer({"accuracy", name}) is None
     assert local_scorer({"accuracy"})

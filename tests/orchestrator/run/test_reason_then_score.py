@@ -136,7 +136,7 @@ async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Serve
 
     found = orjson.loads(results(folder))
     assert found["deviations"] == {"answer": ANSWER}
-    assert found["reasoning"] == {"outputs": 12, "cut": 1}
+    assert [note["details"] for note in found["notes"]] == [{"outputs": 12, "cut": 1}]
     shown = Console(record=True, width=200, file=io.StringIO())
     print_results(folder, shown)
     text = shown.export_text()

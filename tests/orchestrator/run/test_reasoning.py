@@ -20,7 +20,6 @@ from markupsafe import escape
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean_interop.tables import markdown
 from orchestrator.api import evaluate
 from orchestrator.compare.result import compare
 from orchestrator.errors import ConfigError
@@ -162,7 +161,6 @@ async def test_settings_of_a_run_reach_the_model_and_are_told_everywhere(
     print_results(folder, shown)
     told = f"not the benchmark's own decoding: {WORDS}"
     assert told in shown.export_text()
-    assert told in markdown([open_run(folder)])
     assert f"Not the benchmark's own decoding: {escape(WORDS)}." in (folder / "report.html").read_text()
     (pairing,) = compare([plain, folder]).pairings
     assert "deviations.thinking differs: none and off" in [caution.text for caution in pairing.cautions]

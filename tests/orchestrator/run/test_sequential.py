@@ -10,12 +10,11 @@ import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server, wait_for
 
-from lyncean_interop.facts import caveats
 from orchestrator.compare import leaderboard
 from orchestrator.compare.scores import cautions, read
 from orchestrator.errors import ConfigError
 from orchestrator.report.leaderboard import render
-from orchestrator.run.part import sequential
+from orchestrator.run.part import part_of, sequential
 from orchestrator.run.part.units import specs_of
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
@@ -38,9 +37,17 @@ def found(results: bytes) -> dict[str, Any]:
     return task
 
 
+def sequence_of(results: bytes) -> dict[str, Any]:
+    """The numbers of the run's only note."""
+    [note] = json.loads(results)["notes"]
+    assert (note["kind"], note["task"]) == ("sequential", "toy")
+    details: dict[str, Any] = note["details"]
+    return details
+
+
 def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> None:
     task = found(stopped)
-    sequence = task["sequential"]
+    sequence = sequence_of(stopped)
     assert sequence["stopped"]
     assert 20 < sequence["samples"] < 100
     assert sequence["of_samples"] == 120
@@ -54,7 +61,6 @@ def test_what_a_stopped_run_says_of_itself(place: Cluster, stopped: bytes) -> No
     assert not any("interval" in each for each in others)
     run = open_run(place.folder / "one")
     assert len(run) == sequence["samples"]
-    assert any("stopped early" in line for line in caveats(run, "toy"))
     page = (place.folder / "one" / "report.html").read_text()
     assert "stopped early after" in page
     assert "95% confidence sequence" in page
@@ -74,7 +80,7 @@ def test_the_stop_is_the_same_at_any_concurrency_and_after_a_kill(
     place.eval("many", [half, half], shared_scorer, *ROWS, *UNTIL)
     assert place.results("many") == stopped
     asked = place.answered("many")
-    assert asked <= found(stopped)["sequential"]["samples"] + 2 * 4 + 8, "no more than what was in flight"
+    assert asked <= sequence_of(stopped)["samples"] + 2 * 4 + 8, "no more than what was in flight"
     beyond = orjson.loads((place.folder / "many" / "beyond.json").read_bytes())["keys"]
     assert asked - len(beyond) == len(open_run(place.folder / "many"))
 
@@ -106,7 +112,7 @@ def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Se
     said = " ".join(place.eval("better", [right], shared_scorer, *against).split())
     assert "points [" in said
     assert "against full: better" in said
-    sequence = found(place.results("better"))["sequential"]
+    sequence = sequence_of(place.results("better"))
     assert sequence["samples"] < 60
     assert sequence["difference"]["low"] > 0
     # What both have is paired, and it is said that this is not a plain comparison.
@@ -116,7 +122,7 @@ def test_a_run_that_is_decided_against_another(place: Cluster, shared_scorer: Se
     assert f"{sequence['samples']} items in both, {120 - sequence['samples']} only in full" in said
 
     place.orchestrator("score", "better", "--scorer", shared_scorer.address)
-    assert found(place.results("better"))["sequential"] == sequence
+    assert sequence_of(place.results("better")) == sequence
     refused = place.eval("x", [right], shared_scorer, *ROWS, "--until", "decided", "--against", "one", code=2)
     assert "stopped early after" in refused
     refused = place.eval(
@@ -140,12 +146,12 @@ def test_a_failed_item_is_waited_for_and_nothing_is_asked_beyond_it(place: Clust
     assert place.answered("broken") < 80
     server.mend("--broken", "5")
     place.eval("broken", [server], shared_scorer, *flags)
-    assert found(place.results("broken"))["sequential"]["stopped"]
+    assert sequence_of(place.results("broken"))["stopped"]
 
 
 def sequences(**given: Any) -> sequential.Sequential:
-    made = sequential.sequential_of(make(RunRequest("marvel", synthetic=True, limit=8, **given)))
-    assert made
+    made = part_of(make(RunRequest("marvel", synthetic=True, limit=8, **given)))
+    assert isinstance(made, sequential.Sequential)
     return made
 
 

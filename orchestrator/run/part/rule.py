@@ -1,0 +1,92 @@
+"""The rule by which a run stops, and the confidence sequences that it looks at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lyncean.statistics.sequential import ConfidenceSequence
+from orchestrator.errors import ConfigError
+
+LEVEL = 0.95
+"""Coverage of a sequence over all looks together."""
+CHANGED = 0.15
+"""Share of the answers taken to change between two runs where nothing is known: an assumption."""
+MARGIN = 0.02
+"""Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
+_RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
+SHARES, DIFFERENCES = (0.0, 1.0), (-1.0, 1.0)
+
+
+class Rule(NamedTuple):
+    """When a run stops.
+
+    Attributes:
+        decides: Whether it stops on a decision between two runs, else on a width.
+        size: The width or margin, a share.
+    """
+
+    decides: bool
+    size: float
+
+    def met(self, sequence: ConfidenceSequence) -> bool:
+        """Returns whether a run may stop with this sequence."""
+        if not self.decides:
+            return sequence.width <= self.size + 1e-9
+        zero = sequence.low > 0 or sequence.high < 0
+        return zero or (sequence.low >= -self.size and sequence.high <= self.size)
+
+
+def rule_of(until: str | None, against: object) -> Rule:
+    """Returns the rule of a request with one of --until and --against.
+
+    Raises:
+        ConfigError: If it is none, or one of --until and --against does not fit the other.
+    """
+    if until is None:
+        raise ConfigError("--against RUN needs --until decided: the rule by which the run stops")
+    found = _RULE.fullmatch(until)
+    try:
+        size = float((found[2] or found[4] or 100 * MARGIN) if found else "none") / 100
+    except ValueError:
+        size = -1.0
+    if not found or not 0 < size < 1:
+        raise ConfigError(
+            f"--until {until}: write width<=POINTS for a width of the interval, or, with --against RUN, decided or "
+            "decided<=POINTS for the largest difference that counts as none; points are between 0 and 100"
+        )
+    if bool(found[3]) != (against is not None):
+        raise ConfigError(
+            "--until decided needs --against RUN, the run that it is decided against"
+            if found[3]
+            else f"--until {until} is on this run alone: leave --against out, or give --until decided"
+        )
+    return Rule(bool(found[3]), size)
+
+
+def sequence_of(
+    totals: Mapping[str, int], rule: Rule | None, bounds: tuple[float, float] = SHARES
+) -> ConfidenceSequence:
+    """Returns the empty sequence of a task's metric, aimed at what its rule asks for."""
+    width = rule.size if rule and not rule.decides else None
+    return ConfidenceSequence(totals["units"], totals["items"], totals["largest"], bounds, level=LEVEL, width=width)
+
+
+def add(
+    own: ConfidenceSequence, difference: ConfidenceSequence | None, total: float, base: float, size: int
+) -> ConfidenceSequence:
+    """Adds a unit to a task's sequences and returns the one that its rule is on.
+
+    Raises:
+        ConfigError: If a score is no share.
+    """
+    try:
+        own.add(total, size)
+        if difference is not None:
+            difference.add(total - base, size)
+    except ValueError:
+        raise ConfigError(
+            "--until: the scores are not between 0 and 1, and a sequence needs bounds: leave --until out"
+        ) from None
+    return own if difference is None else difference
