@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from collections import Counter
@@ -15,7 +14,8 @@ from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.statistics import SHARE, bounds, is_binary, mean_interval
 from lyncean.vocabulary import Outcome
-from lyncean_interop.answers import Reader, ToolAnswers, reported, take, task_name
+from lyncean_interop.answers import ToolAnswers, reported, take, task_name
+from lyncean_interop.reading import read_answers
 from orchestrator.run_folder import (
     RESULTS,
     VERDICTS,
@@ -55,8 +55,7 @@ class ToolLogs:
             ConfigError: A package that reads it is missing.
             RunLogError: The folder cannot be written.
         """
-        read: Reader = importlib.import_module(f"lyncean_interop.{self.module}").read
-        _make_run(read(path, None, None), path, folder)
+        _make_run(read_answers(self.module, path), path, folder)
 
 
 def _is_inspect(path: Path) -> bool:

@@ -1,1 +1,13 @@
 """Cells: child processes for code and files of others, closed by the kernel before they see any of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lyncean.plugins.face import face
+
+if TYPE_CHECKING:
+    from lyncean.cell.cell import Cell as Cell, CellError as CellError
+    from lyncean.cell.closing import LAYERS as LAYERS, Fence as Fence
+
+__getattr__ = face(__name__, {"cell": "Cell CellError", "closing": "LAYERS Fence"})

@@ -35,6 +35,7 @@ sys.path[:] = json.loads(sys.argv[2])
 from lyncean.cell.child import main
 main(int(sys.argv[1]))
 """
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 _STARTS_WITHIN = 300.0
 _GRACE = 2.0
 """Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
@@ -120,7 +121,7 @@ class Cell:
             path = [str(Path(folder or ".").resolve()) for folder in sys.path]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, str(theirs.fileno()), json.dumps(path)],
-                env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                env=_ENVIRONMENT | {"TMPDIR": folder for folder in self._fence.writes[:1]},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

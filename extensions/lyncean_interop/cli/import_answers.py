@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
@@ -35,11 +34,11 @@ def _command(name: str, module: str, what: str) -> click.Command:
 
         async def work() -> None:
             from lyncean_interop import answers
+            from lyncean_interop.reading import read_answers
             from orchestrator.report import Reports
             from orchestrator.run import Terminal, check_metrics, connect_scorer, score_again, write_reported
 
-            read: answers.Reader = importlib.import_module(f"lyncean_interop.{module}").read
-            imported = read(path, task, model)
+            imported = read_answers(module, path, task, model)
             answers.take(imported, path, folder)
             async with connect_scorer(endpoint, credentials, 600.0) as (client, rules):
                 await score_again(folder, client, rules, parity=False)

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from helpers.engine_cluster import wait_for
 from helpers.report_runs import marvel_run
 
+from lyncean_interop import tool_logs
 from orchestrator.cli import main
 from orchestrator.extensions import LOGS
 from orchestrator.report.live import logs as live_logs
@@ -199,10 +200,14 @@ def test_a_reader_that_fails_in_any_way_ends_no_other(folder: Path, monkeypatch:
     lm_eval(folder)
     lmms_eval(folder)
 
-    def read(*_: Any) -> None:
-        raise KeyError("surprise")
+    read = tool_logs.ToolLogs.make_run
 
-    monkeypatch.setattr("lyncean_interop.lm_eval_import.read", read)
+    def failing(self: tool_logs.ToolLogs, path: Path, run: Path) -> None:
+        if self.name == "lm-eval":
+            raise KeyError("surprise")
+        read(self, path, run)
+
+    monkeypatch.setattr(tool_logs.ToolLogs, "make_run", failing)
     logs = ToolLogs(folder)
 
     def states() -> set[str]:
@@ -220,3 +225,14 @@ def test_a_log_is_compared_with_a_run_of_ours(inspect_logs: Path) -> None:
     page = site.comparison([first, second], other_data=False).decode()
     assert "marvel: score of an item" in page
     assert "of 30 items" in page
+
+
+def test_a_log_that_takes_more_memory_than_it_may_is_unreadable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = lmms_eval(folder).relative_to(folder).as_posix()
+    line = {"doc_id": 0, "arguments": {"gen_args_0": {}}, "resps": [["B" * (64 << 20)]], "filter": "none"}
+    written(folder / "samples_large_2026-11-24T00-06-01.4.jsonl", [line])
+    monkeypatch.setattr("lyncean_interop.reading.MEMORY", 32 << 20)
+    site = Site(folder)
+    note = wait_for(listed(site, "samples_large_2026-11-24T00-06-01.4.jsonl", "unreadable"))["note"]
+    assert "it takes more memory than it may" in note
+    assert wait_for(listed(site, good, "complete"))

@@ -183,7 +183,8 @@ def test_a_user_without_privileges_closes_a_cell(tmp_path: Path) -> None:
     if os.getuid() != 0 or not shutil.which("setpriv") or not Path(python).exists():
         pytest.skip("needs root, setpriv (util-linux) and a system's Python: apt-get install util-linux python3")
     folder = tmp_path / "copy"
-    shutil.copytree(ROOT / "lyncean" / "cell", folder / "lyncean" / "cell")
+    for name in ("cell", "plugins"):
+        shutil.copytree(ROOT / "lyncean" / name, folder / "lyncean" / name)
     shutil.copy(ROOT / "lyncean" / "__init__.py", folder / "lyncean")
     for path in (folder, *folder.parents[:3]):
         path.chmod(0o755)
