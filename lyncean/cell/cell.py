@@ -121,7 +121,7 @@ class Cell:
             path = [str(Path(folder or ".").resolve()) for folder in sys.path]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, str(theirs.fileno()), json.dumps(path)],
-                env=_ENVIRONMENT | {"TMPDIR": folder for folder in self._fence.writes[:1]},
+                env=_ENVIRONMENT | ({"TMPDIR": first} if Path(first := self._fence.writes[0]).is_dir() else {}),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
