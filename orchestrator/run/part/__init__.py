@@ -1,4 +1,4 @@
-"""Parts of a plan's samples that a run asks: all, a shard, a random share, or as many as it takes to know enough."""
+"""The part of a plan's samples that a run asks: all, a shard, a random share, or as many as it takes."""
 
 from __future__ import annotations
 

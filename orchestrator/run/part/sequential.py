@@ -8,6 +8,7 @@ any concurrency, number of replicas and after any resume.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from random import Random
@@ -21,13 +22,13 @@ from lyncean.statistics.sequential import ConfidenceSequence
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run.part.part import Part
-from orchestrator.run.part.rule import CHANGED, DIFFERENCES, LEVEL, SHARES, Rule, add, rule_of, sequence_of
+from orchestrator.run.part.rule import CHANGED, DIFFERENCES, LEVEL, Rule, add, rule_of, sequence_of
 from orchestrator.run.part.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
 from orchestrator.run.plan import Plan
-from orchestrator.run_folder import part as beyond
-from orchestrator.run_folder.files import VERDICTS
+from orchestrator.run_folder import manifest as run_manifest, part
+from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES, VERDICTS
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import Head, VerdictLine
+from orchestrator.run_folder.lines import Head, SampleLine, VerdictLine
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, sequence_note
 from orchestrator.run_folder.reader import open_run
@@ -169,7 +170,7 @@ class Sequential(Part):
         """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
         run = log.path
         if self.base:
-            beyond.write_base(run, self._against, self.base)
+            run_manifest.write(run / AGAINST, {"run": self._against, "scores": self.base})
         last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
         offsets = [
             offset for key, (offset, outcome) in last.items() if outcome not in NO_RESULT and log.entry(key).settled
@@ -213,12 +214,15 @@ class Sequential(Part):
             for unit in task.units[: task.position]
             for sample in unit.samples
         }
-        left = beyond.write(run, kept)
+        beyond = sorted({line.key for _, line in scan(run / RESPONSES, SampleLine) if line.sample not in kept})
+        if beyond or (run / BEYOND).exists():
+            run_manifest.write(run / BEYOND, {"keys": beyond})
+        left = Counter(key.split("/", 1)[0] for key in beyond)
         planned = {
             name: sum(len(unit.items) for unit in task.units[: task.position]) for name, task in self.tasks.items()
         }
         sequences = {
-            name: {**task.totals, "metric": json_format.MessageToDict(task.spec), "beyond": left.get(name, 0)}
+            name: {**task.totals, "metric": json_format.MessageToDict(task.spec), "beyond": left[name]}
             for name, task in self.tasks.items()
         }
         return {"planned": planned, "sequential": sequences}
@@ -235,7 +239,8 @@ def expected(task: TaskSequence) -> str:
     found = []
     for value, words in cases:
         random = Random(0)
-        own, difference = (sequence_of(task.totals, task.rule, SHARES), task.difference and _like(task))
+        own = sequence_of(task.totals, task.rule)
+        difference = sequence_of(task.totals, task.rule, DIFFERENCES) if task.difference else None
         samples = 0
         for unit in task.units:
             _, _, size = unit.sums(task.spec)
@@ -253,10 +258,6 @@ def expected(task: TaskSequence) -> str:
     return f"{task.task}: stops after {', '.join(found)} of {task.totals['samples']:,} samples{changed}"
 
 
-def _like(task: TaskSequence) -> ConfidenceSequence:
-    return sequence_of(task.totals, task.rule, DIFFERENCES)
-
-
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
     """Returns a note on each sequential task, from the folder alone; takes intervals out of the results that stopped.
 
@@ -266,11 +267,12 @@ def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, 
         tasks: The results by task, changed in place.
     """
     made = []
-    identity, (other, base) = manifest["identity"], beyond.base(run)
+    identity = manifest["identity"]
+    other, base = part.read(run / AGAINST, "run", str), part.read(run / AGAINST, "scores", dict)
     index = Index(run)
     rule = rule_of(identity["until"], identity.get("against"))
     responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
-    for task, totals in manifest["sequential"].items():
+    for task, totals in sorted(manifest["sequential"].items()):
         spec = json_format.ParseDict(totals["metric"], scorer.MetricSpec())
         units, samples = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
         for unit in units.values():

@@ -22,7 +22,8 @@ from orchestrator.run.part import item_scores
 from orchestrator.run.part.part import Part
 from orchestrator.run.part.units import Unit, rank, specs_of, units_of, units_of_log
 from orchestrator.run.plan import Plan
-from orchestrator.run_folder import part as beyond
+from orchestrator.run_folder import manifest as run_manifest, part
+from orchestrator.run_folder.files import SHARE
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, share_note
@@ -114,7 +115,8 @@ class RandomShare(Part):
 
     def load(self, log: RunLog, *_: object) -> None:
         """Writes down in the run folder what the estimate is made from."""
-        beyond.write_share(log.path, self._table.runs if self._table else (), self._tasks)
+        runs = list(self._table.runs) if self._table else []
+        run_manifest.write(log.path / SHARE, {"runs": runs, "tasks": self._tasks}, indent=False)
 
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of the share, in the order of the rows."""
@@ -161,11 +163,11 @@ def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
         EngineError: If the folder does not have what the run wrote.
     """
     made = []
-    runs, tasks = beyond.share(run)
+    runs, tasks = part.read(run / SHARE, "runs", list), part.read(run / SHARE, "tasks", dict)
     index = Index(run)
     responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
     items = manifest["identity"].get("items") or {}
-    for task, totals in manifest["sampled"].items():
+    for task, totals in sorted(manifest["sampled"].items()):
         if task not in tasks:
             raise EngineError(f"{run} has no share.json with {task}: restore it, or run the command of the run again")
         spec = json_format.ParseDict(tasks[task]["metric"], scorer.MetricSpec())
