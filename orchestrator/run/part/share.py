@@ -153,15 +153,7 @@ def _known_to(task: str, found: Mapping[str, int]) -> str:
 
 
 def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
-    """Returns a note on the metric of all samples of each task, computed from the folder alone.
-
-    Args:
-        run: The run folder, every item asked settled.
-        manifest: Its manifest.
-
-    Raises:
-        EngineError: If the folder does not have what the run wrote.
-    """
+    """Returns a note on the metric of all samples of each task."""
     made = []
     runs, tasks = part.read(run / SHARE, "runs", list), part.read(run / SHARE, "tasks", dict)
     index = Index(run)
