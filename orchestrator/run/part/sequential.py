@@ -23,11 +23,10 @@ from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run.part.part import Part
 from orchestrator.run.part.rule import CHANGED, LEVEL, Rule, Sequences, rule_of
-from orchestrator.run.part.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
+from orchestrator.run.part.units import NO_RESULT, Unit, logged_units, rank, score_fields, specs_of, units_of, value_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import manifest as run_manifest, part
 from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES, VERDICTS
-from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Head, SampleLine, VerdictLine
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, sequence_note
@@ -255,12 +254,10 @@ def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, 
     made = []
     identity = manifest["identity"]
     other, base = part.read(run / AGAINST, "run", str), part.read(run / AGAINST, "scores", dict)
-    index = Index(run)
     rule = rule_of(identity["until"], identity.get("against"))
-    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
-    for task, totals in sorted(manifest["sequential"].items()):
-        spec = json_format.ParseDict(totals["metric"], scorer.MetricSpec())
-        units, samples = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
+    every = manifest["sequential"]
+    for task, spec, units, samples in logged_units(run, {task: totals["metric"] for task, totals in every.items()}):
+        totals = every[task]
         for unit in units.values():
             for key, item in unit.items.items():
                 item.base = value_of(spec, base.get(key, {}))

@@ -20,11 +20,10 @@ from lyncean.vocabulary.keys import split_repeat
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.part import item_scores
 from orchestrator.run.part.part import Part
-from orchestrator.run.part.units import Unit, rank, specs_of, units_of, units_of_log
+from orchestrator.run.part.units import Unit, logged_units, rank, specs_of, units_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import manifest as run_manifest, part
 from orchestrator.run_folder.files import SHARE
-from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, share_note
 from orchestrator.samples import Sample
@@ -156,15 +155,11 @@ def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
     """Returns a note on the metric of all samples of each task."""
     made = []
     runs, tasks = part.read(run / SHARE, "runs", list), part.read(run / SHARE, "tasks", dict)
-    index = Index(run)
-    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
-    items = manifest["identity"].get("items") or {}
-    for task, totals in sorted(manifest["sampled"].items()):
-        if task not in tasks:
-            raise EngineError(f"{run} has no share.json with {task}: restore it, or run the command of the run again")
-        spec = json_format.ParseDict(tasks[task]["metric"], scorer.MetricSpec())
-        units, _ = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
-        about: dict[str, Any] = {"metric": spec.name, "share": manifest["identity"]["share"], **totals}
+    sampled, items = manifest["sampled"], manifest["identity"].get("items") or {}
+    if missing := [task for task in sampled if task not in tasks]:
+        raise EngineError(f"{run} has no share.json with {missing[0]}: restore it, or run the command of the run again")
+    for task, spec, units, _ in logged_units(run, {task: tasks[task]["metric"] for task in sampled}):
+        about: dict[str, Any] = {"metric": spec.name, "share": manifest["identity"]["share"], **sampled[task]}
         sums = {name: unit.sums(spec)[0] for name, unit in units.items()}
         left = sum(unit.without_result for unit in units.values())
         if left:
