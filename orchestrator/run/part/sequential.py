@@ -107,9 +107,6 @@ class TaskSequence:
 class Sequential(Part):
     """The sequential tasks of a run, live.
 
-    Args:
-        plan: The run's plan.
-
     Raises:
         ConfigError: If the request contradicts itself, a task has no metric for it, or the other run does not fit.
         DataError: If a row cannot be used.

@@ -35,10 +35,7 @@ _FEWEST = 2
 
 
 class RandomShare(Part):
-    """A random share of a run's samples.
-
-    Args:
-        plan: The run's plan.
+    """A random share of a plan's samples.
 
     Attributes:
         planned: Task -> items that are asked.
