@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo dist test test-all test-weekly check bench simulate images publish lock breaking protos format clean
+.PHONY: setup demo dist test test-all test-weekly test-core test-others check bench simulate images publish lock breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,media,openai,http,captions,inspect,otel,postgres,remote,test
@@ -45,17 +45,28 @@ $(BIN)/python:
 dist: | $(BIN)/python
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
-# All tests but those marked "full" or "weekly".
-test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not full and not weekly"
+# All tests but those marked "full" or "weekly", in two parts.
+MARKED := not full and not weekly
+test: test-core test-others
 
 # All tests but those marked "weekly". Those of the browser, the images and the compose file skip where their program is missing: see .ci/tools.
-test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not weekly"
+test-all: MARKED := not weekly
+test-all: LONG_FIRST := --no-loadscope-reorder
+test-all: test-core test-others
 
 # Those that CI leaves out.
-test-weekly: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m weekly
+test-weekly: MARKED := weekly
+test-weekly: test-core test-others
+
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(LONG_FIRST) -m "$(MARKED)"
+
+# The core's tests pass where no extension is installed: they run with the extensions hidden from every process.
+test-core: export PYTHONPATH := $(CURDIR)/tests/helpers/without_extensions
+test-core: $(VENV)/.test
+	$(PYTEST) $(addprefix tests/,lyncean protos model_server orchestrator scorer simulation faults demo_model)
+
+test-others: $(VENV)/.test
+	$(PYTEST) $(addprefix tests/,extensions deploy docs examples bench browser)
 
 check: setup
 	$(BIN)/ruff check .

@@ -1,9 +1,8 @@
 """A large run's folder: `python bench/bench_large.py [--rows N] [--folder DIR] [--steps ...]`.
 
 Makes the folder of a run of which all but a few samples are answered, then measures each step
-as a process of its own: the resume up to its next call on the wire, with the copy of the key table and
-without, and on to the results, the report, a comparison, scoring again and a merge; `live` asks as many texts of a
-live server. CPU and peak memory are the process's own.
+as a process of its own: the resume up to its next call on the wire and on to the results, the report, a comparison,
+scoring again and a merge; `live` asks as many texts of a live server. CPU and peak memory are the process's own.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LEFT = 100
 
 _FIRST = 200
 LOGS = ("responses.jsonl", "verdicts.jsonl")
-STEPS = "call,resume,report,compare,score,merge"
+STEPS = "resume,report,compare,score,merge"
 
 
 class Noting(pipeline_null.Null):
@@ -115,24 +114,6 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         "data_mb": round(sum(file.stat().st_size for file in data.iterdir()) / 1e6),
     }
     return {**sizes, "run": manifest["created"]}
-
-
-def call(folder: Path, flags: Any) -> dict[str, Any]:
-    """Runs the command again until its next call on the wire: without the copy of the key table, then with it."""
-    found: dict[str, Any] = {}
-    with servers(folder, flags) as ask:
-        (folder / "run" / ".keys").unlink(missing_ok=True)
-        for suffix in ("without_copy", "with_copy"):
-            (folder / "asked").unlink(missing_ok=True)
-            for name in LOGS:
-                shutil.copyfile(folder / name, folder / "run" / name)
-            started = time.perf_counter()
-            process = psutil.Popen(ask(folder / "run"))
-            asked(folder, process)
-            found |= {f"seconds_{suffix}": round(time.perf_counter() - started, 2)} | usage(process, suffix)
-            process.kill()
-            process.wait()
-    return found
 
 
 def resume(folder: Path, flags: Any) -> dict[str, Any]:
@@ -275,7 +256,6 @@ def servers(folder: Path, flags: Any) -> Any:
 
 STEP = {
     "make": make,
-    "call": call,
     "resume": resume,
     "report": report,
     "compare": compare,

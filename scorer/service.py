@@ -10,7 +10,7 @@ from lyncean.arrays import np
 from lyncean.rpc import MAX_MESSAGE_BYTES, InvalidRequest
 from lyncean.scorer.v1 import scorer_pb2 as pb, scorer_pb2_grpc
 from scorer.errors import RequestError
-from scorer.judges import foreign
+from scorer.judges.current import summarized
 from scorer.listing import listing
 from scorer.metrics import FOREIGN, MODULES as METRICS, metrics
 from scorer.metrics.base import Metric
@@ -121,7 +121,7 @@ class _Stream:
                         )
                     await self._message(message, judged)
             if self._summarizer is not None:
-                summary = await foreign.summarized(self._summarizer.finish, self._scorer.judge)
+                summary = await summarized(self._summarizer.finish, self._scorer.judge)
                 await self.responses.put(pb.ScorerServiceScoreResponse(summary=summary))
         except Exception as error:  # to be raised where the stream is answered, behind what was answered before
             failure = _first(error)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Any, Literal
 
 import grpc
 import msgspec
@@ -18,14 +18,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from lyncean.rpc import CallError
+from lyncean.rpc import CallError, Patience, patiently
 from lyncean_openai_front.body import read
 from lyncean_openai_front.errors import failure_response, refuse
 from lyncean_openai_front.files import KEPT, MAX_STORED, Files, StoredFile
 from lyncean_openai_front.share import IN_BATCH
 
 log = logging.getLogger(__name__)
-_Each = TypeVar("_Each")
 MAX_LINES = 50_000
 """Requests of one batch, as at OpenAI."""
 PATIENCE = 600.0
@@ -201,7 +200,7 @@ class Batches:
         """Answers all lines."""
         for kind in ("output", "error"):
             batch.results[kind] = self.files.create(f"{batch.id}_{kind}.jsonl", "batch_output")
-        workers = min(_MOST_WORKERS, max(1, await _patient(self._width)))
+        workers = min(_MOST_WORKERS, max(1, await patiently(self._width, Patience(PATIENCE))))
         todo = iter(list(batch.left.items()))
         async with asyncio.TaskGroup() as group:
             for _ in range(workers):
@@ -213,7 +212,8 @@ class Batches:
             line = msgspec.json.decode(source.readline(), type=_Line)
             status, body = 200, b""
             try:
-                body = msgspec.json.encode(await _patient(partial(self._answer, line.url, bytes(line.body))))
+                answer = partial(self._answer, line.url, bytes(line.body))
+                body = msgspec.json.encode(await patiently(answer, Patience(PATIENCE)))
             except Exception as error:
                 failure = failure_response(error)
                 status, body = failure.status_code, bytes(failure.body)
@@ -244,21 +244,6 @@ class Batches:
                 self._write(batch, "error", dict.fromkeys(batch.left), error)
         except (CallError, OSError) as failure:
             log.warning("the error file of %s is not whole: %s", batch.id, failure)
-
-
-async def _patient(call: Callable[[], Awaitable[_Each]]) -> _Each:
-    """Returns what a call returns; while the model server is full or away, it is repeated."""
-    clock = asyncio.get_running_loop().time
-    give_up, pause = clock() + PATIENCE, 0.5
-    while True:
-        try:
-            return await call()
-        except CallError as error:
-            passing = error.code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
-            pause = error.retry_after or min(30.0, pause * 2)
-            if not passing or clock() + pause > give_up:
-                raise
-        await asyncio.sleep(pause)
 
 
 def _lines(path: Path, endpoint: str) -> tuple[dict[str, int], list[dict[str, Any]]]:

@@ -129,8 +129,9 @@ class LazyGroup(Command, click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the subcommands, ours without importing them."""
-        with formatter.section(self._heading):
-            formatter.write_dl([(name, self._line(name)) for name in self.list_commands(ctx)])
+        if names := self.list_commands(ctx):
+            with formatter.section(self._heading):
+                formatter.write_dl([(name, self._line(name)) for name in names])
 
     def _line(self, name: str) -> str:
         if name in self._lines:

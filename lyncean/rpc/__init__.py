@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from lyncean.rpc.heap import *
     from lyncean.rpc.limits import *
     from lyncean.rpc.logs import *
+    from lyncean.rpc.patience import *
     from lyncean.rpc.security import *
     from lyncean.rpc.serve import *
     from lyncean.rpc.settings import *
 
-_MODULES = ("addresses", "logs", "settings", "security", "limits", "heap", "errors", "channel", "serve")
+_MODULES = ("addresses", "logs", "settings", "security", "limits", "heap", "errors", "patience", "channel", "serve")
 """Where the names are; the first six import no gRPC."""
 
 

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator.compare import parallel, scores
+from orchestrator.compare import scores
 from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
@@ -160,7 +160,7 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     for run in runs:
         if not run.tasks:
             raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
-    read = parallel.read(runs)
+    read = [scores.read(run) for run in runs]
     common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
     if not common:
         names = " and ".join(", ".join(run.tasks) for run in runs)

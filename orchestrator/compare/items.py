@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -30,8 +30,6 @@ _NAME = f"S{_BYTES}"
 _LINES = np.dtype(("<i8", 2))
 _TOGETHER = 1 << 12
 """Items after which columns are looked at for their length."""
-_PART = 1 << 18
-"""Bytes of a column that are read at once: whole values of every kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +168,6 @@ class Gathering:
             some = places[start : start + _TOGETHER]
             offsets = np.stack([index.responses[some], index.verdicts[some]], axis=1)
             self._columns["lines"].add(offsets.astype(np.int64).tobytes())
-
-    @property
-    def head(self) -> dict[str, Any]:
-        """What `fill` takes beside the columns: the kinds of labels, and how many bytes each column has."""
-        return {"kinds": list(self._kinds), "sizes": [column.nbytes for column in self._all]}
-
-    def write(self, file: IO[bytes]) -> None:
-        """Writes the columns one behind the other."""
-        for column in self._all:
-            file.writelines(column.parts())
-
-    def fill(self, head: Mapping[str, Any], file: IO[bytes]) -> None:
-        """Takes the columns that another process has written.
-
-        Raises:
-            EOFError: It ended before all of them were there.
-        """
-        self._kinds = {tuple((name, value) for name, value in kind): at for at, kind in enumerate(head["kinds"])}
-        for column, size in zip(self._all, head["sizes"], strict=True):
-            while left := min(size - column.nbytes, _PART):
-                data = file.read(left)
-                if len(data) < left:
-                    raise EOFError
-                column.add(data)
 
     @property
     def _all(self) -> list[Column]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
-from orchestrator.compare import flips, gate, parallel, scores, statistics
+from orchestrator.compare import flips, gate, scores, statistics
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -149,7 +149,7 @@ def compare(
     runs = scores.named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
-    return compare_scores(parallel.read(runs), conditions, other_data=other_data)
+    return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
 
 
 def compare_scores(

@@ -52,11 +52,6 @@ def named(runs: Sequence[Run]) -> list[Run]:
 
 def read(run: Run) -> Scores:
     """Reads the scores of a run; items that are not scored yet are left out."""
-    return scores_of(run, *gather(run))
-
-
-def gather(run: Run) -> tuple[dict[str, Gathering], dict[str, str]]:
-    """Reads the items of a run that are scored, by task, and the rules that scored them."""
     found: dict[str, Gathering] = {}
     known, rules = run.manifest.get("rules") or {}, {}
     for place, item in enumerate(run):
@@ -66,20 +61,10 @@ def gather(run: Run) -> tuple[dict[str, Gathering], dict[str, str]]:
                 rules[rule] = str(known.get(rule, ""))
             task = item.task
             if task not in found:
-                found[task] = gathering(run, task)
+                found[task] = Gathering(_specs(run, task), str(_data(run, task).get("sha256") or task))
             found[task].add(item, place)
     for each in found.values():
         each.locate(run.index)
-    return found, rules
-
-
-def gathering(run: Run, task: str) -> Gathering:
-    """Returns what gathers the items of a task."""
-    return Gathering(_specs(run, task), str(_data(run, task).get("sha256") or task))
-
-
-def scores_of(run: Run, found: Mapping[str, Gathering], rules: Mapping[str, str]) -> Scores:
-    """Returns the scores of a run whose items have been gathered."""
     items = {task: each.items() for task, each in found.items()}
     steps = {
         Step(task, str(spec.get("name", ""))): spec

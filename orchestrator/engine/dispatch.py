@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
 from lyncean.rpc import CallError
 from lyncean.rpc.budget import Budget
+from lyncean.rpc.patience import Patience
 from orchestrator.engine.batch import Ending
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Health, Replica, backoff
@@ -35,6 +36,7 @@ class Job:
         request: What is sent.
         owner: Whatever the caller wants back with the result.
         attempts: How often it was sent.
+        patience: Its failures, from the first one on.
         alone: Whether it is not to share a call with others: it failed before.
         prompt: Jobs that hold one such object are repeats of one prompt, in their order; None for all others.
     """
@@ -42,8 +44,7 @@ class Job:
     request: Request
     owner: Any
     attempts: int = 0
-    failures: Counter[grpc.StatusCode] = field(default_factory=Counter)
-    first_failure: float = 0.0
+    patience: Patience | None = None
     avoid: Replica | None = None
     alone: bool = False
     prompt: object = None
@@ -403,8 +404,7 @@ class Dispatcher:
 
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""
-        consequence = error.consequence
-        if consequence.abort:
+        if error.consequence.abort:
             self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
@@ -413,25 +413,19 @@ class Dispatcher:
                 asyncio.get_running_loop().call_later(error.retry_after + 0.001, self.pump)
         elif error.code in _REPLICA_AT_FAULT or error.foreign:
             self.pool.suspect(replica, error)
-        now = time.monotonic()
-        job.first_failure = job.first_failure or now
-        job.failures[error.code] += 1
-        if consequence.retries is None:
-            again = now - job.first_failure < self._patience
-        else:
-            again = job.failures[error.code] <= consequence.retries
-        if not again:
+        patience = job.patience = job.patience or Patience(self._patience)
+        if patience.ends(error):
             return False
         if self._draining:
             return True
         job.avoid, job.alone = replica, True
         # With somewhere else to go there is nothing to wait for, unless queues are full there too.
         elsewhere = any(other is not replica for other in self.pool.ready)
-        tries = sum(job.failures.values()) - elsewhere
+        tries = patience.failures - elsewhere
         if tries:
             self._order += 1
             pause = backoff(tries) if elsewhere else max(backoff(tries), error.retry_after)
-            heapq.heappush(self._later, (now + pause, self._order, job))
+            heapq.heappush(self._later, (time.monotonic() + pause, self._order, job))
         else:
             self._again.append(job)
         return True

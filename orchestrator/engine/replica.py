@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
 from enum import Enum
@@ -15,6 +14,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing
 from lyncean.rpc.channel import Method
 from lyncean.rpc.limiter import Limiter
+from lyncean.rpc.patience import Backoff
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.sent import SentFiles, not_held
@@ -27,7 +27,8 @@ _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
 _RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
 _RECENT = 0.1
 """Weight of an answer's duration in the mean."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+backoff = Backoff(0.1, 5.0)
+"""Pauses of a run: shorter, since many calls wait for each of its servers."""
 
 
 class Health(Enum):
@@ -363,11 +364,6 @@ class Replica:
         self._refused_look = self._looks + 1
         self._tell()
         await self._channel.close()
-
-
-def backoff(attempt: int) -> float:
-    """Returns the seconds to wait before try number `attempt`, from 1: jittered, doubling, bounded."""
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt - 1, 10)) * random.uniform(0.5, 1.0)
 
 
 def not_there(error: CallError) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import grpc
 
 from lyncean.rpc import CallError, Credentials, call, check_size, dial, parsing
 from lyncean.rpc.channel import Method
+from lyncean.rpc.patience import Patience
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.check import bad_response, checked_summary, checked_verdict
 from orchestrator.engine.pool import REACH_SECONDS, Notify
@@ -99,7 +99,9 @@ class ScorerClient:
             IncompleteError: If the scorer is not there.
             ConfigError: If it refuses the credential.
         """
-        started, attempt, reached, why = time.monotonic(), 0, False, "no answer yet"
+        failures, why = 0, "no answer yet"
+        # The status alone does not tell a server that is slow from an address at which nobody listens.
+        patience = Patience(self._patience, REACH_SECONDS, self._channel)
         telling = asyncio.get_running_loop().call_later(
             _TELL_SECONDS, lambda: self._notify(f"waiting for the scorer at {self.endpoint}: {why}")
         )
@@ -114,13 +116,11 @@ class ScorerClient:
                 except CallError as error:
                     if error.consequence.retries == 0 or error.code is grpc.StatusCode.UNIMPLEMENTED:
                         raise self._refusal(error) from None
-                    # The status alone does not tell a server that is slow from an address at which nobody listens.
-                    reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
-                    if time.monotonic() - started > (self._patience if reached else min(REACH_SECONDS, self._patience)):
+                    if patience.over():
                         raise self._silence(error) from None
                     why = describe(error)
-                attempt += 1
-                await asyncio.sleep(backoff(attempt))
+                failures += 1
+                await asyncio.sleep(backoff(failures))
         finally:
             telling.cancel()
 
@@ -145,7 +145,7 @@ class ScorerClient:
             IncompleteError: If the scorer stays away for longer.
             EngineError: If it finds an item at fault: a defect of the benchmark.
         """
-        lost, attempt = 0.0, 0
+        patience = None
         while not (self._closing and not self._pending):
             await self._something_to_do()
             before = len(self._pending)
@@ -153,22 +153,16 @@ class ScorerClient:
                 await self._stream()
                 continue
             except CallError as error:
-                if len(self._pending) < before:
-                    lost, attempt = 0.0, 0
-                lost = self._away_since(lost, attempt, error)
-            attempt += 1
-            await asyncio.sleep(backoff(attempt))
+                patience = await self._wait(None if len(self._pending) < before else patience, error)
         self._closing = False
 
-    def _away_since(self, lost: float, attempt: int, error: CallError) -> float:
-        """Returns since when the scorer has been away, 0 being not yet; raises where another try is of no use."""
-        retries = error.consequence.retries
-        if retries is not None and attempt >= retries:
+    async def _wait(self, patience: Patience | None, error: CallError) -> Patience:
+        """Waits before the next try; None begins a new patience. Raises where another try is of no use."""
+        patience = patience or Patience(self._patience)
+        if patience.ends(error):
             raise self._refusal(error) from error
-        lost = lost or time.monotonic()
-        if time.monotonic() - lost > self._patience:
-            raise self._silence(error) from None
-        return lost
+        await asyncio.sleep(backoff(patience.failures))
+        return patience
 
     async def finish(self) -> None:
         """Waits until every item is acknowledged; `run` then returns."""
@@ -207,14 +201,12 @@ class ScorerClient:
         self, items: Callable[[], Iterable[scorer.ScoreRequest]], specs: Sequence[scorer.MetricSpec]
     ) -> scorer.Summary | None:
         """Returns the summary of one stream, None where it asks for none; again while the scorer is away."""
-        lost, attempt = 0.0, 0
+        patience = None
         while True:
             try:
                 return await self._summarize(items(), specs)
             except CallError as error:
-                lost = self._away_since(lost, attempt, error)
-            attempt += 1
-            await asyncio.sleep(backoff(attempt))
+                patience = await self._wait(patience, error)
 
     async def _summarize(
         self, items: Iterable[scorer.ScoreRequest], metrics: Sequence[scorer.MetricSpec]

@@ -20,7 +20,7 @@ from orchestrator.errors import EngineError
 from orchestrator.run import part, reason_then_score
 from orchestrator.run.foreign import TRUSTED
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest, notes
+from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
@@ -65,7 +65,7 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     results = {
         "tasks": tasks,
         **({"groups": groups} if groups else {}),
-        **({notes.FIELD: to_builtins(found)} if found else {}),
+        **({"notes": to_builtins(found)} if found else {}),
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],

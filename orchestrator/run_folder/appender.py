@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from orchestrator.run_folder.errors import RunLockError, RunLogError, write_error
 from orchestrator.run_folder.lines import DamagedLine, loads, sealed
 from orchestrator.run_folder.lock import Lock
-from orchestrator.run_folder.saved_keys import Prefix
 from orchestrator.run_folder.scanning import damaged
 
 
@@ -26,15 +24,11 @@ class Appender:
 
     Attributes:
         path: The file.
-        crc: The CRC-32 of all that is written, where the opener has set that of what was there.
-        lost: Whether lines that were collected could not be written.
     """
 
     def __init__(self, path: Path, lock: Lock | None = None) -> None:
         self.path = path
         self._lock = lock
-        self.crc = 0
-        self.lost = False
         self._lines: list[bytes] = []
         self._fd = _open(path)
         self._end = os.fstat(self._fd).st_size
@@ -45,11 +39,6 @@ class Appender:
     def pending(self) -> bool:
         """Whether lines wait for `flush`."""
         return bool(self._lines)
-
-    @property
-    def prefix(self) -> Prefix:
-        """What is written."""
-        return Prefix(self._written, self.crc)
 
     def add(self, line: bytes) -> int:
         """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
@@ -78,10 +67,8 @@ class Appender:
         except OSError as error:
             os.ftruncate(self._fd, self._written)
             self._end = self._written
-            self.lost = True
             raise write_error(self.path, error) from error
         self._written = self._end
-        self.crc = crc32(data, self.crc)
 
     def _check_lock(self) -> None:
         """Makes sure that no other process appends to the file, whose offsets would then be wrong."""
@@ -90,7 +77,6 @@ class Appender:
                 self._lock.check()
         except RunLockError:
             self._end = self._written
-            self.lost = True
             raise
 
     def sync(self) -> None:
@@ -144,7 +130,7 @@ class Appender:
         """Empties the file."""
         self._lines.clear()
         os.ftruncate(self._fd, 0)
-        self._end = self._written = self._synced = self.crc = 0
+        self._end = self._written = self._synced = 0
 
     def close(self) -> None:
         """Writes what was collected and closes the file."""

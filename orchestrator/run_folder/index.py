@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 from lyncean.arrays import NDArray, np
 from lyncean.columns import Column, mapped
 from lyncean.rpc.heap import return_freed_memory
-from orchestrator.run_folder import part as beyond
-from orchestrator.run_folder.files import RESPONSES, VERDICTS, log_bytes
+from orchestrator.run_folder.files import BEYOND, RESPONSES, VERDICTS, log_bytes
 from orchestrator.run_folder.key_table import digests
+from orchestrator.run_folder.part import read as read_part
 from orchestrator.run_folder.scanning import heads
 
 Offsets: TypeAlias = "NDArray[np.signedinteger[Any]]"
@@ -54,7 +54,7 @@ class Index:
         release = return_freed_memory if log_bytes(run, logs) > _LARGE else lambda: None
         release()
         self._tasks: dict[str, int] = {}
-        self._beyond = beyond.read(run)
+        self._beyond: list[str] = read_part(run / BEYOND, "keys", list)
         self._natural = natural
         self._keys, self._task = np.zeros(0, _HASH), np.zeros(0, np.uint8)
         self._names: NDArray[Any] = np.zeros(0, "S1")

@@ -5,19 +5,13 @@ from __future__ import annotations
 import hashlib
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 from lyncean.arrays import NDArray, np
 
 _PAIR = struct.Struct("<QQ")
 _USED = 0x80
 _BLOCK = 1 << 16
-
-ENTRY: Any = [("low", "<u8"), ("high", "<u8"), ("number", "<u8"), ("flags", "u1")]
-"""A key of the table as a record: the halves of its hash, its number and its flags."""
-
-ENTRY_BYTES = 25
 
 
 class KeyTable:
@@ -38,11 +32,7 @@ class KeyTable:
 
     def get(self, key: str) -> tuple[int, int] | None:
         """Returns (number, flags) of a key, None if it was never put."""
-        return self.at(*digest(key))
-
-    def at(self, low: int, high: int) -> tuple[int, int] | None:
-        """Returns (number, flags) of the key with this hash, None if it was never put."""
-        slot = self._find(low, high)
+        slot = self._find(*digest(key))
         flags = self._flags[slot]
         return (self._numbers[slot], flags & ~_USED) if flags else None
 
@@ -125,20 +115,6 @@ class KeyTable:
             np.frombuffer(self._numbers, np.uint64)[slots] = numbers
         table = np.frombuffer(self._flags, np.uint8)
         table[slots] = table[slots] & np.uint8(~mask & 0xFF) | flags | np.uint8(_USED)
-
-    def entries(self, mask: int) -> Iterator[NDArray[np.void]]:
-        """Yields the keys that have flags under a mask as blocks of `ENTRY`, other flags left out."""
-        columns = (np.frombuffer(column, np.uint64) for column in (self._low, self._high, self._numbers))
-        low, high, numbers = columns
-        flags = np.frombuffer(self._flags, np.uint8)
-        for start in range(0, len(flags), _BLOCK):
-            kept = flags[start : start + _BLOCK] & np.uint8(mask)
-            slots = np.flatnonzero(kept)
-            block = np.empty(len(slots), ENTRY)
-            block["flags"] = kept[slots]
-            slots += start
-            block["low"], block["high"], block["number"] = low[slots], high[slots], numbers[slots]
-            yield block
 
     def _add(self, low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Adds keys that are not in the table, which has room, and returns their slots; one may be there twice."""

@@ -6,7 +6,6 @@ import contextlib
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
-from zlib import crc32
 
 from lyncean.arrays import NDArray, np
 from lyncean.vocabulary.outcomes import Outcome
@@ -16,7 +15,6 @@ from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
 from orchestrator.run_folder.lock import lock
-from orchestrator.run_folder.saved_keys import Covered, load, save
 from orchestrator.run_folder.scanning import Heads, heads
 
 Hashes: TypeAlias = "NDArray[np.void]"
@@ -25,9 +23,6 @@ Hashes: TypeAlias = "NDArray[np.void]"
 _OUTCOMES = tuple(Outcome)
 _STATE, _PLANNED, _VERDICT = 0b11, 0b100, 0b111000
 """Flag bits of the key table: a `State`, whether this process has planned the key, and the outcome of its verdict."""
-
-_UNSAVED = 1 << 16
-"""Lines that are read again at a resume rather than saved: some tenths of a second."""
 
 
 class State(IntEnum):
@@ -102,20 +97,14 @@ class RunLog:
             self._opened = opened.pop_all()
 
     def _index(self, expected: int) -> None:
-        """Reads the logs into the key table, from where its copy ends if one fits."""
-        keys = max(min(expected, _MOST_EXPECTED), _line_count(self.path / RESPONSES))
-        covered, self._table = load(self.path, keys) or (Covered(), KeyTable(keys))
-        self.resumed, self._unsaved = covered.lines, 0
-        self.responses.crc, self.verdicts.crc = covered.responses.crc, covered.verdicts.crc
-        for part in heads(self.path / RESPONSES, covered.responses.size):
+        """Reads the logs into the key table."""
+        self._table = KeyTable(max(min(expected, _MOST_EXPECTED), _line_count(self.path / RESPONSES)))
+        self.resumed = 0
+        for part in heads(self.path / RESPONSES):
             self._note(part, _STATES_OF, _STATE, part.offsets.astype(np.uint64))
-            self.responses.crc = crc32(part.data, self.responses.crc)
             self.resumed += len(part.keys)
-        for part in heads(self.path / VERDICTS, covered.verdicts.size):
+        for part in heads(self.path / VERDICTS):
             self._note(part, _VERDICTS_OF, _VERDICT)
-            self.verdicts.crc = crc32(part.data, self.verdicts.crc)
-        self._lines = self.resumed
-        self._save_if_due()
 
     def _note(
         self, part: Heads, flags: dict[Outcome | None, int], mask: int, numbers: NDArray[np.uint64] | None = None
@@ -123,15 +112,6 @@ class RunLog:
         hashes = digests(part.keys)
         values = np.fromiter(map(flags.__getitem__, part.outcomes), np.uint8, len(part.keys))
         self._table.put_all(hashes[:, 0], hashes[:, 1], numbers=numbers, flags=values, mask=mask)
-        self._unsaved += len(part.keys)
-
-    def _save_if_due(self) -> None:
-        """Saves the key table once the lines behind its copy are a quarter of its keys, so that copies stay rare."""
-        if self._unsaved < max(_UNSAVED, len(self._table) // 4) or self.responses.lost or self.verdicts.lost:
-            return
-        covered = Covered(self._lines, self.responses.prefix, self.verdicts.prefix)
-        save(self.path, covered, self._table, _STATE | _VERDICT)
-        self._unsaved = 0
 
     def entry(self, key: str) -> Entry:
         """Returns what is known of a key."""
@@ -175,21 +155,17 @@ class RunLog:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
         offset = self.responses.add(line)
         self._table.put(key, number=offset, flags=_state(outcome), mask=_STATE)
-        self._lines += 1
-        self._unsaved += 1
         return offset
 
     def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:
         """Appends an item's verdict."""
         self.verdicts.add(line)
         self._table.put(key, flags=_code(outcome) << 3, mask=_VERDICT)
-        self._unsaved += 1
 
     def forget_verdicts(self) -> None:
         """Empties `verdicts.jsonl`: every answer is scored anew."""
         self._table.unset(_VERDICT)
         self.verdicts.truncate()
-        self._unsaved = len(self._table)  # the copy holds for these verdicts no longer
 
     def forget_rejected(self) -> None:
         """Takes rejected requests for unsent ones: they are asked again, and their last line counts."""
@@ -198,7 +174,7 @@ class RunLog:
 
     def forget_index(self) -> None:
         """Gives the index's memory back; nothing can be looked up or added any more."""
-        self._table, self._unsaved = KeyTable(), 0
+        self._table = KeyTable()
 
     def flush(self) -> None:
         """Writes what was collected, answers before verdicts.
@@ -209,7 +185,6 @@ class RunLog:
         """
         self.responses.flush()
         self.verdicts.flush()
-        self._save_if_due()
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut.

@@ -1,6 +1,6 @@
-"""Notes of a run: the sentences that `results.json` has beside the metrics, with their numbers.
+"""Notes of a run: statements about itself that `results.json` has beside the metrics.
 
-A way of running makes its notes here once, with the results. Readers print them without knowing the kinds.
+A way of running makes its notes once, with the results; readers print them without knowing the kinds.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-FIELD = "notes"
-
 
 class Note(Struct, frozen=True, omit_defaults=True):
     """A statement of a run about itself.
 
     Attributes:
         kind: The way of running that it comes from.
-        sentence: The statement for people, without a full stop; of a task it begins with the task's name.
+        sentence: The statement, without a full stop; of a task it begins with the task's name.
         task: The task, "" for the run.
         value: The task's metric over all samples, a fraction; None where nothing is estimated.
         interval: Of `value`: `low`, `high`, `level` and `method`.
@@ -31,21 +29,21 @@ class Note(Struct, frozen=True, omit_defaults=True):
     sentence: str
     task: str = ""
     value: float | None = None
-    interval: Mapping[str, Any] | None = None
+    interval: Mapping[str, Any] = {}
     brief: str = ""
     comparison: Mapping[str, str] = {}
     details: Mapping[str, Any] = {}
 
 
 def read(results: Mapping[str, Any]) -> Sequence[Note]:
-    """Returns the notes of `results.json`; those of a run from before there were notes are made from its fields.
+    """Returns the notes of `results.json`; for a run of before they are made from its fields.
 
     Raises:
         ValueError: If one is damaged.
         KeyError: If a field of before lacks a number.
     """
-    if FIELD in results:
-        return convert(results[FIELD], list[Note])
+    if "notes" in results:
+        return convert(results["notes"], list[Note])
     makers = {"sequential": sequence_note, "sampled": share_note}
     tasks = results.get("tasks", {}).items()
     found = [make(task, of[kind]) for kind, make in makers.items() for task, of in tasks if kind in of]
@@ -53,76 +51,54 @@ def read(results: Mapping[str, Any]) -> Sequence[Note]:
 
 
 def sequence_note(task: str, found: Mapping[str, Any]) -> Note:
-    """Returns the note on a task that is asked until its confidence sequence is narrow enough.
-
-    Args:
-        task: The task.
-        found: Numbers of the sequence.
-    """
-    stopped, difference = found["stopped"], found.get("difference")
-    samples, every, groups = found["samples"], found["of_samples"], _groups_asked(found)
-    if stopped:
-        text = f"{task} stopped early after {samples:,} of {every:,} samples{groups}"
+    """Returns the note on a task that was asked up to a stop, from the numbers of its confidence sequence."""
+    every, difference = found["of_samples"], found.get("difference")
+    asked, groups = f"{found['samples']:,} of {every:,} samples", _groups_asked(found)
+    if found["stopped"]:
+        text = f"{task} stopped early after {asked}{groups}"
         text += "" if difference else f": width {100 * found['width']:.1f}"
     else:
         text = f"{task} asked all {every:,} samples{groups}: {found['until']} was not met before"
     if difference:
-        text += (
-            f", a difference of {100 * difference['value']:+.1f} points [{100 * difference['low']:+.1f}, "
-            f"{100 * difference['high']:+.1f}] against {found['against']}: {_decision(difference)}"
-        )
-    ends = _interval(found, "confidence sequence")
-    if not stopped:
-        return Note("sequential", text, task, found["value"], ends, details=found)
-    text += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
-    brief = f"confidence sequence, stopped after {samples:,} of {every:,} samples"
-    comparison = {
-        "differs": "how complete they are",
-        "sentence": "the intervals of this comparison are for a number of items fixed beforehand",
-    }
+        text += f", a difference of {_points(difference, '+')} against {found['against']}: {_decision(difference)}"
+    brief, comparison = "", {}
+    if found["stopped"]:
+        text += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
+        brief = f"confidence sequence, stopped after {asked}"
+        fixed = "the intervals of this comparison are for a number of items fixed beforehand"
+        comparison = {"differs": "how complete they are", "sentence": fixed}
+    ends = _interval(found, found["level"], "confidence sequence")
     return Note("sequential", text, task, found["value"], ends, brief, comparison, found)
 
 
 def share_note(task: str, found: Mapping[str, Any]) -> Note:
-    """Returns the note on a task of which a random share is asked.
-
-    Args:
-        task: The task.
-        found: Numbers of the share and of the estimate of all samples, which `no_estimate` says why there is none.
-    """
+    """Returns the note on a random share of a task, from its numbers; `no_estimate` is why nothing is estimated."""
     every, sharper = found["of_samples"], found.get("with_items")
     brief = f"random {found['samples']:,} of {every:,} samples"
     text = f"{task} asked a {brief}{_groups_asked(found)}"
     comparison = {"differs": "how many samples they asked", "sentence": "this comparison is of the items in both"}
     if "no_estimate" in found:
         text += f": no estimate of all, since {found['no_estimate']}"
-        return Note("sampled", text, task, None, None, brief, comparison, found)
+        return Note("sampled", text, task, brief=brief, comparison=comparison, details=found)
     text += f"; {found['metric']} of all {every:,} is estimated as {_points(found)} ({found['level']:.0%} CI)"
     if sharper:
-        runs = f"{sharper['runs']:,} other run{'s' if sharper['runs'] > 1 else ''}"
+        scores = f"the scores of {sharper['runs']:,} other run{'s' if sharper['runs'] > 1 else ''}"
         text += (
-            f", with the scores of {runs} as {_points(sharper)} ({sharper['explained']:.0%} of the variance explained)"
+            f", with {scores} as {_points(sharper)} ({sharper['explained']:.0%} of the variance explained)"
             if sharper["explained"]
-            else f"; the scores of {runs} do not narrow it"
+            else f"; {scores} do not narrow it"
         )
     best = sharper or found
-    ends = _interval({**best, "level": found["level"]}, "survey")
+    ends = _interval(best, found["level"], "survey")
     return Note("sampled", text, task, best["value"], ends, f"{brief}, of all {_points(best)}", comparison, found)
 
 
 def cut_notes(found: Mapping[str, int]) -> list[Note]:
-    """Returns the note on outputs that were cut before the options were scored after them; none without any.
-
-    Args:
-        found: Their number, and that of all outputs.
-    """
+    """Returns the note on `cut` of `outputs` that were cut before options were scored after them; none without any."""
     if not found.get("cut"):
         return []
-    text = (
-        f"{found['cut']:,} of {found['outputs']:,} outputs were cut at their limit, and the options are scored behind "
-        "what there is"
-    )
-    return [Note("cut_outputs", text, details=found)]
+    text = f"{found['cut']:,} of {found['outputs']:,} outputs were cut at their limit, and the options are scored "
+    return [Note("cut_outputs", f"{text}behind what there is", details=found)]
 
 
 def _groups_asked(found: Mapping[str, Any]) -> str:
@@ -130,12 +106,13 @@ def _groups_asked(found: Mapping[str, Any]) -> str:
     return f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != found["of_samples"] else ""
 
 
-def _interval(ends: Mapping[str, Any], method: str) -> dict[str, Any]:
-    return {"low": ends["low"], "high": ends["high"], "level": ends["level"], "method": method}
+def _interval(ends: Mapping[str, Any], level: float, method: str) -> dict[str, Any]:
+    return {"low": ends["low"], "high": ends["high"], "level": level, "method": method}
 
 
-def _points(ends: Mapping[str, float]) -> str:
-    return f"{100 * ends['value']:.1f} [{100 * ends['low']:.1f}, {100 * ends['high']:.1f}]"
+def _points(ends: Mapping[str, float], sign: str = "") -> str:
+    value, low, high = (f"{100 * ends[name]:{sign}.1f}" for name in ("value", "low", "high"))
+    return f"{value}{' points' if sign else ''} [{low}, {high}]"
 
 
 def _decision(ends: Mapping[str, float]) -> str:

@@ -43,20 +43,18 @@ class Heads(NamedTuple):
     """Heads of some lines that follow each other in a log.
 
     Attributes:
-        data: The lines.
         offsets: Where each begins: shape [lines].
         keys: Their keys in UTF-8.
         outcomes: Their outcomes.
     """
 
-    data: bytes
     offsets: NDArray[np.int64]
     keys: list[bytes]
     outcomes: list[Outcome | None]
 
 
-def heads(path: Path, start: int = 0) -> Iterator[Heads]:
-    """Yields the heads of a log's whole lines from a line's start on, some thousands at a time and sooner than `scan`.
+def heads(path: Path) -> Iterator[Heads]:
+    """Yields the heads of a log's whole lines, some thousands at a time and sooner than `scan`.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -64,8 +62,7 @@ def heads(path: Path, start: int = 0) -> Iterator[Heads]:
     if not path.exists():
         return
     with path.open("rb", buffering=0) as file:
-        file.seek(start)
-        rest = b""
+        start, rest = 0, b""
         while chunk := file.read(_READ):
             data = rest + chunk
             end = data.rfind(b"\n") + 1
@@ -81,7 +78,7 @@ def heads(path: Path, start: int = 0) -> Iterator[Heads]:
             except DamagedLine:
                 _name_damaged(path, lines, offsets)
                 raise
-            yield Heads(data, offsets, keys, outcomes)
+            yield Heads(offsets, keys, outcomes)
             start += end
 
 

@@ -20,7 +20,7 @@ from lyncean.vocabulary.outcomes import Outcome
 from scorer.cli.options import in_flight
 from scorer.cli.waiting import periodic_line
 from scorer.errors import RequestError
-from scorer.judges import foreign
+from scorer.judges.current import summarized
 from scorer.judges.options import Judging, Opened
 from scorer.metrics import metrics as all_metrics
 from scorer.metrics.summarizer import Summarizer
@@ -64,7 +64,7 @@ async def _print(file: BinaryIO, scorer: Scorer, judges: Opened | None, summariz
             out.write(orjson.dumps(_fields(verdict)) + b"\n")
     if summarizer:
         try:
-            summary = await foreign.summarized(summarizer.finish, scorer.judge)
+            summary = await summarized(summarizer.finish, scorer.judge)
         except RequestError as error:
             raise UserError(str(error)) from error
         out.write(orjson.dumps({"summary": _fields(summary)}) + b"\n")

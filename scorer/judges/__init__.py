@@ -8,18 +8,9 @@ from lyncean.plugins.face import face
 from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply, graded
 
 if TYPE_CHECKING:
-    from scorer.judges.foreign import address as judge_address, answered, answered_here, unanswered
+    from scorer.judges.chat import ChatPrompt, prompt_of
+    from scorer.judges.current import CURRENT
 
-__all__ = [
-    "Judge",
-    "JudgeError",
-    "JudgePrompt",
-    "Reply",
-    "answered",
-    "answered_here",
-    "graded",
-    "judge_address",
-    "unanswered",
-]
+__all__ = ["CURRENT", "ChatPrompt", "Judge", "JudgeError", "JudgePrompt", "Reply", "graded", "prompt_of"]
 
-__getattr__ = face(__name__, {"foreign": "address:judge_address answered answered_here unanswered"})
+__getattr__ = face(__name__, {"chat": "ChatPrompt prompt_of", "current": "CURRENT"})

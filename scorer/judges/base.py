@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -168,11 +167,6 @@ class Single(Judge, Protocol):
         Raises:
             JudgeError: If it cannot be found out.
         """
-
-
-def backoff(tries: int) -> float:
-    """Returns the seconds before the next try: doubling, bounded, jittered."""
-    return float(min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0))
 
 
 def take(budget: Budget) -> None:

@@ -13,7 +13,8 @@ import openai
 
 from lyncean.rpc.budget import Budget
 from lyncean.rpc.limiter import retry_after
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, take
+from lyncean.rpc.patience import backoff
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache
 from scorer.judges.endpoint import TRIES, EndpointConfig, body, client, content, read, spent
 
@@ -140,12 +141,12 @@ class Batch:
         give_up = clock() + self.config.patience
         tries = 0
         while True:
+            tries += 1
             try:
                 return await call()
             except passing as error:
                 headers = error.response.headers if isinstance(error, openai.APIStatusError) else {}
                 pause = retry_after(headers) or backoff(tries)
-                tries += 1
                 exhausted = tries >= TRIES and not isinstance(error, openai.RateLimitError)
                 if exhausted or clock() + pause > give_up:
                     raise

@@ -15,7 +15,8 @@ from lyncean.media.types import media_type
 from lyncean.rpc.addresses import keep_out_of_logs, without_password
 from lyncean.rpc.budget import Budget
 from lyncean.rpc.limiter import retry_after
-from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, backoff, canonical, take, without_user
+from lyncean.rpc.patience import backoff
+from scorer.judges.base import VENDOR, JudgeError, JudgePrompt, Reply, canonical, take, without_user
 from scorer.judges.chat import ChatPrompt
 from scorer.judges.throttle import Throttle
 
@@ -91,6 +92,7 @@ class Endpoint:
         give_up = loop.time() + self.config.patience
         tries = 0
         while True:
+            tries += 1
             statuses: list[int] = []
             _STATUSES.set(statuses)
             try:
@@ -127,7 +129,6 @@ class Endpoint:
                     "judge_reply_cut",
                     f"{self._place} broke off a reply that it may have charged for: it is not sent again by itself",
                 )
-            tries += 1
             self.waits_for = problem
             exhausted = reason != "judge_rate_limited" and tries >= TRIES
             if exhausted or loop.time() + pause > give_up:

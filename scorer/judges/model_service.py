@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable
+from functools import partial
+from typing import TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
-from lyncean.rpc import CallError, Credentials, call, dial
+from lyncean.rpc import CallError, Credentials, Patience, call, dial, patiently
 from lyncean.rpc.budget import Budget
-from scorer.judges.base import JudgeError, JudgePrompt, Reply, backoff, canonical, take
+from lyncean.rpc.channel import Method
+from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, take
 from scorer.judges.chat import ChatPrompt, conversation
 from scorer.judges.throttle import Throttle
 
+_Response = TypeVar("_Response")
 MAX_OUTPUT_TOKENS = 1024
 REACH_SECONDS = 15.0
 """How long an address may be without a server. One that was reached and still loads its model is
@@ -78,61 +84,48 @@ class ModelServiceJudge:
         if self._stub is None:
             self._channel = dial(self._address, self._credentials)
             self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
-        assert self._channel is not None
-        clock = asyncio.get_running_loop().time
-        started, tries, reached = clock(), 0, False
-        while True:
-            try:
-                return await call(
-                    self._stub.GetModelInfo,
-                    model_pb2.GetModelInfoRequest(),
-                    timeout=self._timeout,
-                    metadata=self._credentials.metadata,
-                )
-            except CallError as error:
-                pause = max(backoff(tries), error.retry_after)
-                tries += 1
-                self.waits_for = problem = f"the judge at {self._address}: {error}"
-                reached = reached or self._channel.get_state() is grpc.ChannelConnectivity.READY
-                limit = self._patience if reached else min(REACH_SECONDS, self._patience)
-                retries = error.consequence.retries
-                if (retries is not None and tries > retries) or clock() + pause - started > limit:
-                    raise JudgeError("judge_unreachable", problem) from None
-            await asyncio.sleep(pause)
+        try:
+            return await patiently(
+                partial(self._call, self._stub.GetModelInfo, model_pb2.GetModelInfoRequest()),
+                Patience(self._patience, REACH_SECONDS, self._channel),
+                self._failed,
+            )
+        except CallError as error:
+            raise JudgeError("judge_unreachable", self._problem(error)) from None
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Asks one question."""
         await self.prepare()
         assert self._stub is not None
         assert self._info is not None
-        loop = asyncio.get_running_loop()
-        give_up, tries = loop.time() + self._patience, 0
-        while True:
-            try:
-                async with self._throttle.slot():
-                    take(self._budget)
-                    response = await call(
-                        self._stub.Generate,
-                        request(prompt),
-                        timeout=self._timeout,
-                        metadata=self._credentials.metadata,
-                    )
-                self._throttle.succeeded()
-                self.waits_for = ""
-                # Paid for, usable or not.
-                self._budget.used(*spent(response))
-                return read(prompt, response, self._info.model_name)
-            except CallError as error:
-                pause = max(backoff(tries), error.retry_after)
-                tries += 1
-                self.waits_for = problem = f"the judge at {self._address}: {error}"
-                retries = error.consequence.retries
-                if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-                    self._throttle.refused(pause)
-                if (retries is not None and tries > retries) or loop.time() + pause > give_up:
-                    reason = "judge_timeout" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "judge_error"
-                    raise JudgeError(reason, problem) from None
-                await asyncio.sleep(pause)
+        generate = self._stub.Generate
+
+        async def attempt() -> model_pb2.GenerateResponse:
+            async with self._throttle.slot():
+                take(self._budget)
+                return await self._call(generate, request(prompt))
+
+        try:
+            response = await patiently(attempt, Patience(self._patience), self._failed)
+        except CallError as error:
+            reason = "judge_timeout" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "judge_error"
+            raise JudgeError(reason, self._problem(error)) from None
+        self._throttle.succeeded()
+        self.waits_for = ""
+        # Paid for, usable or not.
+        self._budget.used(*spent(response))
+        return read(prompt, response, self._info.model_name)
+
+    def _call(self, method: Method[Awaitable[_Response]], message: Message) -> Awaitable[_Response]:
+        return call(method, message, timeout=self._timeout, metadata=self._credentials.metadata)
+
+    def _failed(self, error: CallError, pause: float) -> None:
+        self.waits_for = self._problem(error)
+        if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            self._throttle.refused(pause)
+
+    def _problem(self, error: CallError) -> str:
+        return f"the judge at {self._address}: {error}"
 
     async def close(self) -> None:
         """Closes the channel."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from helpers.page_commands import blocks
+from helpers.python_path import python_path
 
 from demo_model.dataset import NONE
 from demo_model.train import Work
@@ -60,7 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few = re.sub(r"\$draw \d{3,}", "$draw 120", few)
     assert (few.count("$draw 24 "), few.count("$draw 120 "), few.count("--steps 1 --size 2")) == (3, 3, 5)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "extensions")))}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": python_path(ROOT)}
     done = subprocess.run(["sh", "-euc", few], cwd=folder, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return folder / "work"

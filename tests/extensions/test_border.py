@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.light_commands import outside_of_cli, shows_help_lightly
+from helpers.page_commands import made
 
 ROOT = Path(__file__).parents[2]
 CORE = ("lyncean", "orchestrator", "scorer", "model_server")
@@ -103,6 +106,28 @@ def test_faces_hand_on_names_that_are_there() -> None:
             assert hasattr(__import__(module, fromlist=[name]), name), f"{module}.{name}"
 
 
+def test_click_is_imported_in_cli_alone() -> None:
+    assert not outside_of_cli(ROOT / "extensions")
+
+
+@pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
+def test_help_with_extensions_imports_nothing_heavy(command: str) -> None:
+    shows_help_lightly(command)
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize("target", ["test", "test-all", "test-weekly"])
+def test_each_test_runs_once_and_those_of_the_core_without_extensions(target: str) -> None:
+    core, others = (line.split() for line in made(f"make {target}"))
+    folders = [[word for word in words if word.startswith("tests/")] for words in (core, others)]
+    tests = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
+    assert sorted(folders[0] + folders[1]) == sorted(f"tests/{name}" for name in tests)
+    assert "tests/extensions" in folders[1]
+    assert {f"tests/{name}" for name in CORE} <= set(folders[0])
+    hidden = [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("test-core: export")]
+    assert hidden == ["test-core: export PYTHONPATH := $(CURDIR)/tests/helpers/without_extensions"]
+
+
 def run(*words: str, hide: bool = True, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     paths = [str(HIDING)] if hide else []
     paths += [str(folder)] if folder else []
@@ -125,7 +150,8 @@ def test_a_run_without_extensions(tmp_path: Path) -> None:
     assert "  submit " not in shown
     assert "  export " in shown
     assert "  items " in run("orchestrator", "export", "--help").stdout
-    assert "  inspect " not in run("orchestrator", "import", "--help").stdout
+    done = run("orchestrator", "import", "--help")
+    assert (done.returncode, "  inspect " in done.stdout) == (0, False)
     assert "harness_task" not in run("scorer", "rules").stdout
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import commands
+from helpers.python_path import python_path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -185,7 +186,7 @@ def _in_a_loop() -> bool:
 
 
 def environment() -> dict[str, str]:
-    path = os.pathsep.join((str(HERE.parent), str(HERE / "toy"), str(ROOT), str(ROOT / "extensions")))
+    path = python_path(HERE.parent, HERE / "toy", ROOT)
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from helpers.light_commands import ROOT, outside_of_cli, shows_help_lightly
 
-ROOT = Path(__file__).parents[2]
 ALLOWED = {"model_server/kit/__init__.py"}
 """The kit makes command lines for the servers of its users."""
 
 
-def imports_click(path: Path) -> bool:
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        if any(name.partition(".")[0] == "click" for name in names):
-            return True
-    return False
-
-
-@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "lyncean", "extensions"])
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "lyncean"])
 def test_click_is_imported_in_cli_alone(package: str) -> None:
-    importing = {path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py") if imports_click(path)}
-    assert importing, "the search found nothing"
-    outside = {path.as_posix() for path in importing if not {"cli", "cli.py"} & set(path.parts)}
+    outside = outside_of_cli(ROOT / package)
     assert outside <= ALLOWED
 
 
@@ -49,35 +36,9 @@ sys.exit(",".join({{"grpc", "numpy", "pydantic", "orjson", "rich"}} & sys.module
     assert "Commands:" in done.stdout
 
 
-HEAVY = {"grpc", "numpy", "pyarrow", "pydantic", "rich", "PIL", "jinja2", "httpx", "prometheus_client"}
-
-
 @pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
 def test_help_of_every_subcommand_imports_nothing_heavy(command: str) -> None:
-    module, _, name = command.partition(":")
-    code = f"""
-import sys
-import click
-from {module} import {name}
-
-def show(command, words):
-    try:
-        {name}([*words, "--help"])
-    except SystemExit as end:
-        assert not end.code
-    heavy = {HEAVY} & sys.modules.keys()
-    if heavy:
-        sys.exit(f"{{' '.join(words)}} --help imports {{', '.join(sorted(heavy))}}")
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for sub in command.list_commands(context):
-            show(command.get_command(context, sub), [*words, sub])
-
-show({name}, [])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Usage:") > 1
+    shows_help_lightly(command)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")

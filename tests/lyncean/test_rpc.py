@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from helpers.engine_cluster import free_port
 from helpers.loopback import SERVICE, Authority, Obedient, generate, say
+from helpers.port_signal import SIGNALLED
 
 from lyncean import rpc
 from lyncean.cli import Command
@@ -407,33 +408,15 @@ async def test_a_stream_without_the_token_is_refused_before_it_says_anything(ser
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-_SIGNALLED = """
-import os, signal, sys
-from lyncean.rpc import serve
-write = serve.write_port
-def write_and_end(file, port):
-    write(file, port)
-    os.kill(os.getpid(), signal.SIGTERM)
-serve.write_port = write_and_end
-sys.argv = sys.argv[1:]
-if sys.argv[0] == "scorer":
-    from scorer.cli import main
-else:
-    from model_server.cli import main
-main()
-"""
-
-
 @pytest.mark.parametrize(
     "words",
     [
         ("scorer", "serve"),
         ("model-server", "serve", "--backend", "demo"),
-        ("model-server", "http", "--endpoint", "127.0.0.1:9"),
     ],
 )
 def test_whoever_reads_the_port_may_send_a_signal(words: tuple[str, ...], tmp_path: Any) -> None:
-    command = [sys.executable, "-c", _SIGNALLED, *words, "--port", "0", "--port-file", str(tmp_path / "port")]
+    command = [sys.executable, "-c", SIGNALLED, *words, "--port", "0", "--port-file", str(tmp_path / "port")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "port").exists()

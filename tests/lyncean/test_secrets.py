@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from helpers.loopback import Authority
+from helpers.python_path import python_path
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "planted-token-8d1f"
@@ -20,8 +21,7 @@ ENDPOINT_KEY = "planted-endpoint-key-31c0"
 
 
 def environment(**more: str) -> dict[str, str]:
-    path = os.pathsep.join((str(ROOT), str(ROOT / "extensions")))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+    return {**os.environ, "PYTHONPATH": python_path(ROOT), "OMP_NUM_THREADS": "1", **more}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import commands
+from helpers.python_path import python_path
 
 from lyncean.rpc import dial, is_serving
 from scorer.calibration import SETS, cases
@@ -35,7 +36,7 @@ def blocks(language: str) -> list[str]:
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PATH": path}
+    environment = {**os.environ, "PYTHONPATH": python_path(folder), "PATH": path}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.python_path import python_path
 from hypothesis import given, settings, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -152,7 +153,7 @@ def install(folder: Path, code: str, entries: str) -> dict[str, str]:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plugin\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(entries)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return {**os.environ, "PYTHONPATH": python_path(folder)}
 
 
 def scorer(environment: dict[str, str], *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:

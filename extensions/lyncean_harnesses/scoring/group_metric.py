@@ -13,10 +13,10 @@ from lyncean_harnesses.library import HarnessError, harness, split
 from lyncean_harnesses.library.library import Group, Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
+from lyncean_harnesses.scoring.judge import answered_here, unanswered
 from lyncean_harnesses.scoring.rule import number_of, task_of
 from lyncean_harnesses.scoring.task_metric import RECORD, UNDEFINED, aggregated, documents, words_of
 from scorer import RequestError, check_code, foreign_allowed
-from scorer.judges import answered_here, unanswered
 from scorer.metrics import DRAWS, Metric, Params, Plan, Table, of_strata
 
 TASK = "task"

@@ -15,8 +15,9 @@ from lyncean_harnesses.library import HarnessError, harness, seeded, split, use_
 from lyncean_harnesses.library.library import Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode, encode
+from lyncean_harnesses.scoring.judge import address as judge_address, answered, unanswered
 from scorer import JudgedRule, RequestError, check_code, foreign_allowed, scored
-from scorer.judges import Judge, JudgeError, JudgePrompt, Reply, answered, judge_address, unanswered
+from scorer.judges import Judge, JudgeError, JudgePrompt, Reply
 
 TASK_PARAMS = {
     "task": "the task, for example lmms:mme",

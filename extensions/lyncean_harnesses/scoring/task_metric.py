@@ -11,9 +11,9 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses.library import seeded
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
+from lyncean_harnesses.scoring.judge import answered_here
 from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, number_of, task_of
 from scorer import foreign_allowed
-from scorer.judges import answered_here
 from scorer.metrics import Metric, Params, Plan, Table, of_mean
 
 RECORD = "details"

@@ -1,4 +1,4 @@
-"""Parts of a plan's samples that a run asks: all, a shard, a random share, or as many as it takes to know enough."""
+"""The part of a plan's samples that a run asks: all, a shard, a random share, or as many as it takes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,7 @@ def part_of(plan: Plan) -> Part:
 
 
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
-    """Returns what a run of a part of its samples states about itself, from its folder alone.
-
-    Args:
-        run: The run folder, every item asked settled.
-        manifest: Its manifest.
-        tasks: The results by task; what does not hold for a part is taken out.
+    """Returns what a complete run states about itself; takes out of its results by task what does not hold for a part.
 
     Raises:
         EngineError: If the folder does not have what the run wrote.

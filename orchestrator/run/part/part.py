@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.accounting import Accounting
-from orchestrator.engine.run import Stopping
 from orchestrator.run.arguments import shard_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import key_table
@@ -15,13 +14,12 @@ from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.samples import Sample
 
+if TYPE_CHECKING:
+    from orchestrator.engine.ledger import Stopping
+
 
 class Part:
-    """All samples of a plan, or those of its shard.
-
-    Args:
-        plan: The run's plan.
-    """
+    """All samples of a plan, or those of its shard."""
 
     _planned: PlannedRows | None = None
 
@@ -59,13 +57,7 @@ class Part:
         return not self._shard or key_table.shard_of(sample, self._shard[1]) == self._shard[0]
 
     def load(self, log: RunLog, identity: Mapping[str, Any], accounting: Accounting) -> None:
-        """Takes the state of the run folder, before anything is asked.
-
-        Args:
-            log: The run folder.
-            identity: The run's identity.
-            accounting: Counts the items that are passed over.
-        """
+        """Takes the state of the run folder, before anything is asked; counts the items that are passed over."""
         name = self._plan.name_of_samples(identity)
         self._planned = PlannedRows(log, name, self._plan.names, accounting.pass_over, self._shard)
 
@@ -79,11 +71,7 @@ class Part:
             self._planned.close()
 
     def finish(self, run: Path, planned: Mapping[str, int]) -> dict[str, Any]:
-        """Returns the fields that it adds to the manifest of a run whose items are all settled.
-
-        Args:
-            run: The run folder.
-            planned: Task -> items that were planned.
+        """Returns fields of the manifest, once all that was `planned` by task is settled.
 
         Raises:
             IncompleteError: If an item that it needs has no result.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from lyncean.statistics.sequential import ConfidenceSequence
@@ -16,7 +17,6 @@ CHANGED = 0.15
 MARGIN = 0.02
 """Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
 _RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
-SHARES, DIFFERENCES = (0.0, 1.0), (-1.0, 1.0)
 
 
 class Rule(NamedTuple):
@@ -29,13 +29,6 @@ class Rule(NamedTuple):
 
     decides: bool
     size: float
-
-    def met(self, sequence: ConfidenceSequence) -> bool:
-        """Returns whether a run may stop with this sequence."""
-        if not self.decides:
-            return sequence.width <= self.size + 1e-9
-        zero = sequence.low > 0 or sequence.high < 0
-        return zero or (sequence.low >= -self.size and sequence.high <= self.size)
 
 
 def rule_of(until: str | None, against: object) -> Rule:
@@ -65,28 +58,39 @@ def rule_of(until: str | None, against: object) -> Rule:
     return Rule(bool(found[3]), size)
 
 
-def sequence_of(
-    totals: Mapping[str, int], rule: Rule | None, bounds: tuple[float, float] = SHARES
-) -> ConfidenceSequence:
-    """Returns the empty sequence of a task's metric, aimed at what its rule asks for."""
-    width = rule.size if rule and not rule.decides else None
-    return ConfidenceSequence(totals["units"], totals["items"], totals["largest"], bounds, level=LEVEL, width=width)
+class Sequences:
+    """Confidence sequences of a task.
 
+    Args:
+        totals: Number of `units` and `items`, and the `largest` unit.
+        rule: The rule that they are for.
 
-def add(
-    own: ConfidenceSequence, difference: ConfidenceSequence | None, total: float, base: float, size: int
-) -> ConfidenceSequence:
-    """Adds a unit to a task's sequences and returns the one that its rule is on.
-
-    Raises:
-        ConfigError: If a score is no share.
+    Attributes:
+        own: That of its metric.
+        difference: That of the difference to another run; None where the rule is not on one.
     """
-    try:
-        own.add(total, size)
-        if difference is not None:
-            difference.add(total - base, size)
-    except ValueError:
-        raise ConfigError(
-            "--until: the scores are not between 0 and 1, and a sequence needs bounds: leave --until out"
-        ) from None
-    return own if difference is None else difference
+
+    def __init__(self, totals: Mapping[str, int], rule: Rule) -> None:
+        make = partial(ConfidenceSequence, totals["units"], totals["items"], totals["largest"], level=LEVEL)
+        self._size = rule.size
+        self.own = make(width=None if rule.decides else rule.size)
+        self.difference = make((-1.0, 1.0)) if rule.decides else None
+
+    def add(self, total: float, base: float, size: int) -> bool:
+        """Adds a unit with the other run's total and returns whether the rule is met.
+
+        Raises:
+            ConfigError: If a score is no share.
+        """
+        try:
+            self.own.add(total, size)
+            if self.difference:
+                self.difference.add(total - base, size)
+        except ValueError:
+            raise ConfigError(
+                "--until: the scores are not between 0 and 1, and a sequence needs bounds: leave --until out"
+            ) from None
+        if not self.difference:
+            return self.own.width <= self._size + 1e-9
+        low, high = self.difference.low, self.difference.high
+        return low > 0 or high < 0 or (low >= -self._size and high <= self._size)

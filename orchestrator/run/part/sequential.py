@@ -8,6 +8,7 @@ any concurrency, number of replicas and after any resume.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from random import Random
@@ -21,13 +22,12 @@ from lyncean.statistics.sequential import ConfidenceSequence
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run.part.part import Part
-from orchestrator.run.part.rule import CHANGED, DIFFERENCES, LEVEL, SHARES, Rule, add, rule_of, sequence_of
-from orchestrator.run.part.units import NO_RESULT, Unit, rank, score_fields, specs_of, units_of, units_of_log, value_of
+from orchestrator.run.part.rule import CHANGED, LEVEL, Rule, Sequences, rule_of
+from orchestrator.run.part.units import NO_RESULT, Unit, logged_units, rank, score_fields, specs_of, units_of, value_of
 from orchestrator.run.plan import Plan
-from orchestrator.run_folder import part as beyond
-from orchestrator.run_folder.files import VERDICTS
-from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import Head, VerdictLine
+from orchestrator.run_folder import manifest as run_manifest, part
+from orchestrator.run_folder.files import AGAINST, BEYOND, RESPONSES, VERDICTS
+from orchestrator.run_folder.lines import Head, SampleLine, VerdictLine
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, sequence_note
 from orchestrator.run_folder.reader import open_run
@@ -44,7 +44,6 @@ class TaskSequence:
         units: All units by name.
         rule: When it stops.
         seed: Of the order.
-        against: Whether the rule is on the difference to another run.
 
     Attributes:
         units: The units in the order in which they are asked.
@@ -53,9 +52,7 @@ class TaskSequence:
         waiting: Item key -> outcome of items that have no result and that the prefix may wait for.
     """
 
-    def __init__(
-        self, task: str, spec: scorer.MetricSpec, units: Mapping[str, Unit], rule: Rule, seed: int, against: bool
-    ) -> None:
+    def __init__(self, task: str, spec: scorer.MetricSpec, units: Mapping[str, Unit], rule: Rule, seed: int) -> None:
         self.task, self.spec, self.rule = task, spec, rule
         names = sorted(units, key=lambda name: rank(seed, task, name))
         self.units = [units[name] for name in names]
@@ -71,8 +68,7 @@ class TaskSequence:
             "largest": max(sizes),
             "samples": sum(len(unit.samples) for unit in self.units),
         }
-        self.own = sequence_of(self.totals, rule if not against else None)
-        self.difference = sequence_of(self.totals, rule, DIFFERENCES) if against else None
+        self._sequences = Sequences(self.totals, rule)
 
     @property
     def end(self) -> int:
@@ -103,17 +99,13 @@ class TaskSequence:
         while not self.stopped and self.position < len(self.units) and not self._left[self.position]:
             unit = self.units[self.position]
             self.position += 1
-            total, base, size = unit.sums(self.spec)
-            deciding = add(self.own, self.difference, total, base, size)
-            self.stopped = self.position < len(self.units) and self.rule.met(deciding)
+            met = self._sequences.add(*unit.sums(self.spec))
+            self.stopped = met and self.position < len(self.units)
         return self.stopped
 
 
 class Sequential(Part):
     """The sequential tasks of a run, live.
-
-    Args:
-        plan: The run's plan.
 
     Raises:
         ConfigError: If the request contradicts itself, a task has no metric for it, or the other run does not fit.
@@ -141,8 +133,7 @@ class Sequential(Part):
             items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
         self._against = against.resolve().name if against else ""
         self.tasks = {
-            task: TaskSequence(task, self._specs[task], units, rule, request.seed, against is not None)
-            for task, units in found.items()
+            task: TaskSequence(task, self._specs[task], units, rule, request.seed) for task, units in found.items()
         }
 
     @property
@@ -169,7 +160,7 @@ class Sequential(Part):
         """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
         run = log.path
         if self.base:
-            beyond.write_base(run, self._against, self.base)
+            run_manifest.write(run / AGAINST, {"run": self._against, "scores": self.base})
         last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
         offsets = [
             offset for key, (offset, outcome) in last.items() if outcome not in NO_RESULT and log.entry(key).settled
@@ -213,12 +204,15 @@ class Sequential(Part):
             for unit in task.units[: task.position]
             for sample in unit.samples
         }
-        left = beyond.write(run, kept)
+        beyond = sorted({line.key for _, line in scan(run / RESPONSES, SampleLine) if line.sample not in kept})
+        if beyond or (run / BEYOND).exists():
+            run_manifest.write(run / BEYOND, {"keys": beyond})
+        left = Counter(key.split("/", 1)[0] for key in beyond)
         planned = {
             name: sum(len(unit.items) for unit in task.units[: task.position]) for name, task in self.tasks.items()
         }
         sequences = {
-            name: {**task.totals, "metric": json_format.MessageToDict(task.spec), "beyond": left.get(name, 0)}
+            name: {**task.totals, "metric": json_format.MessageToDict(task.spec), "beyond": left[name]}
             for name, task in self.tasks.items()
         }
         return {"planned": planned, "sequential": sequences}
@@ -230,57 +224,44 @@ def expected(task: TaskSequence) -> str:
     The items of a group are taken to be right or wrong together.
     """
     cases = [(share, f"at {share:.0%}") for share in (0.5, 0.9)]
-    if task.difference:
+    if task.rule.decides:
         cases = [(points, f"where the runs differ by {100 * points:.0f} points") for points in (0.05, 0.02)]
     found = []
     for value, words in cases:
         random = Random(0)
-        own, difference = (sequence_of(task.totals, task.rule, SHARES), task.difference and _like(task))
-        samples = 0
+        sequences, samples = Sequences(task.totals, task.rule), 0
         for unit in task.units:
             _, _, size = unit.sums(task.spec)
             luck = random.random()
             total = size * (luck < value)
             base = 0.0
-            if difference:
+            if task.rule.decides:
                 better = (CHANGED + value) / 2
                 total, base = size * (luck < better), size * (better <= luck < CHANGED)
             samples += len(unit.samples)
-            if task.rule.met(add(own, difference, total, base, size)):
+            if sequences.add(total, base, size):
                 break
         found.append(f"about {samples:,} {words}")
-    changed = f", if {CHANGED:.0%} of the answers change" if task.difference else ""
+    changed = f", if {CHANGED:.0%} of the answers change" if task.rule.decides else ""
     return f"{task.task}: stops after {', '.join(found)} of {task.totals['samples']:,} samples{changed}"
 
 
-def _like(task: TaskSequence) -> ConfidenceSequence:
-    return sequence_of(task.totals, task.rule, DIFFERENCES)
-
-
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
-    """Returns a note on each sequential task, from the folder alone; takes intervals out of the results that stopped.
-
-    Args:
-        run: The run folder, every item of it settled.
-        manifest: Its manifest.
-        tasks: The results by task, changed in place.
-    """
+    """Returns a note on each sequential task; takes out of the results what does not hold after a stop."""
     made = []
-    identity, (other, base) = manifest["identity"], beyond.base(run)
-    index = Index(run)
+    identity = manifest["identity"]
+    other, base = part.read(run / AGAINST, "run", str), part.read(run / AGAINST, "scores", dict)
     rule = rule_of(identity["until"], identity.get("against"))
-    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
-    for task, totals in manifest["sequential"].items():
-        spec = json_format.ParseDict(totals["metric"], scorer.MetricSpec())
-        units, samples = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
+    every = manifest["sequential"]
+    for task, spec, units, samples in logged_units(run, {task: totals["metric"] for task, totals in every.items()}):
+        totals = every[task]
         for unit in units.values():
             for key, item in unit.items.items():
                 item.base = value_of(spec, base.get(key, {}))
-        against = "against" in identity
-        own = sequence_of(totals, rule if not against else None)
-        difference = sequence_of(totals, rule, DIFFERENCES) if against else None
+        sequences = Sequences(totals, rule)
         for name in sorted(units, key=lambda name: rank(identity["seed"], task, name)):
-            add(own, difference, *units[name].sums(spec))
+            sequences.add(*units[name].sums(spec))
+        own, difference = sequences.own, sequences.difference
         found = {
             "until": identity["until"],
             "metric": spec.name,

@@ -20,10 +20,10 @@ from lyncean.vocabulary.keys import split_repeat
 from orchestrator.errors import ConfigError, EngineError
 from orchestrator.run.part import item_scores
 from orchestrator.run.part.part import Part
-from orchestrator.run.part.units import Unit, rank, specs_of, units_of, units_of_log
+from orchestrator.run.part.units import Unit, logged_units, rank, specs_of, units_of
 from orchestrator.run.plan import Plan
-from orchestrator.run_folder import part as beyond
-from orchestrator.run_folder.index import Index
+from orchestrator.run_folder import manifest as run_manifest, part
+from orchestrator.run_folder.files import SHARE
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, share_note
 from orchestrator.samples import Sample
@@ -35,10 +35,7 @@ _FEWEST = 2
 
 
 class RandomShare(Part):
-    """A random share of a run's samples.
-
-    Args:
-        plan: The run's plan.
+    """A random share of a plan's samples.
 
     Attributes:
         planned: Task -> items that are asked.
@@ -114,7 +111,8 @@ class RandomShare(Part):
 
     def load(self, log: RunLog, *_: object) -> None:
         """Writes down in the run folder what the estimate is made from."""
-        beyond.write_share(log.path, self._table.runs if self._table else (), self._tasks)
+        runs = list(self._table.runs) if self._table else []
+        run_manifest.write(log.path / SHARE, {"runs": runs, "tasks": self._tasks}, indent=False)
 
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of the share, in the order of the rows."""
@@ -151,26 +149,14 @@ def _known_to(task: str, found: Mapping[str, int]) -> str:
 
 
 def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
-    """Returns a note on the metric of all samples of each task, computed from the folder alone.
-
-    Args:
-        run: The run folder, every item asked settled.
-        manifest: Its manifest.
-
-    Raises:
-        EngineError: If the folder does not have what the run wrote.
-    """
+    """Returns a note on the metric of all samples of each task."""
     made = []
-    runs, tasks = beyond.share(run)
-    index = Index(run)
-    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
-    items = manifest["identity"].get("items") or {}
-    for task, totals in manifest["sampled"].items():
-        if task not in tasks:
-            raise EngineError(f"{run} has no share.json with {task}: restore it, or run the command of the run again")
-        spec = json_format.ParseDict(tasks[task]["metric"], scorer.MetricSpec())
-        units, _ = units_of_log(run, spec, responses.get(task, ()), verdicts.get(task, ()))
-        about: dict[str, Any] = {"metric": spec.name, "share": manifest["identity"]["share"], **totals}
+    runs, tasks = part.read(run / SHARE, "runs", list), part.read(run / SHARE, "tasks", dict)
+    sampled, items = manifest["sampled"], manifest["identity"].get("items") or {}
+    if missing := [task for task in sampled if task not in tasks]:
+        raise EngineError(f"{run} has no share.json with {missing[0]}: restore it, or run the command of the run again")
+    for task, spec, units, _ in logged_units(run, {task: tasks[task]["metric"] for task in sampled}):
+        about: dict[str, Any] = {"metric": spec.name, "share": manifest["identity"]["share"], **sampled[task]}
         sums = {name: unit.sums(spec)[0] for name, unit in units.items()}
         left = sum(unit.without_result for unit in units.values())
         if left:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct
+from google.protobuf import json_format
+from msgspec import UNSET
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.keys import split_repeat
@@ -17,7 +18,8 @@ from orchestrator.errors import ConfigError
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES, VERDICTS
-from orchestrator.run_folder.lines import VerdictLine
+from orchestrator.run_folder.index import Index
+from orchestrator.run_folder.lines import SampleLine, VerdictLine
 from orchestrator.run_folder.scanning import lines_at
 from orchestrator.samples import Sample
 
@@ -136,44 +138,32 @@ def rank(seed: int, task: str, unit: str) -> bytes:
     return hashlib.blake2b(f"{seed}|{task}|{unit}".encode(), digest_size=16).digest()
 
 
-class _Grouped(Struct):
-    group: str = ""
-
-
-class _Member(Struct):
-    """Of a line of `responses.jsonl`, the unit that it belongs to."""
-
-    key: str
-    sample: str
-    scoring: _Grouped | None = None
-
-
-def units_of_log(
-    run: Path, spec: scorer.MetricSpec, responses: Iterable[int], verdicts: Iterable[int]
-) -> tuple[dict[str, Unit], int]:
-    """Returns the units of a task by name with their scores, and how many samples they are, from the folder alone.
+def logged_units(
+    run: Path, metrics: Mapping[str, Any]
+) -> Iterator[tuple[str, scorer.MetricSpec, dict[str, Unit], int]]:
+    """Yields each task, its metric, its units by name with their scores, and its samples, from the folder alone.
 
     Args:
-        run: The run folder, every item of the task settled.
-        spec: The metric.
-        responses: Where the task's lines begin in `responses.jsonl`.
-        verdicts: The same for `verdicts.jsonl`.
+        run: The run folder, every item settled.
+        metrics: Task -> its metric as JSON.
 
     Raises:
         RunLogError: If an item has a verdict and no response.
     """
-    members = {line.key: line for line in lines_at(run / RESPONSES, responses, _Member)}
-    units: dict[str, Unit] = {}
-    samples: set[str] = set()
-    for line in lines_at(run / VERDICTS, verdicts, VerdictLine):
-        if line.key not in members:
-            raise RunLogError(f"{run / RESPONSES} has no line of {line.key!r}, which has a verdict: restore it")
-        sample = members[line.key].sample
-        samples.add(sample)
-        item = UnitItem(split_repeat(line.key)[1], counts(spec, line.labels), value_of(spec, score_fields(line)))
-        item.has_result = line.outcome not in NO_RESULT
-        units.setdefault(unit_of(sample, line.group), Unit()).items[line.key] = item
-    return units, len(samples)
+    index = Index(run)
+    responses, verdicts = index.by_task(index.responses), index.by_task(index.verdicts)
+    for task, metric in sorted(metrics.items()):
+        spec = json_format.ParseDict(metric, scorer.MetricSpec())
+        members = {line.key: line.sample for line in lines_at(run / RESPONSES, responses.get(task, ()), SampleLine)}
+        units, samples = dict[str, Unit](), set[str]()
+        for line in lines_at(run / VERDICTS, verdicts.get(task, ()), VerdictLine):
+            if line.key not in members:
+                raise RunLogError(f"{run / RESPONSES} has no line of {line.key!r}, which has a verdict: restore it")
+            item = UnitItem(split_repeat(line.key)[1], counts(spec, line.labels), value_of(spec, score_fields(line)))
+            item.has_result = line.outcome not in NO_RESULT
+            samples.add(sample := members[line.key])
+            units.setdefault(unit_of(sample, line.group), Unit()).items[line.key] = item
+        yield task, spec, units, len(samples)
 
 
 def score_fields(line: VerdictLine) -> dict[str, Any]:

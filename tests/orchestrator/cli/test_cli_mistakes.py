@@ -86,10 +86,7 @@ def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
         (("merge", "", "--run", "whole"), "it is empty"),
         (("score", ""), "it is empty"),
         (("report", ""), "it is empty"),
-        (("submit", "-t", "marvel", "--run", ""), "a name of a-z"),
         (("compare", "", ""), "it is empty"),
-        (("import", "lmms-eval", __file__, "--run", ""), "it is empty"),
-        (("import", "reform", __file__, "--formulation", "SingleChoice", "--run", ""), "it is empty"),
     ],
 )
 def test_an_empty_variable_is_not_the_current_folder(

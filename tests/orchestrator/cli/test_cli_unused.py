@@ -31,10 +31,7 @@ EVAL = ("eval", "--task", "toy", "--synthetic")
             "--tls-server-name is for servers that run already: give --scorer",
         ),
         (("merge", "a", "--run", "b", "--tls"), "--tls is for servers that run already"),
-        (("import", "lmms-eval", __file__, "--tls"), "--tls is for servers that run already"),
-        (("export", ".", "--format", "csv", "--embed"), "--embed has no meaning for --format csv"),
         (("report", ".", "--format", "terminal", "--compare-published"), "--compare-published is for the page"),
-        (("export", ".", "--format", "mlflow", "--output", "x"), "--output names a file or folder"),
         (("compare", ".", ".", "--html-flips", "3"), "--html-flips is for the page: give --html FILE"),
     ],
 )

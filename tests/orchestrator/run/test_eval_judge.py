@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import commands
-from helpers.engine_cluster import Server
 from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import ROOT, commands as typed
 
@@ -50,41 +47,6 @@ def test_what_a_rule_cannot_read_the_judge_reads(tmp_path: Path, answer: str, as
     assert len(manifest["judges"]) == 2
     metrics = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["marvel"]["metrics"]
     assert any(metric["metric"] == "judge_agreement" for metric in metrics)
-
-
-JUDGE = """
-import sys
-from model_server.kit import Model, Request, main
-
-class Judge(Model):
-    name = sys.argv.pop(1)
-    answer_json_schema = True
-
-    def generate(self, request: Request) -> str:
-        return '{"choice": "2"}'
-
-main(Judge)
-"""
-
-
-def test_models_behind_the_http_front_are_a_panel(tmp_path: Path) -> None:
-    pytest.importorskip("uvicorn")
-    (tmp_path / "judge.py").write_text(JUDGE)
-    judges: list[str] = []
-    servers = []
-    try:
-        for name in ("one", "two"):
-            command = [sys.executable, str(tmp_path / "judge.py"), name]
-            servers.append(Server(tmp_path / name, command).start("--http-port", "0"))
-            port = re.findall(r"HTTP on 127.0.0.1:(\d+)", (tmp_path / name / "output").read_text())[-1]
-            judges += ["--judge", f"openai:{name}@http://127.0.0.1:{port}/v1"]
-        evaluate(tmp_path, "demo:constant:whichever fits", *judges)
-    finally:
-        for server in servers:
-            server.kill()
-    verdicts = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
-    assert [(verdict["extracted"], verdict["reason"]) for verdict in verdicts] == [("2", "judge_reread")] * 6
-    assert all(len(verdict["panel"]) == 2 for verdict in verdicts)
 
 
 def test_a_judge_for_a_scorer_of_ones_own_is_refused(tmp_path: Path) -> None:

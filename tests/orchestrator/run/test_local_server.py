@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.engine_cluster import wait_for
+from helpers.python_path import python_path
 
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run import local_server
@@ -47,7 +48,7 @@ def alive(process: int) -> bool:
 
 def module(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> str:
     (folder / "late_server.py").write_text(SERVER.format(then=then))
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", python_path(folder))
     return "late_server"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from helpers.commands import orchestrator
 from helpers.engine_cluster import HERE, ROOT, Cluster, Server
 from helpers.judge_server import JudgeServer, Vendor
+from helpers.python_path import python_path
 
 from orchestrator.run_folder.index import Index
 
@@ -71,8 +71,7 @@ class Plugin:
         self.write()
         rows = "".join(f'{{"id": {number}, "answer": "A"}}\n' for number in range(12))
         (cluster.folder / "rows.jsonl").write_text(rows)
-        path = os.pathsep.join(map(str, (self.folder, ROOT, ROOT / "extensions")))
-        cluster.before = ["env", f"PYTHONPATH={path}"]
+        cluster.before = ["env", f"PYTHONPATH={python_path(self.folder, ROOT)}"]
 
     def write(self, old: str = "", new: str = "") -> None:
         assert old in PLUGIN

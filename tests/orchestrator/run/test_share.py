@@ -142,3 +142,13 @@ def test_a_table_is_of_complete_runs_of_the_same_data(place: Cluster, tmp_path: 
     assert len(table.scores) == 120
     with pytest.raises(ConfigError, match="has no item of marvel"):
         shares(share=0.5, items=place.folder / "items.parquet")
+
+
+def test_notes_of_several_tasks_are_in_the_order_of_the_results(place: Cluster, shared_scorer: Server) -> None:
+    tasks = ("--task", "vstar_bench", "--task", "marvel", "--synthetic", "--limit", "6")
+    words = ("--share", "0.5", "--model", "demo:hash", "--scorer", shared_scorer.address)
+    place.orchestrator("eval", *tasks, *words, "--run", "both")
+    before = place.results("both")
+    assert [note["task"] for note in json.loads(before)["notes"]] == list(json.loads(before)["tasks"])
+    place.orchestrator("score", "both", "--scorer", shared_scorer.address)
+    assert place.results("both") == before

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
 import shutil
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 from google.protobuf import json_format
@@ -16,9 +18,9 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.wire import request_of
-from orchestrator.run_folder import records
-from orchestrator.run_folder.errors import RunBusyError, RunLogError
-from orchestrator.run_folder.key_table import KeyTable, shard_of
+from orchestrator.run_folder import appender, records
+from orchestrator.run_folder.errors import RunBusyError, RunLogError, RunWriteError
+from orchestrator.run_folder.key_table import KeyTable, digest, shard_of
 from orchestrator.run_folder.lines import Head, VerdictLine, decode, sealed
 from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.scanning import scan
@@ -291,3 +293,42 @@ def test_verdict(verdict: scorer.Verdict) -> None:
     assert carried.verdict.score == verdict.score
     assert carried.verdict.panel == verdict.panel
     assert carried.verdict.details == verdict.details
+
+
+def test_lines_lost_to_a_full_disk_are_not_there_on_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = RunLog(tmp_path / "run")
+    log.add_response(KEYS[0], None, line(KEYS[0]))
+
+    def full_disk(_fd: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(appender.os, "write", full_disk)
+        with pytest.raises(RunWriteError, match="make room"):
+            log.flush()
+    log.close()
+    log = RunLog(tmp_path / "run")
+    assert log.resumed == 0
+    log.close()
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 2**60), st.integers(0, 127)), max_size=900), max_size=4
+    ),
+    st.integers(0, 127),
+    st.booleans(),
+)
+def test_many_keys_at_once_are_one_by_one(parts: list[list[tuple[int, int, int]]], mask: int, numbered: bool) -> None:
+    one, all_at_once = KeyTable(), KeyTable()
+    for part in parts:
+        for key, number, flags in part:
+            one.put(str(key), number=number if numbered else None, flags=flags & mask, mask=mask)
+        hashes = np.array([digest(str(key)) for key, _, _ in part], np.uint64).reshape(-1, 2)
+        numbers = np.array([number for _, number, _ in part], np.uint64) if numbered else None
+        flags = np.array([flags & mask for _, _, flags in part], np.uint8)
+        all_at_once.put_all(hashes[:, 0], hashes[:, 1], numbers=numbers, flags=flags, mask=mask)
+    assert len(one) == len(all_at_once)
+    for key in range(3001):
+        assert one.get(str(key)) == all_at_once.get(str(key))

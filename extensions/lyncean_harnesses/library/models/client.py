@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import grpc
 from lyncean.errors import UserError
 from lyncean.media import media_type
 from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
-from lyncean.rpc import CallError, Credentials, call, client_credentials, dial, refused_user
+from lyncean.rpc import CallError, Credentials, Patience, call, client_credentials, dial, patiently, refused_user
 from lyncean.vocabulary import Outcome
 from lyncean_harnesses.library.requests import png
 
@@ -231,35 +231,26 @@ class Connection:
                 name = model.Capability.Name(capability).removeprefix("CAPABILITY_")
                 raise self._error(f"the task needs {name}, which this model does not have", fix="take another model")
 
-    async def _call(self, method: Any, request: Any, reach: float | None = None) -> Any:
+    async def _call(self, method: Any, request: Any, reach: float = math.inf) -> Any:
         """Calls, and again as the status says.
 
         Args:
             method: Of the stub.
-            request: What to send.
-            reach: Seconds that the address may be without a server; None as long as patience lasts.
+            request: The message.
+            reach: Seconds until the address must be reached.
         """
-        clock = asyncio.get_running_loop().time
-        started, tries, limit = clock(), 0, self._client.patience
-        while True:
-            try:
-                return await call(
-                    method,
-                    request,
-                    timeout=self._client.timeout,
-                    metadata=self._client.credentials.metadata,
-                    max_bytes=self._info.max_request_bytes,
-                )
-            except CallError as error:
-                if reach is None and error.consequence.outcome is Outcome.REFUSED:
-                    raise _Refused(str(error)) from None
-                if reach is not None and self._channel.get_state() is not grpc.ChannelConnectivity.READY:
-                    limit = min(reach, self._client.patience)
-                pause = min(30.0, 0.5 * 2**tries) * random.uniform(0.5, 1.0)
-                tries, retries = tries + 1, error.consequence.retries
-                if (retries is not None and tries > retries) or clock() + pause - started > limit:
-                    raise self._error(f"{error} ({error.code.name}, {error.reason})") from None
-            await asyncio.sleep(pause)
+        client = self._client
+
+        def attempt() -> Awaitable[Any]:
+            metadata, most = client.credentials.metadata, self._info.max_request_bytes
+            return call(method, request, timeout=client.timeout, metadata=metadata, max_bytes=most)
+
+        try:
+            return await patiently(attempt, Patience(client.patience, reach, self._channel))
+        except CallError as error:
+            if error.consequence.outcome is Outcome.REFUSED and reach == math.inf:
+                raise _Refused(str(error)) from None
+            raise self._error(f"{error} ({error.code.name}, {error.reason})") from None
 
     def _error(self, problem: str, fix: str = "") -> ModelError:
         return ModelError(" ".join(f"the model server at {self._client.endpoint}: {problem}".split()), fix=fix)

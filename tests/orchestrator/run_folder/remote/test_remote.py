@@ -109,7 +109,7 @@ def test_resumed_on_the_same_machine_and_read_from_there(cluster: Cluster, share
     orchestrator(*cluster.words(url, [server], shared_scorer))
     assert set(objects(url)) == names
     (cluster.folder / "runs").rename(cluster.folder / "elsewhere")
-    assert '"scored": 40' in orchestrator("export", url, "--format", "json")
+    assert "40 planned = 40 scored" in orchestrator("report", url, "--format", "terminal")
     assert "items 0 better, 0 worse" in orchestrator("compare", url, str(local(cluster)))
     results = objects(url)["results.json"]
     orchestrator("score", url, "--scorer", shared_scorer.address)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from scorer.judges.base import Reply
+from scorer.judges import Reply
 
 MOST_BYTES = 256 << 20
 """Size of a request."""

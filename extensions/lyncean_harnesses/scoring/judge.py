@@ -15,12 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply
-from scorer.judges.chat import ChatPrompt, prompt_of
+from lyncean_harnesses.scoring.judge_address import serve
+from scorer.judges import CURRENT, ChatPrompt, Judge, JudgeError, JudgePrompt, Reply, prompt_of
 
 T = TypeVar("T")
 
@@ -28,9 +27,6 @@ MOST_ROUNDS = 200
 """Questions that one piece of code may ask one after the other."""
 
 NO_JUDGE = "the task's code asks a judge: give --judge"
-
-CURRENT: ContextVar[tuple[Judge | None, asyncio.AbstractEventLoop] | None] = ContextVar("current", default=None)
-"""The judge of the scorer whose metrics are computed, and the loop on which it is asked."""
 
 _THREADS = ("foreign", "ThreadPoolExecutor")
 """Names of the thread that runs foreign code, and of those that such code starts."""
@@ -164,20 +160,9 @@ def unanswered() -> Iterator[Callable[[], bool]]:
         _asking.remove(questions)
 
 
-async def summarized(finish: Callable[[], T], judge: Judge | None) -> T:
-    """Computes metrics in a thread, where they may ask a judge."""
-    token = CURRENT.set((judge, asyncio.get_running_loop()))
-    try:
-        return await asyncio.to_thread(finish)
-    finally:
-        CURRENT.reset(token)
-
-
 @cache
 def address() -> str:
     """Returns the base URL of the judge for foreign code; serves it from then on. Called before that is imported."""
-    from scorer.judges.address import serve
-
     _unpausing()
     return serve(lambda body: _asking[0].answer(body) if _asking else None)
 

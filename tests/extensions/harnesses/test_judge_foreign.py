@@ -17,10 +17,11 @@ from helpers.judge_server import JudgeServer, Vendor
 
 from lyncean.rpc.budget import Budget
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.scoring import judge as foreign
 from scorer.errors import RequestError
-from scorer.judges import foreign
 from scorer.judges.base import JudgeError
 from scorer.judges.chat import ChatPrompt, conversation, prompt_of
+from scorer.judges.current import summarized
 from scorer.judges.options import Judging
 from scorer.metrics.base import Metric, Plan
 from scorer.metrics.summarizer import Summarizer
@@ -162,7 +163,7 @@ def test_a_metric_may_ask_the_judge_of_its_scorer() -> None:
         opened = Judging((f"openai:strict@{url}",)).open()
         assert opened
         try:
-            return await foreign.summarized(summarizer().finish, opened.judge)
+            return await summarized(summarizer().finish, opened.judge)
         finally:
             await opened.close()
 

@@ -1,0 +1,41 @@
+"""Commands as their help shows them, and with a standard output that is full."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from orchestrator.cli import main
+
+
+def examples_can_be_typed(name: str) -> None:
+    """Makes sure that the help of a command ends with examples whose commands and options exist."""
+    shown = CliRunner().invoke(main, [name, "--help"]).output
+    assert not re.search(r"\d{6}", shown), "an end that concerns nobody"
+    lines = shown.partition("Examples:\n")[2].replace("\\\n", "").splitlines()
+    ours = [shlex.split(line.partition(">")[0] if " > " in line else line) for line in lines if "orchestrator" in line]
+    assert any(words[:2] == ["orchestrator", name] for words in ours), shown
+    for words in ours:
+        found: click.Command | None = main
+        rest = words[1:]
+        while isinstance(found, click.Group):
+            found = found.get_command(click.Context(found), rest.pop(0))
+        assert found is not None, words
+        known = {flag for param in found.params for flag in param.opts} | {"--help"}
+        assert {word for word in rest if word.startswith("-")} <= known, words
+
+
+def fills_the_disk(*words: str) -> None:
+    """Makes sure that a command whose standard output cannot be written ends in one line."""
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "orchestrator", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert b"the standard output cannot be written: No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
