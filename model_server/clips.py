@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
 from lyncean.arrays import np
 from lyncean.errors import UserError
-from lyncean.media.clips import DAMAGE, cause, open_clip, read_facts, read_samples
+from lyncean.media.cell import read_facts, read_frames, read_samples, read_track
+from lyncean.media.clips import DAMAGE, cause
 from lyncean.media.containers import TooLongError
 from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 from model_server.backend import seconds
-
-if TYPE_CHECKING:
-    from av.container import InputContainer
 
 MAX_FRAME_PIXELS = 500_000_000
 """Default limit on the pixels of all frames that are seen of a video: 1.5 GB once decoded."""
@@ -217,42 +215,34 @@ def _decode_video(
     video: model.Video, sampling: model.FrameSampling, where: str, max_frames: int, max_pixels: int
 ) -> Frames:
     start, end = _span(video)
-    with open_clip("video", video.data) as clip:
-        if not clip.streams.video:
-            raise ValueError("it holds no video")
-        stamps = _stamps(clip)
-    if not stamps:
-        raise ValueError("it holds no frame")
-    with open_clip("video", video.data) as clip:
-        stream = clip.streams.video[0]
-        base = stream.time_base or Fraction(1)
-        times = [(stamp - stamps[0]) * base for stamp in stamps]
-        rate = stream.average_rate or stream.guessed_rate or Fraction(1)
-        length = times[-1] + 1 / rate
-        inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
-        if not inside:
-            raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
-        numbers = chosen_frames([times[place] for place in inside], sampling)
-        if not video.HasField("sampling"):
-            most = min(max_frames or len(numbers), max_pixels // max(1, stream.width * stream.height))
-            numbers = [numbers[place] for place in _spread(len(numbers), most)]
-        if max_frames and len(numbers) > max_frames:
-            raise InvalidRequest(
-                "too_many_frames",
-                f"{where}: {len(numbers):,} frames, the limit is {max_frames:,}: ask for fewer by its sampling",
-                limit=str(max_frames),
-                value=str(len(numbers)),
-            )
-        pixels = len(numbers) * stream.width * stream.height
-        if pixels > max_pixels:
-            raise InvalidRequest(
-                "too_many_pixels",
-                f"{where}: {len(numbers):,} frames of {stream.width} x {stream.height} are {pixels:,} pixels, the "
-                f"limit is {max_pixels:,}: ask for fewer by its sampling",
-                limit=str(max_pixels),
-                value=str(pixels),
-            )
-        images = list(_decoded_frames(clip, [stamps[inside[number]] for number in numbers]))
+    track = read_track(video.data)
+    times = [(stamp - track.stamps[0]) * track.base for stamp in track.stamps]
+    length = times[-1] + 1 / track.rate
+    inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
+    if not inside:
+        raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
+    numbers = chosen_frames([times[place] for place in inside], sampling)
+    if not video.HasField("sampling"):
+        most = min(max_frames or len(numbers), max_pixels // max(1, track.width * track.height))
+        numbers = [numbers[place] for place in _spread(len(numbers), most)]
+    if max_frames and len(numbers) > max_frames:
+        raise InvalidRequest(
+            "too_many_frames",
+            f"{where}: {len(numbers):,} frames, the limit is {max_frames:,}: ask for fewer by its sampling",
+            limit=str(max_frames),
+            value=str(len(numbers)),
+        )
+    pixels = len(numbers) * track.width * track.height
+    if pixels > max_pixels:
+        raise InvalidRequest(
+            "too_many_pixels",
+            f"{where}: {len(numbers):,} frames of {track.width} x {track.height} are {pixels:,} pixels, the "
+            f"limit is {max_pixels:,}: ask for fewer by its sampling",
+            limit=str(max_pixels),
+            value=str(pixels),
+        )
+    stamps = [track.stamps[inside[number]] for number in numbers]
+    images = read_frames(video.data, stamps, max(max_pixels, MAX_FRAME_PIXELS))
     until = length if end is None else min(end, length)
     return Frames(
         images,
@@ -260,39 +250,8 @@ def _decode_video(
         numbers,
         len(inside),
         float(until - max(start, Fraction(0))),
-        float(rate),
+        float(track.rate),
     )
-
-
-def _stamps(clip: InputContainer) -> list[int]:
-    """Returns when each frame is shown, ascending: by the packets, and by decoding where they do not say."""
-    stream = clip.streams.video[0]
-    packets, stamps = 0, set[int]()
-    for packet in clip.demux(stream):  # none is kept: unpacked by the container, it may be larger than the file
-        packets += bool(packet.size)
-        if packet.size and packet.pts is not None and not packet.is_discard:
-            stamps.add(packet.pts)
-    if packets and len(stamps) == packets:
-        return sorted(stamps)
-    clip.seek(0)
-    return sorted({frame.pts for frame in clip.decode(stream) if frame.pts is not None})
-
-
-def _decoded_frames(clip: InputContainer, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Yields the frames shown at these times, ascending."""
-    stream = clip.streams.video[0]
-    stream.thread_type = "AUTO"
-    wanted = iter(stamps)
-    stamp = next(wanted, None)
-    for frame in clip.decode(stream):
-        if stamp is None:
-            return
-        if frame.pts == stamp:
-            turns = round(frame.rotation / 90) % 4
-            yield np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turns))
-            stamp = next(wanted, None)
-    if stamp is not None:
-        raise ValueError(f"its frames end before the one at {float(stamp * (stream.time_base or 1)):g} seconds")
 
 
 def _resampled(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.cell.closing import LAYERS, Fence
-from lyncean.cell.frames import ClosedError, SilentError, receive, send
+from lyncean.cell.frames import ClosedError, SilentError, receive, send, send_beside
 from lyncean.errors import UserError
 
 _SYSTEM = (
@@ -53,6 +53,10 @@ class CellError(UserError):
         self.limit = limit
 
 
+class StartError(CellError):
+    """A cell does not start, or is not closed here: nothing has been called."""
+
+
 class Cell:
     """A closed child process with functions that can be called; one call at a time.
 
@@ -82,13 +86,15 @@ class Cell:
         self._ours: socket.socket | None = None
         self.layers: tuple[str, ...] = ()
 
-    def call(self, name: str, *arguments: Any, seconds: float = 60.0) -> Any:
+    def call(self, name: str, *arguments: Any, seconds: float = 60.0, descriptors: Sequence[int] = ()) -> Any:
         """Returns what a function of the cell returns; starts the cell if it does not run.
 
         Args:
             name: The function.
             arguments: JSON.
             seconds: Processor time that the call may take.
+            descriptors: Open files, which the function gets before its arguments, by the numbers that they have in the
+                cell; it has them until it returns.
 
         Raises:
             CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
@@ -97,7 +103,11 @@ class Cell:
             place = self._started()
             self._limit(seconds)
             try:
-                send(place, {"call": name, "arguments": arguments})
+                message = {"call": name, "arguments": arguments}
+                if descriptors and self._ours is not None:
+                    send_beside(self._ours, message, descriptors)
+                else:
+                    send(place, message)
                 reply = receive(place)
             except ClosedError as error:
                 raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
@@ -115,13 +125,15 @@ class Cell:
 
     def _started(self) -> int:
         if self._ours is not None:
-            return self._ours.fileno()
+            if self._process is not None and self._process.poll() is None:
+                return self._ours.fileno()
+            self._forget()  # it ended between two calls: the system was short of memory
         ours, theirs = socket.socketpair()
         with theirs:
             path = [str(Path(folder or ".").resolve()) for folder in sys.path]
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, str(theirs.fileno()), json.dumps(path)],
-                env=_ENVIRONMENT | ({"TMPDIR": first} if Path(first := self._fence.writes[0]).is_dir() else {}),
+                env=_ENVIRONMENT | ({"TMPDIR": folder} if Path(folder := self._fence.writes[0]).is_dir() else {}),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -142,14 +154,14 @@ class Cell:
             reply = receive(ours.fileno())
         except ClosedError:
             message, limit = self._ended(overtime=False)
-            raise CellError(f"a cell cannot be started: {message}", limit) from None
+            raise StartError(f"a cell cannot be started: {message}", limit) from None
         if "failed" in reply:
             self._stop()
-            raise CellError(str(reply["failed"]))
+            raise StartError(str(reply["failed"]))
         self.layers = tuple(name for name in LAYERS if name in reply["layers"])
         if missing := [name for name in self._needed if name not in self.layers]:
             self._stop()
-            raise CellError(f"a cell is not closed here: {', '.join(missing)} does not hold on this system")
+            raise StartError(f"a cell is not closed here: {', '.join(missing)} does not hold on this system")
         return ours.fileno()
 
     def _limit(self, seconds: float) -> None:
@@ -211,11 +223,12 @@ def interpreter(*modules: str) -> list[str]:
 
 def _reason(code: int, *, overtime: bool) -> tuple[str, str]:
     """Returns the words for how a child ended, and the limit that it met."""
-    if overtime or -code in (signal.SIGXCPU, signal.SIGKILL):
+    if overtime or -code == signal.SIGXCPU:
         return "it was ended: it took longer than it may", "cpu"
     if -code == signal.SIGXFSZ:
         return "it was ended: it wrote a file larger than it may", "file"
     if code < 0:
-        crashed = -code in (signal.SIGSEGV, signal.SIGABRT)  # libraries end so where an allocation fails
-        return f"it was ended by {signal.Signals(-code).name}", "memory" if crashed else ""
+        # Libraries end so where an allocation fails, and the system where all memory is taken.
+        short = -code in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL)
+        return f"it was ended by {signal.Signals(-code).name}", "memory" if short else ""
     return f"its process ended with {code}", ""

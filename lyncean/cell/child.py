@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import importlib
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lyncean.cell.closing import Fence, close, forbid_processes
-from lyncean.cell.frames import ClosedError, receive, receive_bytes, send, send_bytes
+from lyncean.cell.frames import ClosedError, receive, receive_beside, receive_bytes, send, send_bytes
 
 Function = Callable[..., Any]
 _OUTSIDE = "/etc/passwd"
@@ -39,12 +40,17 @@ def main(place: int) -> None:
     with open("/proc/self/status") if os.path.exists("/proc/self/status") else open(os.devnull) as status:  # noqa: PTH123, PTH110
         layers = close(fence, may_fork=fork)
         send(place, {"layers": _proven(layers, status.read())})
-    while True:
-        try:
-            message = receive(place)
-        except ClosedError:
-            return
-        (_forked if fork else _answer)(place, functions, message, fence)
+    with socket.socket(fileno=place) as connection:
+        while True:
+            try:
+                message, descriptors = receive_beside(connection)
+            except ClosedError:
+                return
+            message["arguments"] = [*descriptors, *message["arguments"]]
+            (_forked if fork else _answer)(place, functions, message, fence)
+            for descriptor in descriptors:
+                with contextlib.suppress(OSError):  # the function may have closed it
+                    os.close(descriptor)
 
 
 def _named(word: str) -> Function:
@@ -113,7 +119,7 @@ def _answer(place: int, functions: Mapping[str, Function], message: Any, _: Fenc
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:2000]
+    return f"{type(error).__name__}: {error}"[:2000].removesuffix(": ")
 
 
 def _limit(error: BaseException | None) -> str:

@@ -63,7 +63,7 @@ def close(fence: Fence, *, may_fork: bool = False) -> tuple[str, ...]:
         may_fork: Whether processes may be made of this one; each of them calls `forbid_processes`.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    if not hasattr(libc, "prctl") or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return _limit(fence)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     layers = [*_limit(fence), *_landlock(libc, fence), *_seccomp(libc, _refused(fence, may_fork=may_fork))]

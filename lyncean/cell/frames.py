@@ -1,14 +1,21 @@
-"""Messages between a process and its cell: a length of 8 bytes, then JSON, over a pair of sockets."""
+"""Messages between a process and its cell: a length of 8 bytes, then JSON, over a pair of sockets.
+
+Descriptors of files travel beside the length, to the cell only: its filter refuses to send any.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 MOST_BYTES = 256 << 20
 """Bytes of a message."""
+MOST_DESCRIPTORS = 8
+"""Descriptors beside a message."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -34,9 +41,28 @@ def send(place: int, message: Any) -> None:
 
 def send_bytes(place: int, data: bytes) -> None:
     """Writes a message that is JSON already; errors as in `send`."""
+    _write(place, _LENGTH.pack(_counted(data)) + data)
+
+
+def send_beside(connection: socket.socket, message: Any, descriptors: Sequence[int]) -> None:
+    """Writes a message with descriptors beside it, which the other side gets as its own; errors as in `send`."""
+    data = json.dumps(message, allow_nan=False).encode()
+    length = _LENGTH.pack(_counted(data))
+    try:
+        sent = socket.send_fds(connection, [length], descriptors)
+    except OSError as error:
+        raise ClosedError(str(error)) from None
+    _write(connection.fileno(), length[sent:] + data)
+
+
+def _counted(data: bytes) -> int:
     if len(data) > MOST_BYTES:
         raise ValueError(f"a message of {len(data):,} bytes, the limit is {MOST_BYTES:,}")
-    left = memoryview(_LENGTH.pack(len(data)) + data)
+    return len(data)
+
+
+def _write(place: int, data: bytes) -> None:
+    left = memoryview(data)
     while left:
         try:
             left = left[os.write(place, left) :]
@@ -58,7 +84,26 @@ def receive(place: int) -> Any:
 
 def receive_bytes(place: int) -> bytes:
     """Reads a message and returns its bytes, which may be anything; errors as in `receive`."""
-    (length,) = _LENGTH.unpack(_exactly(place, _LENGTH.size))
+    return _content(place, _exactly(place, _LENGTH.size))
+
+
+def receive_beside(connection: socket.socket) -> tuple[Any, list[int]]:
+    """Reads a message and the descriptors beside it; errors as in `receive`."""
+    try:
+        begin, descriptors, _, _ = socket.recv_fds(
+            connection, _LENGTH.size, MOST_DESCRIPTORS, getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        )
+        place = connection.fileno()
+        begin = begin and begin + _exactly(place, _LENGTH.size - len(begin))
+        if not begin:
+            raise ClosedError("it has ended")
+        return json.loads(_content(place, begin)), descriptors
+    except (OSError, ValueError, RecursionError) as error:
+        raise ClosedError(f"not a message: {error}") from None
+
+
+def _content(place: int, begin: bytes) -> bytes:
+    (length,) = _LENGTH.unpack(begin)
     if length > MOST_BYTES:
         raise ClosedError(f"a message of {length:,} bytes, the limit is {MOST_BYTES:,}")
     return _exactly(place, length)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
-    from lyncean.media.clips import read_samples as read_samples
+    from lyncean.media.cell import read_samples as read_samples
     from lyncean.media.pictures import open_image as open_image
     from lyncean.media.types import UNKNOWN as UNKNOWN, Kind as Kind, clip_type as clip_type, media_type as media_type
 
@@ -16,6 +16,6 @@ __getattr__ = face(
     {
         "types": "Kind UNKNOWN clip_type media_type",
         "pictures": "open_image",
-        "clips": "read_samples",
+        "cell": "read_samples",
     },
 )

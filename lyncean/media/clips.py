@@ -1,12 +1,18 @@
-"""What both sides of the contract read of audio and video files: what one counts and the other sees is the same."""
+"""What both sides of the contract read of audio and video files: what one counts and the other sees is the same.
+
+All of this decodes in the process that calls it. `lyncean.media.cell` has the functions that do so in a cell, and files
+of others are read by those.
+"""
 
 from __future__ import annotations
 
 import io
 import struct
 from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from errno import EINVAL
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from lyncean.errors import UserError
@@ -26,6 +32,7 @@ DAMAGE = (
     MemoryError,
 )  # fmt: skip
 """What PyAV raises for files that are cut short, damaged, or hold no such track; its own errors are some of these."""
+NOT_INSTALLED = "PyAV is not installed: pip install 'lyncean[media]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ def open_clip(kind: Kind, data: bytes, most: int = MAX_SAMPLES) -> InputContaine
     try:
         import av
     except ModuleNotFoundError as error:
-        raise UserError("PyAV is not installed: pip install 'lyncean[media]'") from error
+        raise UserError(NOT_INSTALLED) from error
     data, formats = containers.checked(data)
     # Of chapters, whose titles have up to 64 KiB, all may stand at one place of a file.
     options = {"format_whitelist": formats, "max_pixels": str(MAX_FRAME), "ignore_chapters": "1"}
@@ -144,6 +151,24 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
     """
     import numpy as np
 
+    samples = array("f")  # grows in place: pieces and what they are joined to would be twice as much
+    _, rate = write_samples(data, samples.frombytes, most)
+    return np.frombuffer(samples, np.float32), rate
+
+
+def write_samples(data: bytes, write: Callable[[bytes], object], most: int = MAX_SAMPLES) -> tuple[int, int]:
+    """Decodes a file's first track piece by piece.
+
+    Args:
+        data: The file's bytes.
+        write: Takes the samples of each piece, native float32.
+        most: As in `read_samples`, like the errors.
+
+    Returns:
+        How many samples there are, and how many a second.
+    """
+    import numpy as np
+
     with open_clip("audio", data, most) as clip:
         import av
 
@@ -151,15 +176,98 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
             raise ValueError("it holds no audio")
         stream = clip.streams.audio[0]
         resampler = av.AudioResampler(format="fltp")
-        samples = array("f")  # grows in place: pieces and what they are joined to would be twice as much
+        count = 0
         for frame in clip.decode(stream):
             for piece in resampler.resample(frame):
-                samples.frombytes(piece.to_ndarray().mean(axis=0, dtype=np.float32).tobytes())
-            if len(samples) > most:
+                samples = piece.to_ndarray().mean(axis=0, dtype=np.float32)
+                write(samples.tobytes())
+                count += len(samples)
+            if count > most:
                 raise TooLongError(f"it has more than {most:,} samples")
-        if not samples:
+        if not count:
             raise ValueError("it holds no samples")
-        return np.frombuffer(samples, np.float32), int(stream.rate)
+        return count, int(stream.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The frames that a video has.
+
+    Attributes:
+        stamps: When each is shown, ascending, in units of `base`.
+        base: Seconds.
+        rate: Frames per second, on average.
+        width: Pixels.
+        height: Pixels.
+    """
+
+    stamps: Sequence[int]
+    base: Fraction
+    rate: Fraction
+    width: int
+    height: int
+
+
+def read_track(data: bytes) -> Track:
+    """Reads which frames a file's first video track has.
+
+    Raises:
+        UserError: PyAV is not installed.
+        Exception: One of `DAMAGE`.
+    """
+    with open_clip("video", data) as clip:
+        if not clip.streams.video:
+            raise ValueError("it holds no video")
+        stream = clip.streams.video[0]
+        base, rate = stream.time_base or Fraction(1), stream.average_rate or stream.guessed_rate or Fraction(1)
+        width, height = stream.width, stream.height
+        stamps = _stamps(clip)
+    if not stamps:
+        raise ValueError("it holds no frame")
+    return Track(stamps, Fraction(base), Fraction(rate), width, height)
+
+
+def _stamps(clip: InputContainer) -> list[int]:
+    """Returns when each frame is shown, ascending: by the packets, and by decoding where they do not say."""
+    stream = clip.streams.video[0]
+    packets, stamps = 0, set[int]()
+    for packet in clip.demux(stream):  # none is kept: unpacked by the container, it may be larger than the file
+        packets += bool(packet.size)
+        if packet.size and packet.pts is not None and not packet.is_discard:
+            stamps.add(packet.pts)
+    if packets and len(stamps) == packets:
+        return sorted(stamps)
+    clip.seek(0)
+    return sorted({frame.pts for frame in clip.decode(stream) if frame.pts is not None})
+
+
+def read_frames(data: bytes, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Yields the frames of a file that are shown at these times, upright, each [height, width, 3].
+
+    Args:
+        data: The file's bytes.
+        stamps: Some of `Track.stamps`, ascending.
+
+    Raises:
+        UserError: PyAV is not installed.
+        Exception: One of `DAMAGE`.
+    """
+    import numpy as np
+
+    with open_clip("video", data) as clip:
+        stream = clip.streams.video[0]
+        stream.thread_type = "AUTO"
+        wanted = iter(stamps)
+        stamp = next(wanted, None)
+        for frame in clip.decode(stream):
+            if stamp is None:
+                return
+            if frame.pts == stamp:
+                turns = round(frame.rotation / 90) % 4
+                yield np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turns))
+                stamp = next(wanted, None)
+        if stamp is not None:
+            raise ValueError(f"its frames end before the one at {float(stamp * (stream.time_base or 1)):g} seconds")
 
 
 def damage(kind: Kind, data: bytes) -> str:

@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lyncean.media.clips import Facts, read_facts
+from lyncean.media.cell import read_facts
+from lyncean.media.clips import Facts
 from lyncean.media.pictures import open_image, orientation
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from orchestrator.engine.check import check_clip, check_image

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import grpc
 
-from lyncean.media.clips import damage as clip_damage
+from lyncean.media.cell import damage as clip_damage
 from lyncean.media.pictures import damage, pixel_count
 from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model

@@ -119,6 +119,7 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
         "ended": lambda: os._exit(3),
         "add": lambda a, b: a + b,
         "not_json": lambda: {1, 2},
+        "doubled": lambda place, target, times: os.write(target, os.pread(place, 99, 0) * times),
         "raises": lambda: {}["absent"],
         "program": lambda: subprocess.run(["/bin/echo", "hello"], capture_output=True, text=True, check=True).stdout,
     }

@@ -167,6 +167,30 @@ def test_a_child_ends_with_its_cell(make: Callable[..., Cell]) -> None:
     assert cell.call("add", 1, 2) == 3, "a further call starts it again"
 
 
+def test_descriptors_reach_a_function_and_do_not_stay(cell: Cell) -> None:
+    source, target = (os.memfd_create("test") for _ in range(2))
+    try:
+        os.write(source, b"word ")
+        for length in (5, 10):
+            assert cell.call("doubled", 1, descriptors=[source, target]) == 5
+            assert os.fstat(target).st_size == length
+        with pytest.raises(CellError, match="TypeError"):
+            cell.call("doubled", "x", descriptors=[source, target])
+        assert cell.call("add", 1, 2) == 3
+    finally:
+        os.close(source)
+        os.close(target)
+
+
+def test_a_cell_that_ended_between_two_calls_starts_again(make: Callable[..., Cell]) -> None:
+    cell = make()
+    cell.call("add", 1, 2)
+    assert cell._process is not None
+    cell._process.kill()
+    cell._process.wait()
+    assert cell.call("add", 1, 2) == 3
+
+
 _UNPRIVILEGED = """
 import os, sys
 sys.path.insert(0, {folder!r})
