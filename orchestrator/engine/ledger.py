@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lyncean.model.v1 import model_pb2 as model
@@ -32,36 +33,28 @@ class Stopping(Protocol):
         """Returns whether a sample that is not sent yet is to be sent."""
 
 
+@dataclass(slots=True)
 class Ledger:
     """Enters each step of a run in its counts and its log, and holds the reason of its end.
 
-    Args:
+    Attributes:
         log: The run folder; what it holds is not asked again.
         accounting: Counts as the run goes.
         budget: What may be spent.
         stopping: Ends tasks early; None asks everything.
-
-    Attributes:
         draining: Why nothing more is sent; "" while calls are sent.
         stopped: Gets the error that ends the run at once.
         fewer: Called once there is less to ask.
     """
 
-    def __init__(
-        self,
-        log: RunLog,
-        accounting: Accounting | None = None,
-        budget: Budget | None = None,
-        stopping: Stopping | None = None,
-    ) -> None:
-        self.log = log
-        self.accounting = accounting or Accounting()
-        self.budget = budget or Budget()
-        self.draining = ""
-        self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.fewer: Callable[[], None] = lambda: None
-        self.stopping = stopping
-        self._flushing = False
+    log: RunLog
+    accounting: Accounting = field(default_factory=Accounting)
+    budget: Budget = field(default_factory=Budget)
+    stopping: Stopping | None = None
+    draining: str = ""
+    stopped: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    fewer: Callable[[], None] = lambda: None
+    _flushing: bool = False
 
     def plan(self, key: str, task: str, scored: bool) -> Entry:
         """Enters an item as planned; returns what the log holds of it.

@@ -278,7 +278,8 @@ class Engine:
                     self._open -= 1
                     continue
                 if isinstance(built, UnsentOutcome):
-                    self._end_unsent(episode, built)
+                    self._log_unsent(episode, episode.turn, built)
+                    self._end(episode, built)
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
@@ -339,10 +340,6 @@ class Engine:
     def _end_sent(self, built: PreparedRequest, result: Result, ended: UnsentOutcome) -> None:
         self._add_line(built, result, ended)
         self._end(built.episode, ended)
-
-    def _end_unsent(self, episode: Episode, ended: UnsentOutcome) -> None:
-        self._log_unsent(episode, episode.turn, ended)
-        self._end(episode, ended)
 
     def _log_unsent(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
         key = episode.sample.item_key(turn)
