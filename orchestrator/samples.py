@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 else:
     SettingsT = TypeVar("SettingsT")
 
-JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
-
 
 @dataclass(frozen=True, slots=True)
 class Image:
