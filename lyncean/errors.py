@@ -1,4 +1,37 @@
-"""The base of all errors that a user can correct."""
+"""The base of all errors that a user can correct, and the core's tree of them.
+
+error                       exit code  consequence
+UserError                       2      the command ends with one line
+|-- BindError                   2      a server does not start: its port cannot be bound
+|-- CacheError                  2      a scorer does not start: its cache of replies cannot be opened
+|-- DataError                   2      nothing is sent: the data cannot be used
+|   |-- BundleError             2      no bundle is written or used
+|   `-- OutsideError            2      the row is rejected: a path leads out of the data's folder
+|-- EngineError                 1      a defect ends the run
+|   |-- ConfigError             2      no attempt can succeed
+|   |   |-- OtherQuestionsError 2      the runs are not compared
+|   |   `-- UnknownTaskError    2      nothing is sent: no benchmark has the task
+|   |-- IncompleteError         3      the same command resumes
+|   |   |-- StoppedError        3      by Ctrl-C or SIGTERM
+|   |   `-- UnreachableError    3      nothing was sent: no server of the model answered
+|   `-- LimitError              4      complete, with more items without a result than allowed
+|-- FetchingError               2      the page says that the run is still being fetched
+|-- JudgeUnavailable            3      the same command asks the judge again
+|-- LoadError                   2      a model server does not start: the model cannot be loaded
+|-- ManifestError               2      nothing is written: the folder is another command's
+|-- PluginError                 2      the plugin is not used
+|-- RunLogError                 2      nothing is sent: the run folder is damaged
+|   |-- RunBusyError            3      another process writes to the folder: later the same command resumes
+|   |-- RunLockError            3      the run stops: another process may go on with it
+|   `-- RunWriteError           3      the run stops, for example on a full disk; the same command resumes
+|       `-- RemoteError         3      what is local is safe; the same command uploads the rest
+|-- SecurityError               2      no connection: TLS or token settings cannot work
+|-- SpaceError                  2      no questions are drawn: a rule has fewer
+|-- SpillError                  2      the command ends: there is no room for temporary files
+`-- YamlError                   2      a YAML file has a mistake
+    |-- SuiteError              2      no cell is run: the suite file has a mistake; a ConfigError, too
+    `-- TaskFileError           2      nothing is sent: the task file has a mistake; a DataError, too
+"""
 
 from __future__ import annotations
 
@@ -36,7 +69,7 @@ class UserError(Exception):
         fix: What to do about it; follows the message after a colon. A message may also contain its fix.
 
     Attributes:
-        exit_code: 1 a defect, 2 usage or configuration, 3 incomplete: the same command resumes.
+        exit_code: 1 a defect, 2 usage or configuration, 3 incomplete: the same command resumes, 4 a limit.
     """
 
     exit_code = 2

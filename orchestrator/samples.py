@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from google.protobuf import json_format
 
@@ -18,7 +18,12 @@ from lyncean.media.types import Kind, clip_type, media_type
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 
-JsonValue = str | int | float | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    SettingsT = TypeVarWithDefault("SettingsT", default=Any)
+else:
+    SettingsT = TypeVar("SettingsT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,7 @@ def single(key: str, ask: Callable[[], Call], scoring: Scoring) -> Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Generic[SettingsT]):
     """How a task is to be run: everything but the data that a sample may depend on.
 
     Attributes:
@@ -207,7 +212,7 @@ class Variant:
             last one asks them all in the sample of repeat 0.
         shuffle_options: Whether options are permuted, anew for each sample and repeat.
         parity: Whether prompts, decoding and rules follow the reference, bugs included.
-        settings: The benchmark's own settings (an instance of `Benchmark.settings`).
+        settings: The benchmark's settings, an instance of `Benchmark.settings`.
     """
 
     task: str
@@ -217,7 +222,7 @@ class Variant:
     repeats: int = 1
     shuffle_options: bool = False
     parity: bool = False
-    settings: Any = None
+    settings: SettingsT = field(kw_only=True)
 
     def key(self, identifier: str | int) -> str:
         """Returns the key of the sample made of the row with this identifier.

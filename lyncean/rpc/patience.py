@@ -8,7 +8,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
@@ -18,25 +17,9 @@ from lyncean.rpc.errors import CallError
 _Response = TypeVar("_Response")
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Pauses between tries: doubling, bounded, and jittered so that callers do not come back together.
-
-    Attributes:
-        first: Longest pause after the first failure, in seconds.
-        longest: Bound on every pause, in seconds.
-    """
-
-    first: float
-    longest: float
-
-    def __call__(self, failures: int) -> float:
-        """Returns the seconds to wait after so many failures, from 1."""
-        return min(self.longest, self.first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)
-
-
-backoff = Backoff(0.5, 30.0)
-"""Pauses of a caller that has one server."""
+def backoff(failures: int, first: float = 0.5, longest: float = 30.0) -> float:
+    """Returns the seconds to wait after so many failures, from 1: doubling from `first`, bounded, jittered."""
+    return min(longest, first * 2.0 ** min(failures - 1, 10)) * random.uniform(0.5, 1.0)
 
 
 class Patience:

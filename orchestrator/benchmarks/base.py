@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import ascii_uppercase
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, runtime_checkable
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.errors import ConfigError
-from orchestrator.samples import Sample, Variant
+from orchestrator.samples import Sample, Scoring, SettingsT, Variant, metric
 
 OUTPUT_TOKENS = range(1, 2**31)
 """Range of a bound on an answer's tokens."""
@@ -32,15 +32,56 @@ class LetterSettings:
     letters: bool = setting(False, "with --method likelihood, score the options' letters, not their texts")
 
 
-def shuffled(options: Sequence[str], target: str, variant: Variant, identifier: str) -> tuple[list[str], str]:
-    """Returns the options in an order of the sample's own, and the letter of the right one, `target` before."""
+def shuffled(options: list[str], target: str, variant: Variant, identifier: str) -> tuple[list[str], str]:
+    """Returns the options and the right one's letter, `target` before; with `--shuffle-options` in a random order."""
+    if not variant.shuffle_options or not options:
+        return options, target
     right, order = options[ascii_uppercase.index(target)], list(options)
     variant.rng(identifier, "options").shuffle(order)
     return order, ascii_uppercase[order.index(right)]
 
 
+def letter_scoring(
+    variant: Variant,
+    options: Sequence[str],
+    target: str,
+    labels: Mapping[str, str],
+    *,
+    lettered: bool,
+    parity: str,
+    params: Mapping[str, Any],
+) -> Scoring:
+    """Returns how the answer to a multiple-choice question is scored.
+
+    Args:
+        variant: How the task is run.
+        options: The options' texts; empty where the image shows four.
+        target: The right one's letter.
+        labels: The item's labels.
+        lettered: Whether log-likelihood scoring takes the options' letters, not their texts.
+        parity: The rule of `--parity`.
+        params: Its parameters.
+    """
+    letters = tuple(ascii_uppercase[: len(options) or 4])
+    if variant.method == "likelihood":
+        right = target if lettered else options[letters.index(target)]
+        return Scoring("likelihood", (right,), letters if lettered else tuple(options), labels=labels)
+    if variant.parity:
+        return Scoring(parity, (target,), tuple(options), params, labels)
+    return Scoring("choice", (target,), tuple(options), {} if options else {"count": 4}, labels)
+
+
+def metrics_by(category: str, *others: str) -> list[scorer.MetricSpec]:
+    """Returns accuracy in percent, overall and by some labels, and the distribution of choices, by the first label."""
+    labels = [(label,) for label in (category, *others)]
+    return [
+        metric("accuracy", "accuracy", by=labels, params={"unit": "percent"}),
+        metric("choice bias", "choice_bias", by=labels[:1]),
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(Generic[SettingsT]):
     """A benchmark: its tasks, and how rows become samples and verdicts become metrics.
 
     Attributes:
@@ -68,16 +109,16 @@ class Benchmark:
     tasks: Mapping[str, str]
     data: str
     rows: Callable[[str, str | None], RowSource]
-    samples: Callable[[Row, Variant], Iterable[Sample]]
-    metrics: Callable[[Variant], Sequence[scorer.MetricSpec]]
+    samples: Callable[[Row, Variant[SettingsT]], Iterable[Sample]]
+    metrics: Callable[[Variant[SettingsT]], Sequence[scorer.MetricSpec]]
     synthetic: Callable[[str, int], Iterator[Row]]
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    settings: type = NoSettings
+    settings: type[SettingsT] = NoSettings  # type: ignore[assignment]  # which SettingsT is then
     methods: Sequence[str] = ("generate", "likelihood")
-    needs: Callable[[Variant], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
-    stage_needs: Callable[[Variant], Mapping[str, Sequence[str]]] = lambda _: {}
+    needs: Callable[[Variant[SettingsT]], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
+    stage_needs: Callable[[Variant[SettingsT]], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
-    runs_text: Callable[[Variant], str] = lambda _: ""
+    runs_text: Callable[[Variant[SettingsT]], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.compare.causes import Attribution, Cause
 from orchestrator.compare.explain import Explained, Explanation
-from orchestrator.engine import Engine, Options
-from orchestrator.engine.accounting import Accounting
+from orchestrator.engine import Engine, Ledger, Options
 from orchestrator.run.request import RunRequest
 from orchestrator.run.rescore import parity_scoring
 from orchestrator.run.servers import connect, raced
@@ -126,7 +125,7 @@ async def _ask(samples: Sequence[Sample], log: RunLog, request: RunRequest, cons
     """Has samples asked and scored, and returns the identity of the model."""
     async with connect(request, console) as connections:
         options = Options(timeout=request.timeout, patience=request.patience)
-        engine = Engine(iter(samples), log, connections.pools, connections.scorer, Accounting(), options)
+        engine = Engine(iter(samples), Ledger(log), connections.pools, connections.scorer, options)
         await raced(engine.run(), *(guard() for guard in connections.guards))
         return model_identity(connections.info)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
+    from orchestrator.engine.ledger import Ledger as Ledger
     from orchestrator.engine.pool import Pool as Pool
     from orchestrator.engine.resolve import (
         Endpoint as Endpoint,
@@ -21,6 +22,7 @@ __all__ = ["resolve_endpoint"]  # mypy takes a renamed import for public by this
 __getattr__ = face(
     __name__,
     {
+        "ledger": "Ledger",
         "pool": "Pool",
         "resolve": "Endpoint parse_endpoints resolve:resolve_endpoint",
         "run": "Engine Options",

@@ -228,11 +228,12 @@ class Dispatcher:
             if repeats is None:
                 self._fresh.appendleft(job)
                 break
-            for _ in (job, *repeats):
+            for each in (jobs := [job, *repeats]):
+                each.attempts += 1
                 self._budget.sent()
-            replica.in_flight += 1 + len(repeats)
-            self._sent += 1 + len(repeats)
-            handed.setdefault(replica, []).append([job, *repeats])
+            replica.in_flight += len(jobs)
+            self._sent += len(jobs)
+            handed.setdefault(replica, []).append(jobs)
         for replica, taken in handed.items():
             self._send(replica, taken)
         if self._draining:
@@ -315,7 +316,6 @@ class Dispatcher:
         self._timer = asyncio.get_running_loop().call_later(max(seconds, 0.001), self.pump)
 
     async def _attempt(self, replica: Replica, job: Job) -> None:
-        job.attempts += 1
         sent = Sent(replica)
         try:
             answer = await replica.ask(job.request, self._timeout)
@@ -335,20 +335,21 @@ class Dispatcher:
             self._handle_response(sent, job, ending, seconds)
         self.pump(replica)
 
+    async def _conclude_all(self, sent: Sent, answers: Iterable[tuple[Job, Ending]]) -> None:
+        if sent.replica.identifies:
+            await self._conclude(sent, answers)
+        else:  # each by itself: one look confirms them all
+            for answer in answers:
+                self._spawn(self._conclude(sent, [answer]))
+
     async def _attempt_together(self, replica: Replica, jobs: list[Job]) -> None:
-        for job in jobs:
-            job.attempts += 1
         sent = Sent(replica)
         unanswered = dict(enumerate(jobs))
         try:
             async for answers in replica.ask_together([job.request for job in jobs], self._timeout):
                 new = [(unanswered.pop(index), answer) for index, answer in answers if index in unanswered]
                 self._returned(replica, len(new))
-                if replica.identifies:
-                    await self._conclude(sent, new)
-                    continue
-                for answer in new:  # each by itself: one look confirms them all
-                    self._spawn(self._conclude(sent, [answer]))
+                await self._conclude_all(sent, new)
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
             failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
         except CallError as error:
@@ -360,8 +361,6 @@ class Dispatcher:
         self._fail(sent, unanswered.values(), failure)
 
     async def _attempt_samples(self, replica: Replica, jobs: list[Job]) -> None:
-        for job in jobs:
-            job.attempts += 1
         sent = Sent(replica)
         try:
             endings = await replica.ask_samples([job.request for job in jobs], self._timeout)
@@ -371,11 +370,8 @@ class Dispatcher:
             if endings.code is grpc.StatusCode.UNIMPLEMENTED:
                 replica.samples = 0
             self._fail(sent, jobs, endings)
-        elif replica.identifies:
-            await self._conclude(sent, zip(jobs, endings, strict=True))
-        else:  # each by itself: one look confirms them all
-            for answer in zip(jobs, endings, strict=True):
-                self._spawn(self._conclude(sent, [answer]))
+        else:
+            await self._conclude_all(sent, zip(jobs, endings, strict=True))
 
     def _fail(self, sent: Sent, jobs: Iterable[Job], failure: CallError) -> None:
         """Handles the failure of a call that was made for several jobs."""

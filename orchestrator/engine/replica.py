@@ -7,14 +7,14 @@ import contextlib
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing
+from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing, patience
 from lyncean.rpc.channel import Method
 from lyncean.rpc.limiter import Limiter
-from lyncean.rpc.patience import Backoff
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.sent import SentFiles, not_held
@@ -27,7 +27,7 @@ _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
 _RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
 _RECENT = 0.1
 """Weight of an answer's duration in the mean."""
-backoff = Backoff(0.1, 5.0)
+backoff = partial(patience.backoff, first=0.1, longest=5.0)
 """Pauses of a run: shorter, since many calls wait for each of its servers."""
 
 

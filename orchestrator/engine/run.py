@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc.budget import Budget
-from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
-from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.check import called_tool, cut_in_reasoning, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
@@ -27,13 +22,14 @@ from orchestrator.engine.episode import (
     response_line,
     unsent_line,
 )
+from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
-from orchestrator.errors import EngineError, IncompleteError
-from orchestrator.run_folder.errors import RunLogError, write_error
+from orchestrator.errors import IncompleteError
+from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.key_table import shard_of
-from orchestrator.run_folder.log import Entry, RunLog, State
+from orchestrator.run_folder.log import State
 from orchestrator.run_folder.records import (
     answer_of,
     answer_of_line,
@@ -42,9 +38,7 @@ from orchestrator.run_folder.records import (
     score_request,
     scoring_json,
     unanswered_line,
-    verdict_line,
 )
-from orchestrator.run_folder.unreadable import understood
 from orchestrator.samples import Sample, Turn
 
 _BATCH = 16
@@ -56,10 +50,8 @@ _BUILDS = 2
 _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 _PREPARED_BYTES = 16 * 1024 * 1024
-_SYNC_SECONDS = 1.0
 _CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
 _TOOL_CALL = "the model called a tool in place of an answer"
-_NO_SCORES: Mapping[str, float] = {}
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
@@ -82,56 +74,37 @@ class Options:
     repeats: int = 1
 
 
-class Stopping(Protocol):
-    """Decides while a run goes on what need not be asked any more."""
-
-    def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
-        """Takes an item's outcome and its verdict's `score` and `scores`; returns whether there is less to ask."""
-
-    def wanted(self, sample: str) -> bool:
-        """Returns whether a sample that is not sent yet is to be sent."""
-
-
 class Engine:
     """Runs one source of samples against one model.
 
     Args:
         samples: The samples, lazily. Read by a Worker.
-        log: The run folder; what it holds is not asked again.
+        ledger: The run's state; what its log holds is not asked again.
         pools: Connected replicas by stage; "" is the model under evaluation.
         scorer: The scorer.
-        accounting: Counts as the run goes.
         options: How to run.
-        budget: What may be spent.
-        stopping: Ends tasks early; None asks everything.
     """
 
     def __init__(
         self,
         samples: Iterator[Sample],
-        log: RunLog,
+        ledger: Ledger,
         pools: Mapping[str, Pool],
         scorer: ScorerClient,
-        accounting: Accounting,
         options: Options,
-        budget: Budget | None = None,
-        stopping: Stopping | None = None,
     ) -> None:
-        self._stopping = stopping
         self._samples = samples
-        self._log = log
+        self.ledger = ledger
         self._scorer = scorer
-        self._accounting = accounting
         self._options = options
-        self._budget = budget or Budget()
         self._dispatchers = {
             stage: Dispatcher(
                 pool,
                 self._answered,
-                self.stop,
+                ledger.stop,
                 timeout=options.timeout,
                 patience=options.patience,
-                budget=self._budget,
+                budget=ledger.budget,
             )
             for stage, pool in pools.items()
         }
@@ -141,11 +114,9 @@ class Engine:
         self._room = asyncio.Event()
         self._backlog: array[int] = array("Q")
         self._more = asyncio.Event()
-        self._draining = ""
-        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._flushing = False
         self._builds: set[asyncio.Task[None]] = set()
-        scorer.on_verdict = self._judged
+        ledger.fewer = self._drop_unwanted
+        scorer.on_verdict = ledger.judged
 
     async def run(self) -> None:
         """Runs to the end of the source.
@@ -158,9 +129,9 @@ class Engine:
         scoring = asyncio.create_task(self._scorer.run())
         helpers = [
             asyncio.create_task(work)
-            for work in (self._keep(), self._watch(), self._score_backlog(), self._produce_and_finish())
+            for work in (self.ledger.keep(), self._watch(), self._score_backlog(), self._produce_and_finish())
         ]
-        everything = {scoring, *helpers, self._stopped}
+        everything = {scoring, *helpers, self.ledger.stopped}
         try:
             while not helpers[-1].done():
                 done, _ = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
@@ -175,24 +146,16 @@ class Engine:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
             self._worker.shutdown()
-            if not self._stopped.cancel():
-                self._stopped.exception()  # it may have come second to the error that is raised
-            with contextlib.suppress(RunLogError):
-                self._log.flush()
-        if self._draining:
-            raise IncompleteError(self._draining)
+            self.ledger.close()
+        if self.ledger.draining:
+            raise IncompleteError(self.ledger.draining)
 
     def drain(self, why: str) -> None:
         """Sends nothing more, lets calls in flight end, then `run` raises IncompleteError, which says `why`."""
-        self._draining = self._draining or why
+        self.ledger.draining = self.ledger.draining or why
         for dispatcher in self._dispatchers.values():
             dispatcher.drain()
         self._room.set()
-
-    def stop(self, error: BaseException) -> None:
-        """Ends the run at once with an error."""
-        if not self._stopped.done():
-            self._stopped.set_exception(error)
 
     @property
     def _batch(self) -> int:
@@ -203,44 +166,44 @@ class Engine:
 
     async def _produce_and_finish(self) -> None:
         size = most = self._batch
-        while not self._draining:
+        while not self.ledger.draining:
             [batch] = await self._worker.each(lambda count: list(islice(self._samples, count)), [size])
             if not batch:
-                self._accounting.complete = True
+                self.ledger.accounting.complete = True
                 break
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
             # What an earlier process answered is passed over in long strides.
             size = most if episodes else min(2 * size, _STRIDE // most * most)
             for start in range(0, len(episodes), most):
-                while not self._draining and self._full():
+                while not self.ledger.draining and self._full():
                     self._room.clear()
                     await self._room.wait()
-                if self._draining:
+                if self.ledger.draining:
                     break
                 self._build(self._wanted(episodes[start : start + most]))
-        while self._open and not self._draining:
+        while self._open and not self.ledger.draining:
             self._room.clear()
             await self._room.wait()
         for dispatcher in self._dispatchers.values():
             await dispatcher.finish()
-        while self._backlog and not self._draining:
+        while self._backlog and not self.ledger.draining:
             self._more.set()
             await asyncio.sleep(0.05)
         await self._scorer.finish()
-        self._log.flush()
+        self.ledger.log.flush()
 
     def _wanted(self, episodes: list[Episode]) -> list[Episode]:
         """Returns those of some episodes that are to be asked still; the others are no longer planned."""
-        if self._stopping is None:
+        if (stopping := self.ledger.stopping) is None:
             return episodes
-        for episode in (unwanted := [each for each in episodes if not self._stopping.wanted(each.sample.key)]):
+        for episode in (unwanted := [each for each in episodes if not stopping.wanted(each.sample.key)]):
             turns = episode.sample.turns[len(episode.answers) :]
-            self._accounting.unplan(episode.task, sum(turn.scoring is not None for turn in turns))
+            self.ledger.accounting.unplan(episode.task, sum(turn.scoring is not None for turn in turns))
         return [each for each in episodes if each not in unwanted] if unwanted else episodes
 
     def _drop_unwanted(self) -> None:
         """Takes back what waits to be sent and need not be."""
-        if (stopping := self._stopping) is None:
+        if (stopping := self.ledger.stopping) is None:
             return
         for dispatcher in self._dispatchers.values():
             for job in dispatcher.drop(lambda job: not stopping.wanted(job.owner.episode.sample.key)):
@@ -268,40 +231,28 @@ class Engine:
             return None
         episode = Episode(sample)
         task = episode.task
-        known = []
-        for turn in sample.turns:
-            key = sample.item_key(turn)
-            before = self._log.plan(key)
-            if before.planned:
-                raise EngineError(f"the benchmark makes the key {key!r} twice: two rows share an id")
-            known.append(before)
-            if turn.scoring:
-                self._accounting.plan(task)
+        known = [self.ledger.plan(sample.item_key(turn), task, turn.scoring is not None) for turn in sample.turns]
         if all(entry.state is State.NONE for entry in known):
             return episode
-        if len(known) == 1 and known[0].state is State.ANSWERED and (outcome := self._settled(known[0])):
-            self._accounting.resume(task, outcome)
+        if len(known) == 1 and known[0].state is State.ANSWERED and (outcome := self.ledger.settled(known[0])):
+            self.ledger.accounting.resume(task, outcome)
             return None
         return None if self._resume(episode) else episode
-
-    def _settled(self, entry: Entry) -> Outcome | None:
-        """Returns an item's outcome; where a stop waits for a judge that failed, the judge is asked again."""
-        return None if self._stopping and entry.verdict is Outcome.UNJUDGED else entry.settled
 
     def _resume(self, episode: Episode) -> bool:
         """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
         while not episode.over:
-            entry = self._log.entry(episode.key)
+            entry = self.ledger.log.entry(episode.key)
             if entry.state in (State.NONE, State.FAILED):
                 return False
             if episode.turn.scoring:
-                if outcome := self._settled(entry):
-                    self._accounting.resume(episode.task, outcome)
+                if outcome := self.ledger.settled(entry):
+                    self.ledger.accounting.resume(episode.task, outcome)
                 else:
                     self._backlog.append(entry.offset)
                     self._more.set()
             if entry.state is State.ENDED:
-                line = self._log.responses.read(entry.offset)
+                line = self.ledger.log.responses.read(entry.offset)
                 error = line["error"]
                 self._end_later(episode, UnsentOutcome(Outcome(line["outcome"]), error["reason"], error["message"]))
                 return True
@@ -317,7 +268,7 @@ class Engine:
         task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
-        log, changes = self._log, self._options.changes
+        log, changes = self.ledger.log, self._options.changes
         try:
             made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             going = set(map(id, self._wanted(episodes)))
@@ -327,16 +278,17 @@ class Engine:
                     self._open -= 1
                     continue
                 if isinstance(built, UnsentOutcome):
-                    self._end_unsent(episode, built)
+                    self._log_unsent(episode, episode.turn, built)
+                    self._end(episode, built)
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
                 dispatcher.submit(Job(built.request, built, prompt=prompt))
             self._heed_budget()
         except OSError as error:
-            self.stop(write_error(log.path, error))
+            self.ledger.stop(write_error(log.path, error))
         except Exception as error:
-            self.stop(error)
+            self.ledger.stop(error)
 
     def _server(self, stage: str) -> model.GetModelInfoResponse:
         return (self._dispatchers.get(stage) or self._dispatchers[""]).pool.info
@@ -350,18 +302,16 @@ class Engine:
             error = result.error
             self._end_sent(built, result, UnsentOutcome(error.consequence.outcome, error.reason, str(error)))
             return
-        self._accounting.answered += 1
-        usage = response.usage
-        self._accounting.tokens += usage.input_tokens + usage.output_tokens
+        self.ledger.used(response.usage)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
             return
         if built.episode.turn.may_be_cut:
-            self._accounting.cut_before_scoring += was_cut(response)
+            self.ledger.accounting.cut_before_scoring += was_cut(response)
         elif cut_in_reasoning(response):
-            self._accounting.cut_reasoning += 1
+            self.ledger.accounting.cut_reasoning += 1
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
             return
         elif called_tool(response):
@@ -379,28 +329,21 @@ class Engine:
         if episode.over or self._resume(episode):
             self._open -= 1
             self._room.set()
-        elif not self._draining:
+        elif not self.ledger.draining:
             self._open -= 1
             self._build(self._wanted([episode]))
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
-        line = response_line(built, result, ended, lambda image: self._log.images.put(image.data))
-        offset = self._log.add_response(built.key, ended.outcome if ended else None, line)
-        self._flush_soon()
-        return offset
+        line = response_line(built, result, ended, lambda image: self.ledger.log.images.put(image.data))
+        return self.ledger.add_response(built.key, ended.outcome if ended else None, line)
 
     def _end_sent(self, built: PreparedRequest, result: Result, ended: UnsentOutcome) -> None:
         self._add_line(built, result, ended)
         self._end(built.episode, ended)
 
-    def _end_unsent(self, episode: Episode, ended: UnsentOutcome) -> None:
-        self._log_unsent(episode, episode.turn, ended)
-        self._end(episode, ended)
-
     def _log_unsent(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
         key = episode.sample.item_key(turn)
-        self._log.add_response(key, ended.outcome, unsent_line(key, episode, turn, ended))
-        self._flush_soon()
+        self.ledger.add_response(key, ended.outcome, unsent_line(key, episode, turn, ended))
 
     def _end(self, episode: Episode, ended: UnsentOutcome) -> None:
         """Settles a turn that has no answer, and with it every later one."""
@@ -416,11 +359,11 @@ class Engine:
             ended = UnsentOutcome(ended.outcome, "earlier_turn", detail)
         for later in episode.sample.turns[len(episode.answers) + 1 :]:
             key = episode.sample.item_key(later)
-            entry = self._log.entry(key)
+            entry = self.ledger.log.entry(key)
             if entry.state in (State.NONE, State.FAILED):
                 self._log_unsent(episode, later, ended)
             if entry.state is State.ENDED and entry.settled and later.scoring:
-                self._accounting.resume(episode.task, entry.settled)
+                self.ledger.accounting.resume(episode.task, entry.settled)
             else:
                 self._settle(episode, later, ended)
 
@@ -429,29 +372,7 @@ class Engine:
             key = episode.sample.item_key(turn)
             scoring = scoring_json(turn.scoring) or {}
             line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
-            self._add_verdict(key, episode.task, ended.outcome, line)
-
-    def _judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any], text: str) -> None:
-        task = verdict.key.split("/", 1)[0]
-        if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
-            self._accounting.unread(task, verdict.key, text, next(iter(scoring["targets"]), ""))
-        line = verdict_line(verdict, task, scoring)
-        self._add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score, verdict.scores)
-
-    def _add_verdict(
-        self,
-        key: str,
-        task: str,
-        outcome: Outcome,
-        line: bytes,
-        score: float = 0.0,
-        scores: Mapping[str, float] = _NO_SCORES,
-    ) -> None:
-        self._log.add_verdict(key, outcome, line)
-        self._accounting.settle(task, outcome, score)
-        if self._stopping and self._stopping.settled(key, outcome, {"score": score, "scores": scores}):
-            self._drop_unwanted()
-        self._flush_soon()
+            self.ledger.add_verdict(key, episode.task, ended.outcome, line)
 
     async def _score_backlog(self) -> None:
         """Sends answers from the log that have no verdict yet to the scorer."""
@@ -460,12 +381,12 @@ class Engine:
                 self._more.clear()
                 await self._more.wait()
             await self._scorer.wait_for_room()
-            line = self._log.responses.read(self._backlog.pop())
+            line = self.ledger.log.responses.read(self._backlog.pop())
             key, scoring = line["key"], line["scoring"]
             if "outcome" in line:
-                self._add_verdict(key, line["task"], Outcome(line["outcome"]), unanswered_line(line))
+                self.ledger.add_verdict(key, line["task"], Outcome(line["outcome"]), unanswered_line(line))
             else:
-                answer = answer_of_line(line, self._log.images.get)
+                answer = answer_of_line(line, self.ledger.log.images.get)
                 self._scorer.put(put_answer(score_request(key, scoring), answer), scoring)
             await asyncio.sleep(0)
 
@@ -481,30 +402,5 @@ class Engine:
 
     def _heed_budget(self) -> None:
         """Stops where something is left to send that may not be sent; what is complete stays complete."""
-        if any(dispatcher.waiting for dispatcher in self._dispatchers.values()) and not self._draining:
-            match self._budget.reached():
-                case "deadline", _:
-                    self.drain("the deadline has passed; run the same command again to resume")
-                case _, bound:
-                    self.drain(
-                        f"the budget of {bound:,} tokens is spent ({self._budget.tokens:,} so far in this run); "
-                        "run the command again with more to resume"
-                    )
-
-    async def _keep(self) -> None:
-        """Makes the log survive a power cut, about once a second."""
-        while True:
-            await asyncio.sleep(_SYNC_SECONDS)
-            await asyncio.to_thread(self._log.sync)
-
-    def _flush_soon(self) -> None:
-        if not self._flushing:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        try:
-            self._log.flush()
-        except RunLogError as error:
-            self.stop(error)
+        if any(dispatcher.waiting for dispatcher in self._dispatchers.values()) and (why := self.ledger.spent()):
+            self.drain(why)

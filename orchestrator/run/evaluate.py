@@ -16,7 +16,7 @@ from rich.console import Console
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import keep_freed_memory
 from lyncean.rpc.budget import Budget
-from orchestrator.engine import Engine, Options
+from orchestrator.engine import Engine, Ledger, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.errors import IncompleteError, LimitError, StoppedError
@@ -250,7 +250,8 @@ async def evaluate(
                 budget.used(tokens_of_log(path))
             pools, scorer = connections.pools, connections.scorer
             part.load(log, identity, accounting)
-            engine = Engine(part.samples(), log, pools, scorer, accounting, options, budget, part.stopping)
+            ledger = Ledger(log, accounting, budget, part.stopping)
+            engine = Engine(part.samples(), ledger, pools, scorer, options)
             with contextlib.closing(part), _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
@@ -366,7 +367,7 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
     def stop() -> None:
         nonlocal draining
         if draining:
-            engine.stop(IncompleteError("stopped; run the same command again to resume"))
+            engine.ledger.stop(IncompleteError("stopped; run the same command again to resume"))
             return
         draining = True
         console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")

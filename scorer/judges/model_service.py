@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import grpc
-from google.protobuf.message import Message
 
 from lyncean.model.v1 import model_pb2, model_pb2_grpc
 from lyncean.rpc import CallError, Credentials, Patience, call, dial, patiently
 from lyncean.rpc.budget import Budget
-from lyncean.rpc.channel import Method
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, canonical, take
 from scorer.judges.chat import ChatPrompt, conversation
 from scorer.judges.throttle import Throttle
 
-_Response = TypeVar("_Response")
 MAX_OUTPUT_TOKENS = 1024
 REACH_SECONDS = 15.0
 """How long an address may be without a server. One that was reached and still loads its model is
@@ -52,7 +48,7 @@ class ModelServiceJudge:
         self._address = address
         self._credentials = credentials
         self._budget = budget
-        self._timeout = timeout
+        self._call: Any = partial(call, timeout=timeout, metadata=credentials.metadata)
         self._patience = patience
         self._throttle = Throttle(concurrency)
         self._channel: grpc.aio.Channel | None = None
@@ -85,47 +81,40 @@ class ModelServiceJudge:
             self._channel = dial(self._address, self._credentials)
             self._stub = model_pb2_grpc.ModelServiceStub(self._channel)
         try:
-            return await patiently(
-                partial(self._call, self._stub.GetModelInfo, model_pb2.GetModelInfoRequest()),
-                Patience(self._patience, REACH_SECONDS, self._channel),
-                self._failed,
-            )
-        except CallError as error:
-            raise JudgeError("judge_unreachable", self._problem(error)) from None
+            ask = partial(self._call, self._stub.GetModelInfo, model_pb2.GetModelInfoRequest())
+            patience = Patience(self._patience, REACH_SECONDS, self._channel)
+            info: model_pb2.GetModelInfoResponse = await patiently(ask, patience, self._failed)
+            return info
+        except CallError:
+            raise JudgeError("judge_unreachable", self.waits_for) from None
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Asks one question."""
         await self.prepare()
         assert self._stub is not None
         assert self._info is not None
-        generate = self._stub.Generate
+        generate = partial(self._call, self._stub.Generate, request(prompt))
 
-        async def attempt() -> model_pb2.GenerateResponse:
+        async def attempt() -> Any:
             async with self._throttle.slot():
                 take(self._budget)
-                return await self._call(generate, request(prompt))
+                return await generate()
 
         try:
-            response = await patiently(attempt, Patience(self._patience), self._failed)
+            response: model_pb2.GenerateResponse = await patiently(attempt, Patience(self._patience), self._failed)
         except CallError as error:
             reason = "judge_timeout" if error.code is grpc.StatusCode.DEADLINE_EXCEEDED else "judge_error"
-            raise JudgeError(reason, self._problem(error)) from None
+            raise JudgeError(reason, self.waits_for) from None
         self._throttle.succeeded()
         self.waits_for = ""
         # Paid for, usable or not.
         self._budget.used(*spent(response))
         return read(prompt, response, self._info.model_name)
 
-    def _call(self, method: Method[Awaitable[_Response]], message: Message) -> Awaitable[_Response]:
-        return call(method, message, timeout=self._timeout, metadata=self._credentials.metadata)
-
     def _failed(self, error: CallError, pause: float) -> None:
-        self.waits_for = self._problem(error)
+        self.waits_for = f"the judge at {self._address}: {error}"
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             self._throttle.refused(pause)
-
-    def _problem(self, error: CallError) -> str:
-        return f"the judge at {self._address}: {error}"
 
     async def close(self) -> None:
         """Closes the channel."""

@@ -45,11 +45,24 @@ def core_modules(path: Path, known: set[str]) -> Iterator[str]:
             yield f"{module}.{name}" if f"{module}.{name}" in known and module not in CONTRACTS else module
 
 
+def tests_of_the_core() -> list[str]:
+    """Returns the folders of tests that `make` runs with the extensions hidden."""
+    core, _ = re.findall(r"\$\(addprefix tests/,(.*)\)", (ROOT / "Makefile").read_text())
+    return [f"tests/{name}" for name in core.split()]
+
+
 @pytest.mark.parametrize("package", CORE)
 def test_the_core_imports_no_extension(package: str) -> None:
     for path in (ROOT / package).rglob("*.py"):
         met = {module for module, _ in imported(path) if module.partition(".")[0] in EXTENSIONS}
         assert not met, f"{path.relative_to(ROOT)} imports {met}"
+
+
+def test_tests_of_the_core_import_no_extension() -> None:
+    for folder in tests_of_the_core():
+        for path in (ROOT / folder).rglob("*.py"):
+            met = {module for module, _ in imported(path) if module.partition(".")[0] in EXTENSIONS}
+            assert not met, f"{path.relative_to(ROOT)} imports {met}"
 
 
 def test_extensions_import_no_other_extension() -> None:

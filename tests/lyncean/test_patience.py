@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from lyncean.rpc import Backoff, CallError, Patience, backoff, patiently
+from lyncean.rpc import CallError, Patience, backoff, patiently
 from lyncean.rpc.errors import CONSEQUENCES
 
 Code = grpc.StatusCode
@@ -77,11 +77,10 @@ def run(server: Server, patience: Patience) -> str:
 
 
 def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = Backoff(0.1, 5.0)
-    assert [pauses(failures) for failures in (1, 2, 3, 7, 10_000)] == [0.1, 0.2, 0.4, 5.0, 5.0]
+    assert [backoff(failures, 0.1, 5.0) for failures in (1, 2, 3, 7, 10_000)] == [0.1, 0.2, 0.4, 5.0, 5.0]
     assert [backoff(failures) for failures in (1, 2, 6, 7, 8)] == [0.5, 1.0, 16.0, 30.0, 30.0]
     monkeypatch.setattr("random.uniform", lambda low, _high: low)
-    assert pauses(2) == 0.1
+    assert backoff(2, 0.1, 5.0) == 0.1
 
 
 def test_a_full_or_absent_server_is_waited_for(clock: Clock) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.refused_servers import refused
 
 from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
 from lyncean.rpc import CallError, call, dial, is_serving
@@ -260,13 +261,13 @@ def test_templates_that_are_none(tmp_path: Path) -> None:
         (b"{% for m in messages %}\n{{ oops", "template cannot be used, line 2"),
     ):
         template.write_bytes(data)
-        assert words in fails("--backend", "transformers", "--model", "demo", "--chat-template", str(template))
+        assert words in refused("--backend", "transformers", "--model", "demo", "--chat-template", str(template))
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "constant:TEXT" in fails("--backend", "demo", "--model", "qwen")
     assert "needs --model" in fails("--backend", "transformers")
-    assert "config.json" in fails("--backend", "transformers", "--model", str(tmp_path))
+    assert "config.json" in refused("--backend", "transformers", "--model", str(tmp_path))
 
 
 def test_the_demo_model_without_torch_says_what_does_without() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from lyncean.vocabulary.keys import split_repeat
+from orchestrator.benchmarks.base import NoSettings
 from orchestrator.samples import Variant
 
 PIECES = st.sampled_from(["page", "#1", "#", "%23", "%", ":", "/", "2", "#7:x"])
@@ -13,14 +14,14 @@ identifiers = st.lists(PIECES, min_size=1, max_size=3).map("".join) | st.text(mi
 
 @given(identifier=identifiers, repeat=st.sampled_from([0, 1, 12]))
 def test_a_key_says_which_repeat_it_is_whatever_the_row_is_called(identifier: str, repeat: int) -> None:
-    key = Variant("task", repeat=repeat, repeats=13).key(identifier)
-    assert split_repeat(key) == (Variant("task").key(identifier), repeat)
+    key = Variant("task", repeat=repeat, repeats=13, settings=NoSettings()).key(identifier)
+    assert split_repeat(key) == (Variant("task", settings=NoSettings()).key(identifier), repeat)
 
 
 @given(identifier=identifiers)
 def test_ids_without_a_number_sign_stand_as_they_are(identifier: str) -> None:
     if "#" not in identifier:
-        assert Variant("task").key(identifier) == f"task/{identifier}"
+        assert Variant("task", settings=NoSettings()).key(identifier) == f"task/{identifier}"
 
 
 @given(
@@ -29,4 +30,4 @@ def test_ids_without_a_number_sign_stand_as_they_are(identifier: str) -> None:
     )
 )
 def test_rows_of_different_names_have_different_keys(names: list[str]) -> None:
-    assert len({Variant("task").key(name) for name in names}) == len(names)
+    assert len({Variant("task", settings=NoSettings()).key(name) for name in names}) == len(names)

@@ -25,7 +25,7 @@ from rich.console import Console
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.base import Benchmark
+from orchestrator.benchmarks.base import Benchmark, NoSettings
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.engine import replica as replica_module, scoring as scoring_module
 from orchestrator.run import evaluate as evaluate_module
@@ -432,7 +432,8 @@ def plan_of(method: str, rows: int, repeats: int, endpoints: str, scorer: str = 
         progress=False,
     )
     source = RowSource("world", "0" * 64, rows, iterate)
-    return Plan((Task(WORLD, Variant("world", method=method, repeats=repeats), source),), request)
+    variant = Variant("world", method=method, repeats=repeats, settings=NoSettings())
+    return Plan((Task(WORLD, variant, source),), request)
 
 
 @cache

@@ -61,10 +61,10 @@ class LmmsTask(ForeignTask):
         """Returns a document as the data store it."""
         return self._task.dataset[self.split].with_format("arrow")[number : number + 1].to_pylist()[0]
 
-    def messages(self, number: int, context: str, settings: LmmsSettings | None, sources: Sources) -> list[Message]:
+    def messages(self, number: int, context: str, settings: LmmsSettings, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
         doc = document(self._task.dataset[self.split], number)
-        if settings and settings.messages == "chat" and self.kind == "generate_until":
+        if settings.messages == "chat" and self.kind == "generate_until":
             turns = self._task.doc_to_messages(doc)
             return [Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"]), sources))) for turn in turns]
         if self.kind == "generate_visual_cot":
@@ -95,12 +95,14 @@ class LmmsTask(ForeignTask):
             count += 1
             if count > MOST_ROUNDS:
                 raise NotAskableError(f"its code asks more than {MOST_ROUNDS} rounds")
-        return [partial(self._messages_of_round, row, place) for place in range(count)]
+        return [partial(self._messages_of_round, row, settings, place) for place in range(count)]
 
-    def _messages_of_round(self, row: Row, place: int, sources: Sources, answers: Sequence[Answer]) -> list[Message]:
+    def _messages_of_round(
+        self, row: Row, settings: LmmsSettings, place: int, sources: Sources, answers: Sequence[Answer]
+    ) -> list[Message]:
         """Returns a round's question alone, as lmms-eval's models ask it: what was said before is in its text."""
         if not place:
-            return self.messages(row["doc_id"], row["context"], None, sources)
+            return self.messages(row["doc_id"], row["context"], settings, sources)
         visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:place]])
         if ends:
             raise NotAskableError("the number of its rounds depends on the answers")

@@ -206,7 +206,7 @@ class ForeignTask:
     def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
         """Returns the sample of one document, `<prefix>:<task>/<its number>`."""
         likelihood = variant.method == "likelihood"
-        turns = self._likelihood(row) if likelihood else self._generate(row, variant.settings or self.settings())
+        turns = self._likelihood(row) if likelihood else self._generate(row, variant.settings)
         yield Sample(variant.key(row["doc_id"]), tuple(turns))
 
     def rounds(self, row: Row, settings: Any) -> Sequence[Round]:

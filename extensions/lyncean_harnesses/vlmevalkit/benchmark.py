@@ -139,7 +139,7 @@ class TableTask:
             self._rows.append(_cells(row))
         return source
 
-    def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
+    def samples(self, row: Row, variant: Variant[TableSettings]) -> Iterator[Sample]:
         """Returns the question of one row, `vlmevalkit:NAME/<index>`."""
         options = self._options(row)
         scoring = self._scoring(row, options)
@@ -155,7 +155,7 @@ class TableTask:
 
         yield single(variant.key(row["index"]), ask, read)
 
-    def metrics(self, variant: Variant) -> list[scorer.MetricSpec]:
+    def metrics(self, variant: Variant[TableSettings]) -> list[scorer.MetricSpec]:
         """Returns accuracy, by the labels that the table has; of MMBench and CCBench the circular one as well.
 
         With `metrics=vlmevalkit` the numbers of VLMEvalKit's evaluation, which is tried with the right answers.
@@ -171,7 +171,7 @@ class TableTask:
             made.append(metric("circular accuracy", "group_all", by=by, params={"unit": "percent"}))
         return made
 
-    def needs(self, variant: Variant) -> Sequence[str]:
+    def needs(self, variant: Variant[TableSettings]) -> Sequence[str]:
         """Returns the capabilities a model needs."""
         check_parity(variant, reference=False)
         if variant.shuffle_options and _by_vlmevalkit(variant):
@@ -226,8 +226,8 @@ class TableTask:
         return parts
 
 
-def _by_vlmevalkit(variant: Variant) -> bool:
-    return bool(variant.settings) and variant.settings.metrics == "vlmevalkit"
+def _by_vlmevalkit(variant: Variant[TableSettings]) -> bool:
+    return variant.settings.metrics == RULE
 
 
 def _cells(row: Row) -> dict[str, str]:

@@ -165,19 +165,18 @@ def avr_scoring(row: Row, method: str, letters: bool, order: Sequence[int] = (0,
     )
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[MarvelSettings]) -> Iterator[Sample]:
     """Returns those questions of a puzzle whose kind the settings name; see `five`."""
-    kinds = (variant.settings or MarvelSettings()).kinds
-    return (sample for kind, sample in five(row, variant) if kind in kinds)
+    return (sample for kind, sample in five(row, variant) if kind in variant.settings.kinds)
 
 
-def five(row: Row, variant: Variant) -> Iterator[tuple[str, Sample]]:
+def five(row: Row, variant: Variant[MarvelSettings]) -> Iterator[tuple[str, Sample]]:
     """Yields the kinds and the five questions of a puzzle, `marvel/<id>:<question>`; the group is the puzzle.
 
     Options are shuffled by moving the choices in the image, for the AVR question alone: the
     others speak of choices by their place.
     """
-    settings = variant.settings or MarvelSettings()
+    settings = variant.settings
     likelihood = variant.method == "likelihood"
     order = choice_order(row, variant)
 
@@ -255,9 +254,8 @@ def _labels(row: Row, question: str, kind: str) -> dict[str, str]:
 BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
 
 
-def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+def metrics(variant: Variant[MarvelSettings]) -> list[scorer.MetricSpec]:
     """Returns the paper's five results, and how the AVR choices are distributed: those whose questions are asked."""
-    asked = (variant.settings or MarvelSettings()).kinds
     specs = [
         (metric("AVR", "accuracy", where={"kind": ("avr",)}, by=BY), {"avr"}),
         (metric("Fine", "accuracy", where={"kind": ("fine",)}, by=(("fine_category",), *BY)), {"fine"}),
@@ -267,7 +265,7 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
         (metric("AVR choice bias", "choice_bias", where={"kind": ("avr",)}), {"avr"}),
         (metric("Fine choice bias", "choice_bias", where={"kind": ("fine",)}), {"fine"}),
     ]
-    return [spec for spec, needed in specs if needed <= asked]
+    return [spec for spec, needed in specs if needed <= variant.settings.kinds]
 
 
 def synthetic(task: str, seed: int) -> Iterator[Row]:
@@ -277,11 +275,10 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
     return rows(seed)
 
 
-def needs(variant: Variant) -> Sequence[str]:
+def needs(variant: Variant[MarvelSettings]) -> Sequence[str]:
     """Returns the capabilities a model needs."""
     check_parity(variant, reference=False)
-    settings: MarvelSettings = variant.settings or MarvelSettings()
-    return ("IMAGE_INPUT", "MULTI_IMAGE") if settings.panels else ("IMAGE_INPUT",)
+    return ("IMAGE_INPUT", "MULTI_IMAGE") if variant.settings.panels else ("IMAGE_INPUT",)
 
 
 BENCHMARK = Benchmark(

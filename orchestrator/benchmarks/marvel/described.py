@@ -37,13 +37,13 @@ class DescribedSettings:
         object.__setattr__(self, "descriptions_sha256", texts.checked(self.descriptions, COLUMN))
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[DescribedSettings]) -> Iterator[Sample]:
     """Returns the AVR question of a puzzle, `marvel_described/<id>`, and `<id>:plain` without its description.
 
     Raises:
         DataError: There are no descriptions at all.
     """
-    settings: DescribedSettings = variant.settings or DescribedSettings()
+    settings = variant.settings
     described = describe(row, settings)
     if not described:
         return
@@ -91,24 +91,23 @@ def describe(row: Row, settings: DescribedSettings) -> str:
     return "\n".join(f"{name}: {text}" for name, text in zip(names, description, strict=True))
 
 
-def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+def metrics(variant: Variant[DescribedSettings]) -> list[scorer.MetricSpec]:
     """Returns the AVR accuracy with descriptions and, if asked for, without."""
     specs = [
         metric("AVR", "accuracy", where={"input": ("described",)}, by=marvel.BY),
         metric("AVR choice bias", "choice_bias", where={"input": ("described",)}),
     ]
-    if (variant.settings or DescribedSettings()).baseline:
+    if variant.settings.baseline:
         specs.append(metric("AVR without description", "accuracy", where={"input": ("plain",)}, by=marvel.BY))
     return specs
 
 
-def needs(variant: Variant) -> Sequence[str]:
+def needs(variant: Variant[DescribedSettings]) -> Sequence[str]:
     """Returns the capabilities a model needs."""
     check_parity(variant, reference=False)
     if variant.shuffle_options:
         raise ConfigError("marvel_described cannot shuffle: descriptions may name choices; drop --shuffle-options")
-    settings: DescribedSettings = variant.settings or DescribedSettings()
-    return ("IMAGE_INPUT",) if settings.image or settings.baseline else ()
+    return ("IMAGE_INPUT",) if variant.settings.image or variant.settings.baseline else ()
 
 
 BENCHMARK = Benchmark(

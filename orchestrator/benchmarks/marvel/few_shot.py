@@ -70,13 +70,13 @@ def open_with_pool(task: str, data: str | None) -> RowSource:
     return replace(source, iterate=iterate)
 
 
-def choose(row: Row, variant: Variant) -> list[Row]:
+def choose(row: Row, variant: Variant[FewShotSettings]) -> list[Row]:
     """Returns the demonstrations of a puzzle, at random but the same for the same seed.
 
     Raises:
         BadRowError: There are not enough ("no_demonstration").
     """
-    settings: FewShotSettings = variant.settings or FewShotSettings()
+    settings = variant.settings
     pool: Pool = row["pool"]
     rng = variant.rng(row["id"], "demonstrations")
     taken = {pool.family(row["id"])}
@@ -104,10 +104,9 @@ def _fits(one: Row, target: Row, settings: FewShotSettings, number: int) -> bool
     return same and bool(one["task_configuration"] == (MIXED[number % 2] if mixed else "Sequence"))
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[FewShotSettings]) -> Iterator[Sample]:
     """Returns the AVR question of a puzzle, `marvel_few_shot/<id>`."""
-    settings: FewShotSettings = variant.settings or FewShotSettings()
-    letters = settings.letters
+    settings, letters = variant.settings, variant.settings.letters
     order = marvel.choice_order(row, variant)
 
     def question(one: Row, order: Sequence[int] = (0, 1, 2, 3)) -> Message:

@@ -24,15 +24,16 @@ from orchestrator.benchmarks.reform.images import shown
 from orchestrator.benchmarks.reform.instructions import wording
 from orchestrator.benchmarks.reform.metrics import INSTRUCTION, metrics as metrics_of
 from orchestrator.benchmarks.reform.questions import Question, candidates, messages, question_of
-from orchestrator.benchmarks.reform.settings import ReformSettings, Switches, formulation, settings_of, switches
+from orchestrator.benchmarks.reform.settings import ReformSettings, Switches, formulation, switches
 from orchestrator.data.images import row_image
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Answer, BadRowError, Call, Sample, Scoring, Turn, Variant, single
 
+_Variant = Variant[ReformSettings]
 _RULES = {OCR: ("contains_word", "reform_ocr"), KIE: ("key_information", "reform_kie")}
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: _Variant) -> Iterator[Sample]:
     """Returns the sample of a row, or those of a dialogue's rounds.
 
     Online, a dialogue is one sample whose turns are its rounds and, within a round, its repeats: the next round shows
@@ -46,7 +47,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
             return
         item = FAMILIES[dataset.family].read(row.fields, row[files.NUMBER], dataset)
         identifier = _identifier(item.sample_id, row)
-        texts = wording(dataset, settings_of(variant).instructions, row)
+        texts = wording(dataset, variant.settings.instructions, row)
         question = question_of(item, identifier, row[files.NUMBER], dataset, texts, chosen, variant)
     except (DataError, KeyError, TypeError, ValueError, AttributeError) as error:
         yield _rejected(row, dataset, variant, error)
@@ -58,14 +59,14 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     )
 
 
-def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Iterator[Sample]:
-    subsample = settings_of(variant).subsample
+def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: _Variant) -> Iterator[Sample]:
+    subsample = variant.settings.subsample
     if subsample and row[files.NUMBER] >= subsample:
         return
     dialog = dialogs.dialog_of(row, capitalize=chosen.capitalize)
-    texts = wording(dataset, settings_of(variant).instructions, row)
+    texts = wording(dataset, variant.settings.instructions, row)
 
-    def ask(item: Item, identifier: str, number: int, test: Variant) -> Question:
+    def ask(item: Item, identifier: str, number: int, test: _Variant) -> Question:
         return question_of(item, identifier, row[files.FIRST_ROUND] + number, dataset, texts, chosen, test)
 
     if not chosen.online:
@@ -87,14 +88,19 @@ def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> I
 
 
 def _rounds(
-    dialog: dialogs.Dialog, ask: dialogs.Ask, row: Row, dataset: Dataset, chosen: Switches, variant: Variant
+    dialog: dialogs.Dialog,
+    ask: dialogs.Ask,
+    row: Row,
+    dataset: Dataset,
+    chosen: Switches,
+    variant: _Variant,
 ) -> Iterator[Turn]:
-    reduction = settings_of(variant).likelihood_reduction
+    reduction = variant.settings.likelihood_reduction
     tests = [dataclasses.replace(variant, repeat=repeat) for repeat in range(variant.repeats)]
     items = [dialog.item(found.number) for found in dialog.rounds]
     asked = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
 
-    def call(at: int, test: Variant, answers: Sequence[Answer]) -> Call:
+    def call(at: int, test: _Variant, answers: Sequence[Answer]) -> Call:
         earlier_answers = [
             [
                 dialogs.answer_text(answer, question.options, reduction)
@@ -116,8 +122,8 @@ def _rounds(
             )
 
 
-def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: Variant) -> Call:
-    settings = settings_of(variant)
+def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, variant: _Variant) -> Call:
+    settings = variant.settings
     image = shown(row_image(row), dataset.boxes, question.box)
     config = model.GenerationConfig(
         max_output_tokens=settings.max_new_tokens or dataset.max_new_tokens, temperature=settings.temperature
@@ -133,7 +139,7 @@ def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, vari
     return Call(conversation, config, candidates(question, chosen))
 
 
-def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Variant, group: str | int) -> Scoring:
+def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: _Variant, group: str | int) -> Scoring:
     form = formulation(variant, dataset)
     # The reference's instability is over a sample's tests; otherwise rounds of one dialogue depend on each other.
     whole = group if variant.parity or dataset.family != "dialog" else str(group).rpartition("_")[0]
@@ -142,7 +148,7 @@ def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: Va
         rule = _RULES[form][variant.parity] if form in _RULES else "caption"
         return make(rule, targets=question.targets)
     options = question.options
-    reduction = settings_of(variant).likelihood_reduction
+    reduction = variant.settings.likelihood_reduction
     if variant.parity:
         params: dict[str, Any] = {"reduction": reduction} if chosen.likelihood else {}
         return make("reform_choice", targets=(str(question.right),), options=options, params=params)
@@ -161,7 +167,7 @@ def _labels(question: Question, dataset: Dataset) -> dict[str, str]:
     return labels
 
 
-def _rejected(row: Row, dataset: Dataset, variant: Variant, error: Exception) -> Sample:
+def _rejected(row: Row, dataset: Dataset, variant: _Variant, error: Exception) -> Sample:
     number = row.fields.get(files.NUMBER)
     detail = f"row {number}: {error if isinstance(error, DataError) else f'{type(error).__name__} {error}'}"
 
@@ -178,7 +184,7 @@ def _identifier(sample_id: str | int, row: Row) -> str:
     return f"{plain}~{row[files.TWIN]}" if row.fields.get(files.TWIN) else plain
 
 
-def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+def metrics(variant: _Variant) -> list[scorer.MetricSpec]:
     """Returns the paper's metrics: accuracy, format hit rate, instability, the course of dialogues, captions'."""
     dataset = DATASETS[variant.task]
     form = formulation(variant, dataset)
@@ -186,10 +192,10 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
     return metrics_of(form, parity=variant.parity, instability=several, rounds=dataset.family == "dialog")
 
 
-def needs(variant: Variant) -> Sequence[str]:
+def needs(variant: _Variant) -> Sequence[str]:
     """Returns the capabilities a model needs; open questions are generated whatever the method."""
     open_ended = formulation(variant, DATASETS[variant.task]) != SINGLE_CHOICE
-    sampled = settings_of(variant).temperature > 0
+    sampled = variant.settings.temperature > 0
     return ("IMAGE_INPUT", *["GENERATE"] * open_ended, *["SEED"] * sampled)
 
 

@@ -93,14 +93,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 """The reference's two sets of defaults. They contradict each other: results of the two do not compare."""
 
 
-def settings_of(variant: Variant) -> ReformSettings:
-    """Returns the settings of a run."""
-    return variant.settings if isinstance(variant.settings, ReformSettings) else ReformSettings()
-
-
-def switches(variant: Variant, dataset: Dataset) -> Switches:
+def switches(variant: Variant[ReformSettings], dataset: Dataset) -> Switches:
     """Returns the switches of a run for a dataset."""
-    settings = settings_of(variant)
+    settings = variant.settings
     likelihood = variant.method == "likelihood" and dataset.formulations[0] == SINGLE_CHOICE
     made = Switches(
         random_instruct=variant.repeats > 1,
@@ -147,13 +142,13 @@ def layout_of(given: ReformSettings, *, captions: bool = False) -> Layout | None
     return replace(layout, prefix=None) if captions else layout
 
 
-def formulation(variant: Variant, dataset: Dataset) -> str:
+def formulation(variant: Variant[ReformSettings], dataset: Dataset) -> str:
     """Returns the formulation of a run.
 
     Raises:
         ConfigError: The dataset does not have it.
     """
-    wanted = settings_of(variant).formulation
+    wanted = variant.settings.formulation
     if wanted and wanted not in dataset.formulations:
         allowed = " or ".join(dataset.formulations)
         raise ConfigError(f"--set formulation={wanted}: {dataset.task} is not scored so; give {allowed}")

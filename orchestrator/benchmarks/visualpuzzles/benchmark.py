@@ -15,8 +15,7 @@ from pathlib import Path
 from types import NoneType
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.benchmarks.base import Benchmark, LetterSettings, check_parity, shuffled
+from orchestrator.benchmarks.base import Benchmark, LetterSettings, check_parity, letter_scoring, metrics_by, shuffled
 from orchestrator.benchmarks.visualpuzzles import prompts
 from orchestrator.benchmarks.visualpuzzles.prompts import CATEGORIES
 from orchestrator.data.images import row_image
@@ -28,11 +27,9 @@ from orchestrator.samples import (
     Call,
     NoAnswerError,
     Sample,
-    Scoring,
     Turn,
     Variant,
     image_part,
-    metric,
     text_part,
     user,
 )
@@ -87,7 +84,7 @@ def identifier(task: str, row: Row) -> str:
     return str(row["id"]) if task in MAIN or category_of(task) else f"{row_category(task, row)}/{row['id']}"
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
     """Returns the puzzle of one row, in one turn, or in two ("diagram", "answer") for Visual CoT."""
     name = identifier(variant.task, row)
     category = row_category(variant.task, row)
@@ -95,8 +92,7 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
     target = row["answer"].strip().upper()
     if target not in LETTERS[: len(options) or 4] or category not in CATEGORIES:
         raise DataError(f"puzzle {name}: answer {row['answer']!r} or category {category!r} is not known")
-    if variant.shuffle_options and options:
-        options, target = shuffled(options, target, variant, name)
+    options, target = shuffled(options, target, variant, name)
 
     block = prompts.question_block(row["question"], options)
     visual = variant.task.endswith(VISUAL_COT)
@@ -109,21 +105,17 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
         stop=["\n\n"] if variant.parity else [],
     )
     # An instruction that asks for a letter does not go with texts to score; the last turn of Visual CoT holds one.
-    lettered = visual or not options or (variant.settings or LetterSettings()).letters
+    likelihood, lettered = variant.method == "likelihood", visual or not options or variant.settings.letters
+    if likelihood and not lettered:
+        prompt = block
     labels = {"category": category}
     if row.fields.get("difficulty"):
         labels["difficulty"] = str(row["difficulty"])
-    continuations: tuple[str, ...] = ()
-    if variant.method == "likelihood":
-        continuations = tuple(LETTERS[: len(options) or 4]) if lettered else tuple(options)
-        if not lettered:
-            prompt, target = block, options[LETTERS.index(target)]
-        scoring = Scoring("likelihood", (target,), continuations, labels=labels)
-    elif variant.parity:
-        reference = {"variant": "main" if variant.task in MAIN else "unig2u"}
-        scoring = Scoring("lmms_visualpuzzles", (target,), tuple(options), reference, labels)
-    else:
-        scoring = Scoring("choice", (target,), tuple(options), {} if options else {"count": 4}, labels)
+    reference = {"variant": "main" if variant.task in MAIN else "unig2u"}
+    scoring = letter_scoring(
+        variant, options, target, labels, lettered=lettered, parity="lmms_visualpuzzles", params=reference
+    )
+    continuations = scoring.options if likelihood else ()
 
     def answer(answers: Sequence[Answer]) -> Call:
         images = [image_part(row_image(row))]
@@ -141,14 +133,6 @@ def samples(row: Row, variant: Variant) -> Iterator[Sample]:
 
     last = Turn(answer, "answer" if visual else "", scoring)
     yield Sample(variant.key(name), (Turn(diagram, "diagram"), last) if visual else (last,))
-
-
-def metrics(_: Variant) -> list[scorer.MetricSpec]:
-    """Returns accuracy in percent, overall and by category, and how choices are distributed."""
-    return [
-        metric("accuracy", "accuracy", by=(("category",), ("difficulty",)), params={"unit": "percent"}),
-        metric("choice bias", "choice_bias", by=(("category",),)),
-    ]
 
 
 def needs(variant: Variant) -> Sequence[str]:
@@ -185,7 +169,7 @@ BENCHMARK = Benchmark(
     data=f"{TABLE.hub}; by category {SUBSET}\n{FORMS}",
     rows=open_puzzles,
     samples=samples,
-    metrics=metrics,
+    metrics=lambda _: metrics_by("category", "difficulty"),
     synthetic=synthetic,
     settings=LetterSettings,
     needs=needs,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
@@ -90,9 +89,9 @@ def conversation(
     return tuple(messages)
 
 
-def samples(row: Row, variant: Variant) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[VoilaSettings]) -> Iterator[Sample]:
     """Returns the episode of a question, `voila_wd/<N>`, with the turns step1 to step4."""
-    settings = variant.settings or VoilaSettings()
+    settings = variant.settings
     identity = identify(row.fields)
     questions = prompts(variant.task)
     config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
@@ -133,12 +132,12 @@ def scoring(identity: Identity, step: int, settings: VoilaSettings, group: str) 
     return Scoring(rule, targets, params={} if step == 4 else {"step": step}, labels=labels, group=group)
 
 
-def metrics(variant: Variant) -> list[scorer.MetricSpec]:
+def metrics(variant: Variant[VoilaSettings]) -> list[scorer.MetricSpec]:
     """Returns the paper's results, in percent: each step's properties, and all three together.
 
     Step 1 counts images, steps 2 and 3 questions. Step 4's results are ours.
     """
-    settings = variant.settings or VoilaSettings()
+    settings = variant.settings
     results = []
     for step in range(1, settings.steps + 1):
         of_step = {"step": (str(step),)}
@@ -162,9 +161,9 @@ def metrics(variant: Variant) -> list[scorer.MetricSpec]:
     return results
 
 
-def needs(variant: Variant) -> Sequence[str]:
+def needs(variant: Variant[VoilaSettings]) -> Sequence[str]:
     """Returns the capabilities a model needs."""
-    settings: Any = variant.settings or VoilaSettings()
+    settings = variant.settings
     several = () if settings.collage else ("MULTI_IMAGE",)
     return ("IMAGE_INPUT", *several, *(("IMAGE_OUTPUT",) if settings.steps == 4 else ()))
 

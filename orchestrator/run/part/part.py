@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from orchestrator.engine.accounting import Accounting
+from orchestrator.engine.ledger import Stopping
 from orchestrator.run.arguments import shard_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import key_table
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.samples import Sample
-
-if TYPE_CHECKING:
-    from orchestrator.engine.ledger import Stopping
 
 
 class Part:

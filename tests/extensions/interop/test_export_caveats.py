@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import orjson
 from helpers.engine_cluster import Cluster, Server
+from helpers.report_runs import marvel_run
 
 from lyncean_interop.facts import caveats
 from lyncean_interop.tables import markdown
@@ -23,3 +27,14 @@ def test_settings_that_are_not_the_benchmarks_own_are_said(cluster: Cluster, sha
     run = open_run(cluster.folder / "set")
     assert run.deviations == "max_output_tokens=64, temperature=0.6"
     assert f"not the benchmark's own decoding: {run.deviations}" in markdown([run])
+
+
+def test_a_note_of_an_unknown_kind_is_said(tmp_path: Path) -> None:
+    path = marvel_run(tmp_path / "one", puzzles=8)
+    results = orjson.loads((path / "results.json").read_bytes())
+    words = {"sentence": "marvel asked every other sample", "brief": "half of the samples"}
+    note = {"kind": "every other", "task": "marvel", **words}
+    (path / "results.json").write_bytes(orjson.dumps(results | {"notes": [note]}))
+    run = open_run(path)
+    assert note["sentence"] in markdown([run])
+    assert caveats(run, "marvel")[0] == "asked every other sample"

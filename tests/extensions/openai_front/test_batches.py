@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import Denied, Overloaded, ServerConfig
+from lyncean.rpc import Denied, InternalFailure, Overloaded, ServerConfig
 from model_server.backend import Backend, Call, describe
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -30,7 +30,7 @@ CHAT = "/v1/chat/completions"
 
 
 class Judge(Backend):
-    """Says that all is correct; refuses, is full once, or holds a question back, as its text asks."""
+    """Says that all is correct; refuses, is full or fails once, or holds a question back, as its text asks."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -51,6 +51,8 @@ class Judge(Backend):
             raise Denied("content_policy", "no")
         if text == "full once" and self.seen.count(text) == 1:
             raise Overloaded("queue_full", "later", retry_after=0.01)
+        if text == "fails once" and self.seen.count(text) == 1:
+            raise InternalFailure("internal_error", "a defect")
         self.inside.append(text)
         self.most = max(self.most, sum(not each.startswith("live") for each in self.inside))
         try:
@@ -100,7 +102,12 @@ async def results(caller: Any, name: str | None) -> dict[str, Any]:
 
 async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
     async with served(Judge()) as server, front(server.channel) as port, client(port) as caller:
-        asked = {"one": body("one"), "full": body("full once"), "three": body("three", n=3)}
+        asked = {
+            "one": body("one"),
+            "full": body("full once"),
+            "fails": body("fails once"),
+            "three": body("three", n=3),
+        }
         wrong = {
             "refused": body("refused"),
             "other": body("?", model="other"),
@@ -111,7 +118,7 @@ async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
         batch = await until(caller, await begun(caller, "\n".join(lines)))  # empty lines are none
         assert (batch.status, batch.metadata, batch.errors) == ("completed", {"by": "test"}, None)
         counts = batch.request_counts
-        assert (counts.total, counts.completed, counts.failed) == (7, 3, 4)
+        assert (counts.total, counts.completed, counts.failed) == (8, 4, 4)
         answers = await results(caller, batch.output_file_id)
         assert answers.keys() == asked.keys()
         for name, each in asked.items():

@@ -62,7 +62,7 @@ def _row(identifier: str, number: int) -> Row:
     return Row({"id": identifier, "number": number}, lambda _: picture(number))
 
 
-def samples(row: Row, variant: Variant) -> Iterable[Sample]:
+def samples(row: Row, variant: Variant[Settings]) -> Iterable[Sample]:
     number, key = row["number"], variant.key(row["id"])
     scoring = Scoring(
         "choice",

@@ -61,6 +61,6 @@ def test_few_shot_parts_make_the_whole(model, shots, sizes):
 
 
 def test_metrics_are_those_of_the_tasks():
-    known = {spec.name for spec in marvel.metrics(Variant("marvel"))}
+    known = {spec.name for spec in marvel.metrics(Variant("marvel", settings=marvel.MarvelSettings()))}
     assert {r["metric"] for r in rows("marvel")} <= known
     assert {r["metric"] for r in rows("marvel_described")} == {"AVR", "AVR without description"}

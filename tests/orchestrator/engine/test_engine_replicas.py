@@ -16,7 +16,16 @@ from helpers.engine_proxy import Proxy
 from lyncean import rpc
 from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean.rpc import PLAIN
-from orchestrator.engine import Endpoint, Engine, Options, Pool, ScorerClient, parse_endpoints, pool as pool_module
+from orchestrator.engine import (
+    Endpoint,
+    Engine,
+    Ledger,
+    Options,
+    Pool,
+    ScorerClient,
+    parse_endpoints,
+    pool as pool_module,
+)
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.resolve import resolve
 from orchestrator.errors import ConfigError
@@ -57,7 +66,7 @@ async def run(path: Path, pool: Pool, scorer: Endpoint, *meanwhile: Any, timeout
     accounting = Accounting()
     try:
         await pool.connect()
-        engine = Engine(samples, log, {"": pool}, client, accounting, Options(timeout=timeout, patience=30.0))
+        engine = Engine(samples, Ledger(log, accounting), {"": pool}, client, Options(timeout=timeout, patience=30.0))
         await asyncio.gather(engine.run(), *meanwhile)
     finally:
         await pool.close()

@@ -169,7 +169,9 @@ def test_description_mistakes(tmp_path, real):
     with pytest.raises(ValueError, match="cannot be read"):
         marvel_described.DescribedSettings(descriptions=str(tmp_path / "gone.jsonl"))
     with pytest.raises(UserError, match="cannot shuffle"):
-        marvel_described.BENCHMARK.needs(Variant("marvel_described", shuffle_options=True))
+        marvel_described.BENCHMARK.needs(
+            Variant("marvel_described", shuffle_options=True, settings=marvel_described.DescribedSettings())
+        )
 
 
 def test_puzzles_without_images_are_no_demonstrations():

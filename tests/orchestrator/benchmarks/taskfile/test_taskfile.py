@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, strategies as st
 from PIL import Image
 
+from orchestrator.benchmarks.base import NoSettings
 from orchestrator.benchmarks.taskfile import TaskFileError, load
 from orchestrator.benchmarks.taskfile.guessing import guess
 from orchestrator.benchmarks.taskfile.reading import SCHEMA
@@ -113,9 +114,10 @@ def test_images_stand_where_the_template_says(tmp_path: Path) -> None:
     (tmp_path / "pairs.yaml").write_text(text + 'prompt: "First {left} then {right}: {question} {{ok}}"\n')
     assert parts(prompts(tmp_path / "pairs.yaml")[0]) == ["First ", "image", " then ", "image", ": Same? {ok}"]
     benchmark = load(tmp_path / "pairs.yaml")
-    assert list(benchmark.needs(Variant("pairs"))) == ["IMAGE_INPUT", "MULTI_IMAGE"]
+    assert list(benchmark.needs(Variant("pairs", settings=NoSettings()))) == ["IMAGE_INPUT", "MULTI_IMAGE"]
     assert list(benchmark.methods) == ["generate"]
-    sample = next(iter(benchmark.samples(next(iter(benchmark.rows("pairs", None))), Variant("pairs"))))
+    row = next(iter(benchmark.rows("pairs", None)))
+    sample = next(iter(benchmark.samples(row, Variant("pairs", settings=NoSettings()))))
     scoring = sample.turns[0].scoring
     assert scoring is not None
     assert scoring.targets == ("yes", "y")

@@ -106,9 +106,10 @@ def test_visual_cot_in_two_turns():
     with pytest.raises(NoAnswerError) as caught:
         made.turns[1].ask([Answer(text="I cannot draw")])
     assert caught.value.reason == "no_image"
-    assert "IMAGE_OUTPUT" in BENCHMARK.stage_needs(Variant("VisualPuzzles_visual_cot"))["generate"]
-    assert "IMAGE_OUTPUT" not in BENCHMARK.needs(Variant("VisualPuzzles_visual_cot"))
-    assert not BENCHMARK.stage_needs(Variant("VisualPuzzles_cot"))
+    drawing = Variant("VisualPuzzles_visual_cot", settings=LetterSettings())
+    assert "IMAGE_OUTPUT" in BENCHMARK.stage_needs(drawing)["generate"]
+    assert "IMAGE_OUTPUT" not in BENCHMARK.needs(drawing)
+    assert not BENCHMARK.stage_needs(Variant("VisualPuzzles_cot", settings=LetterSettings()))
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

@@ -104,7 +104,7 @@ def test_shuffled_options_keep_their_answer(seed, label, repeat):
 
 def test_shuffling_and_parity_exclude_each_other():
     with pytest.raises(UserError, match="never shuffles"):
-        BENCHMARK.needs(Variant("vstar_bench", parity=True, shuffle_options=True))
+        BENCHMARK.needs(Variant("vstar_bench", parity=True, shuffle_options=True, settings=LetterSettings()))
 
 
 @given(st.text(max_size=80))

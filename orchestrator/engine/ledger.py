@@ -1,0 +1,152 @@
+"""The state of a run: its counts, its log, what it may spend, and why it ends. Knows keys, lines and outcomes alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.budget import Budget
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine.accounting import Accounting
+from orchestrator.errors import EngineError
+from orchestrator.run_folder.errors import RunLogError
+from orchestrator.run_folder.log import Entry, RunLog
+from orchestrator.run_folder.records import verdict_line
+from orchestrator.run_folder.unreadable import understood
+
+_SYNC_SECONDS = 1.0
+_NO_SCORES: Mapping[str, float] = {}
+
+
+class Stopping(Protocol):
+    """Decides while a run goes on what need not be asked any more."""
+
+    def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
+        """Takes an item's outcome and its verdict's `score` and `scores`; returns whether there is less to ask."""
+
+    def wanted(self, sample: str) -> bool:
+        """Returns whether a sample that is not sent yet is to be sent."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Enters each step of a run in its counts and its log, and holds the reason of its end.
+
+    Attributes:
+        log: The run folder; what it holds is not asked again.
+        accounting: Counts as the run goes.
+        budget: What may be spent.
+        stopping: Ends tasks early; None asks everything.
+        draining: Why nothing more is sent; "" while calls are sent.
+        stopped: Gets the error that ends the run at once.
+        fewer: Called once there is less to ask.
+    """
+
+    log: RunLog
+    accounting: Accounting = field(default_factory=Accounting)
+    budget: Budget = field(default_factory=Budget)
+    stopping: Stopping | None = None
+    draining: str = ""
+    stopped: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    fewer: Callable[[], None] = lambda: None
+    _flushing: bool = False
+
+    def plan(self, key: str, task: str, scored: bool) -> Entry:
+        """Enters an item as planned; returns what the log holds of it.
+
+        Raises:
+            EngineError: If it is planned already.
+        """
+        before = self.log.plan(key)
+        if before.planned:
+            raise EngineError(f"the benchmark makes the key {key!r} twice: two rows share an id")
+        if scored:
+            self.accounting.plan(task)
+        return before
+
+    def settled(self, entry: Entry) -> Outcome | None:
+        """Returns an item's outcome; where a stop waits for a judge that failed, the judge is asked again."""
+        return None if self.stopping and entry.verdict is Outcome.UNJUDGED else entry.settled
+
+    def used(self, usage: model.Usage) -> None:
+        """Counts a call that was answered, and its tokens."""
+        self.accounting.answered += 1
+        self.accounting.tokens += usage.input_tokens + usage.output_tokens
+
+    def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
+        """Enters a call's line and returns its offset; outcome None means that it has an answer."""
+        offset = self.log.add_response(key, outcome, line)
+        self._flush_soon()
+        return offset
+
+    def add_verdict(
+        self,
+        key: str,
+        task: str,
+        outcome: Outcome,
+        line: bytes,
+        score: float = 0.0,
+        scores: Mapping[str, float] = _NO_SCORES,
+    ) -> None:
+        """Enters an item's verdict."""
+        self.log.add_verdict(key, outcome, line)
+        self.accounting.settle(task, outcome, score)
+        if self.stopping and self.stopping.settled(key, outcome, {"score": score, "scores": scores}):
+            self.fewer()
+        self._flush_soon()
+
+    def judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any], text: str) -> None:
+        """Enters a verdict that the scorer reached on a text."""
+        task = verdict.key.split("/", 1)[0]
+        if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
+            self.accounting.unread(task, verdict.key, text, next(iter(scoring["targets"]), ""))
+        line = verdict_line(verdict, task, scoring)
+        self.add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score, verdict.scores)
+
+    def stop(self, error: BaseException) -> None:
+        """Ends the run at once with an error; the first one counts."""
+        if not self.stopped.done():
+            self.stopped.set_exception(error)
+
+    def spent(self) -> str:
+        """Returns why nothing more may be sent by the budget; "" while more may be."""
+        match self.budget.reached():
+            case None:
+                return ""
+            case "deadline", _:
+                return "the deadline has passed; run the same command again to resume"
+            case _, bound:
+                return (
+                    f"the budget of {bound:,} tokens is spent ({self.budget.tokens:,} so far in this run); "
+                    "run the command again with more to resume"
+                )
+
+    async def keep(self) -> None:
+        """Makes the log survive a power cut, about once a second."""
+        while True:
+            await asyncio.sleep(_SYNC_SECONDS)
+            await asyncio.to_thread(self.log.sync)
+
+    def close(self) -> None:
+        """Writes the log as far as that is possible, at the end of the run or after its error."""
+        if not self.stopped.cancel():
+            self.stopped.exception()  # it may have come second to the error that is raised
+        with contextlib.suppress(RunLogError):
+            self.log.flush()
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        try:
+            self.log.flush()
+        except RunLogError as error:
+            self.stop(error)
