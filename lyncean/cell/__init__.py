@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
-    from lyncean.cell.cell import Cell as Cell, CellError as CellError
+    from lyncean.cell.cell import Cell as Cell, CellError as CellError, StartError as StartError
     from lyncean.cell.closing import LAYERS as LAYERS, Fence as Fence
 
-__getattr__ = face(__name__, {"cell": "Cell CellError", "closing": "LAYERS Fence"})
+__getattr__ = face(__name__, {"cell": "Cell CellError StartError", "closing": "LAYERS Fence"})

@@ -11,23 +11,23 @@ import fcntl
 import math
 import mmap
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lyncean.cell.cell import Cell, CellError, StartError
-from lyncean.cell.closing import Fence
 from lyncean.errors import UserError
 from lyncean.media import clips
 from lyncean.media.clips import DAMAGE, Facts, Track, cause
 from lyncean.media.containers import MAX_FRAME, MAX_SAMPLES, TooLongError
 from lyncean.media.types import Kind
 
+# Imported where they are used: most processes see no clip.
 if TYPE_CHECKING:
     import numpy as np
+
+    from lyncean.cell import Cell, CellError
 
 MEMORY = 4 << 30
 """Bytes that decoding a file may take, beside what it is decoded to."""
@@ -173,6 +173,8 @@ def _memory(data: bytes = b"") -> Iterator[int]:
     if hasattr(os, "memfd_create"):
         place = os.memfd_create("clip", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             place = os.dup(file.fileno())
     try:
@@ -210,6 +212,8 @@ def _taken(place: int, size: int, most: int) -> mmap.mmap | bytes:
 
 def _called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
     """Calls a function of a cell and raises what it says of a file."""
+    from lyncean.cell import CellError, StartError
+
     _check_installed()
     try:
         with _POOL.taken() as cell:
@@ -257,6 +261,8 @@ class _Pool:
     @contextmanager
     def taken(self) -> Iterator[Cell]:
         """Yields a cell, the one that was used last where there are some, when one is free."""
+        from lyncean.cell import Cell, Fence
+
         with self._room:
             try:
                 cell = self._idle.pop()

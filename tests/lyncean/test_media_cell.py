@@ -18,7 +18,7 @@ from helpers.clips import audio, shown, video
 from helpers.engine_cluster import Cluster, Server
 from helpers.media_functions import clip
 
-from lyncean.cell import LAYERS, CellError
+from lyncean.cell import LAYERS, Cell, CellError
 from lyncean.media import cell, clips
 from lyncean.media.containers import MAX_FRAME
 from lyncean.model.v1 import model_pb2 as model
@@ -146,7 +146,7 @@ def forged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def forge(found: dict[str, Any], size: int = 16) -> None:
         cells = cell._Pool()
         monkeypatch.setattr(cell, "_POOL", cells)
-        cells._idle.append(cell.Cell("helpers.media_functions:forging", {"found": found, "size": size}))
+        cells._idle.append(Cell("helpers.media_functions:forging", {"found": found, "size": size}))
 
     return forge
 
@@ -255,3 +255,16 @@ def test_a_process_that_is_made_of_this_one_has_its_own_cells() -> None:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert cell.damage("audio", audio()) == ""
+
+
+def test_clips_are_decoded_where_the_system_has_no_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS."""
+    film, sound = video(), audio()
+    expected = [shown(image) for image in decode_video(model.Video(data=film), FOUR).images]
+    monkeypatch.delattr(os, "memfd_create")
+    assert [shown(image) for image in decode_video(model.Video(data=film), FOUR).images] == expected
+    assert len(decode_audio(model.Audio(data=sound)).samples) == 8000
+    with pytest.raises(InvalidRequest, match="the video cannot be decoded"):
+        decode_video(model.Video(data=film[:500]), FOUR)
+    with cell._memory(b"1234") as place, pytest.raises(ValueError, match="its decoder broke"):
+        cell._taken(place, 5, 5)
