@@ -22,6 +22,7 @@ from PIL import Image, ImageFile, UnidentifiedImageError
 from lyncean.arrays import np
 from lyncean.media import types as media
 from lyncean.media.pictures import DAMAGE, damage, open_image, orientation
+from lyncean.media.rare_pictures import RareImage
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
 
@@ -115,7 +116,7 @@ def check(data: bytes, *, max_pixels: int = MAX_PIXELS, where: str = "the image"
         raise InvalidRequest("bad_image", f"{where}: {cause}")
 
 
-def _limited(data: bytes, max_pixels: int, where: str) -> ImageFile.ImageFile:
+def _limited(data: bytes, max_pixels: int, where: str) -> ImageFile.ImageFile | RareImage:
     image = _opened(data)
     pixels = image.width * image.height
     if pixels > max_pixels:
@@ -158,7 +159,7 @@ def media_type(data: bytes) -> str:
     return known if known.startswith("image/") else image.get_format_mimetype() or known
 
 
-def _opened(data: bytes) -> ImageFile.ImageFile:
+def _opened(data: bytes) -> ImageFile.ImageFile | RareImage:
     with warnings.catch_warnings():  # our own limits are the ones that count, and they are errors
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         return open_image(data)

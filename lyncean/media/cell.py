@@ -49,9 +49,9 @@ def read_facts(kind: Kind, data: bytes) -> Facts:
         UserError: PyAV is not installed, or no cell starts.
         Exception: One of `DAMAGE`.
     """
-    with _memory(data) as file:
+    with memory(data) as file:
         found = _called("facts", kind, descriptors=[file])
-    return _typed(found, _facts)
+    return typed(found, _facts)
 
 
 def damage(kind: Kind, data: bytes) -> str:
@@ -80,20 +80,20 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
     """
     import numpy as np
 
-    with _memory(data) as file, _memory() as result:
+    with memory(data) as file, memory() as result:
         found = _called("samples", most, descriptors=[file, result])
-        count, rate = _typed(found, lambda said: (_whole(said[0], 1), _whole(said[1], 1)))
-        return np.frombuffer(_taken(result, count * _SAMPLE, most * _SAMPLE), np.float32), rate
+        count, rate = typed(found, lambda said: (whole(said[0], 1), whole(said[1], 1)))
+        return np.frombuffer(taken(result, count * _SAMPLE, most * _SAMPLE), np.float32), rate
 
 
 def read_track(data: bytes) -> Track:
     """Reads which frames a file's first video track has; errors as in `read_facts`."""
     import numpy as np
 
-    with _memory(data) as file, _memory() as result:
+    with memory(data) as file, memory() as result:
         found = _called("track", descriptors=[file, result])
-        count, base, rate, width, height = _typed(found, _track)
-        stamps = np.frombuffer(_taken(result, count * _STAMP, _LARGEST), np.int64)
+        count, base, rate, width, height = typed(found, _track)
+        stamps = np.frombuffer(taken(result, count * _STAMP, _LARGEST), np.int64)
     if (stamps[1:] <= stamps[:-1]).any():
         raise ValueError("its frames have no order")
     return Track(stamps.tolist(), base, rate, width, height)
@@ -113,33 +113,34 @@ def read_frames(data: bytes, stamps: Sequence[int], most: int) -> list[np.ndarra
     """
     import numpy as np
 
-    with _memory(data) as file, _memory() as result:
+    with memory(data) as file, memory() as result:
         found = _called("frames", stamps, most, descriptors=[file, result])
-        shapes = _typed(found, lambda said: [(_whole(h, 1), _whole(w, 1)) for h, w in said])
+        shapes = typed(found, lambda said: [(whole(h, 1), whole(w, 1)) for h, w in said])
         sizes = [3 * height * width for height, width in shapes]
         if len(shapes) != len(stamps) or max(sizes, default=0) > 3 * MAX_FRAME:
-            raise ValueError(_BROKEN)
-        whole = np.frombuffer(_taken(result, sum(sizes), 3 * most), np.uint8)
+            raise ValueError(BROKEN)
+        pixels = np.frombuffer(taken(result, sum(sizes), 3 * most), np.uint8)
     images, place = [], 0
     for (height, width), size in zip(shapes, sizes, strict=True):
-        images.append(whole[place : place + size].reshape(height, width, 3))
+        images.append(pixels[place : place + size].reshape(height, width, 3))
         place += size
     return images
 
 
-_BROKEN = "its decoder broke"
+BROKEN = "its decoder broke"
 _Value = TypeVar("_Value")
 
 
-def _typed(said: Any, read: Callable[[Any], _Value]) -> _Value:
+def typed(said: Any, read: Callable[[Any], _Value]) -> _Value:
     """Reads what a cell says, which is nobody's word: a decoder may be in the hands of the file."""
     try:
         return read(said)
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-        raise ValueError(_BROKEN) from error
+        raise ValueError(BROKEN) from error
 
 
-def _whole(value: Any, least: int) -> int:
+def whole(value: Any, least: int) -> int:
+    """Returns a number that is whole, and no less than it may be. Raises ValueError."""
     if not isinstance(value, int) or value < least:
         raise ValueError(value)
     return value
@@ -147,7 +148,7 @@ def _whole(value: Any, least: int) -> int:
 
 def _pixels(said: Any, least: int) -> int:
     """Returns the width, which with the height is no more than a frame may have."""
-    width, height = _whole(said["width"], least), _whole(said["height"], least)
+    width, height = whole(said["width"], least), whole(said["height"], least)
     if width * height > MAX_FRAME:
         raise ValueError(width)
     return width
@@ -157,18 +158,18 @@ def _facts(said: Any) -> Facts:
     duration, rate = float(said["duration"]), float(said["rate"])
     if not (math.isfinite(duration) and math.isfinite(rate)):
         raise ValueError(duration)
-    return Facts(duration, rate, _pixels(said, 0), _whole(said["height"], 0), str(said["container"]))
+    return Facts(duration, rate, _pixels(said, 0), whole(said["height"], 0), str(said["container"]))
 
 
 def _track(said: Any) -> tuple[int, Fraction, Fraction, int, int]:
     base, rate = (Fraction(*map(int, said[name])) for name in ("base", "rate"))
     if base <= 0 or rate <= 0:
         raise ValueError(base)
-    return _whole(said["count"], 1), base, rate, _pixels(said, 0), _whole(said["height"], 0)
+    return whole(said["count"], 1), base, rate, _pixels(said, 0), whole(said["height"], 0)
 
 
 @contextmanager
-def _memory(data: bytes = b"") -> Iterator[int]:
+def memory(data: bytes = b"") -> Iterator[int]:
     """Yields a file in memory, or without a name where the system has none such, by its descriptor."""
     if hasattr(os, "memfd_create"):
         place = os.memfd_create("clip", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -186,35 +187,39 @@ def _memory(data: bytes = b"") -> Iterator[int]:
         os.close(place)
 
 
-def _taken(place: int, size: int, most: int) -> mmap.mmap | bytes:
+def taken(place: int, size: int, most: int) -> mmap.mmap | bytes:
     """Returns what a cell wrote, as memory of this process's own.
 
     The file is sealed first: one that shrinks under a mapping ends the process that reads it.
     """
     if size > most:
-        raise ValueError(_BROKEN)
+        raise ValueError(BROKEN)
     if not hasattr(os, "memfd_create"):
         os.lseek(place, 0, os.SEEK_SET)
         with open(place, "rb", closefd=False) as file:
             content = file.read(size)
         if len(content) != size:
-            raise ValueError(_BROKEN)
+            raise ValueError(BROKEN)
         return content
     try:
         seals = sum(getattr(fcntl, name) for name in _SEALS)
         fcntl.fcntl(place, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
-        raise ValueError(_BROKEN) from error
+        raise ValueError(BROKEN) from error
     if os.fstat(place).st_size != size:
-        raise ValueError(_BROKEN)
+        raise ValueError(BROKEN)
     return mmap.mmap(place, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def _called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
+    _check_installed()
+    return called(name, *arguments, descriptors=descriptors)
+
+
+def called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
     """Calls a function of a cell and raises what it says of a file."""
     from lyncean.cell import CellError, StartError
 
-    _check_installed()
     try:
         with _POOL.taken() as cell:
             reply = cell.call(name, *arguments, seconds=SECONDS, descriptors=descriptors)
@@ -223,7 +228,7 @@ def _called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
     except CellError as error:
         raise ValueError(_words(error)) from None
     if not isinstance(reply, dict):
-        raise ValueError(_BROKEN)
+        raise ValueError(BROKEN)
     if "too_long" in reply:
         raise TooLongError(str(reply["too_long"]))
     if "damage" in reply:
@@ -246,7 +251,7 @@ def _words(error: CellError) -> str:
 def _check_installed() -> None:
     from importlib.util import find_spec
 
-    if find_spec("av") is None:
+    if not find_spec("av"):
         raise UserError(clips.NOT_INSTALLED)
 
 
@@ -297,19 +302,23 @@ if hasattr(os, "register_at_fork"):
 
 def setup() -> dict[str, Callable[..., Any]]:
     """Returns the functions of a cell: they read a descriptor, and write what is large to another one."""
-    import av  # noqa: F401
-    import numpy as np
+    from importlib.util import find_spec
+
+    if find_spec("av"):
+        import av  # noqa: F401
+
+    from lyncean.arrays import np
 
     def facts(file: int, kind: Kind) -> Any:
-        found = clips.read_facts(kind, _content(file))
+        found = clips.read_facts(kind, content(file))
         return {name: getattr(found, name) for name in Facts.__slots__}
 
     def samples(file: int, result: int, most: int) -> Any:
         with open(result, "wb", buffering=1 << 20, closefd=False) as target:
-            return clips.write_samples(_content(file), target.write, most)
+            return clips.write_samples(content(file), target.write, most)
 
     def track(file: int, result: int) -> Any:
-        found = clips.read_track(_content(file))
+        found = clips.read_track(content(file))
         with open(result, "wb", closefd=False) as target:
             target.write(np.array(found.stamps, np.int64).tobytes())
         fractions = {"base": found.base.as_integer_ratio(), "rate": found.rate.as_integer_ratio()}
@@ -318,7 +327,7 @@ def setup() -> dict[str, Callable[..., Any]]:
     def frames(file: int, result: int, stamps: list[int], most: int) -> Any:
         shapes, left = [], most
         with open(result, "wb", closefd=False) as target:
-            for image in clips.read_frames(_content(file), stamps):
+            for image in clips.read_frames(content(file), stamps):
                 height, width = image.shape[:2]
                 left -= height * width
                 if left < 0:
@@ -332,10 +341,22 @@ def setup() -> dict[str, Callable[..., Any]]:
         "samples": _told("audio", samples),
         "track": _told("video", track),
         "frames": _told("video", frames),
+        "picture_header": _picture("picture_header"),
+        "picture": _picture("picture"),
     }
 
 
-def _content(file: int) -> bytes:
+def _picture(name: str) -> Callable[..., Any]:
+    def read(*arguments: Any) -> Any:
+        from lyncean.media import rare_pictures  # many cells see no image
+
+        return {"value": rare_pictures.functions()[name](*arguments)}
+
+    return read
+
+
+def content(file: int) -> bytes:
+    """Returns what a file has."""
     with open(file, "rb", closefd=False) as source:
         return source.read()
 

@@ -11,9 +11,13 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lyncean.media.types import media_type
+
 # Imported where it is used: the scorer looks at no images, and its container has no pillow.
 if TYPE_CHECKING:
     from PIL import Image, ImageFile
+
+    from lyncean.media.rare_pictures import RareImage
 
 DAMAGE = (
     OSError,
@@ -44,6 +48,8 @@ _FORMATS = {
 }
 """Format -> the plugin that reads it. Pillow knows many more, and for PostScript starts an interpreter that runs what
 it is given."""
+_FAST = ("image/png", "image/jpeg", "image/webp")
+"""Formats that are decoded in this process: most images have them, and the way to a cell takes longer than decoding."""
 _ORIENTATION = 0x0112
 _START_OF_JPEG, _START_OF_SCAN, _END_OF_IMAGE = b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -78,17 +84,21 @@ _MOST_PIXELS = 25_000_000
 """Larger images are not decoded to find out whether they can be: they are the server's to refuse."""
 
 
-def open_image(data: bytes) -> ImageFile.ImageFile:
-    """Returns an encoded image whose header has been read.
+def open_image(data: bytes) -> ImageFile.ImageFile | RareImage:
+    """Returns an encoded image whose header has been read: PNG, JPEG and WebP here, all others in a cell.
 
     Raises:
         OSError: It is in no format that is read; PIL.UnidentifiedImageError is one.
         Image.DecompressionBombError: It is larger than any image should be.
         Exception: One of `DAMAGE`: it is damaged.
     """
+    if media_type(data) not in _FAST:
+        from lyncean.media import rare_pictures
+
+        return rare_pictures.open_image(data)
     from PIL import Image
 
-    return Image.open(io.BytesIO(data), formats=_formats())
+    return Image.open(io.BytesIO(data), formats=formats())
 
 
 def damage(data: bytes) -> str:
@@ -233,7 +243,7 @@ def orientation(image: Image.Image) -> object:
 
 
 @cache
-def _formats() -> tuple[str, ...]:
+def formats() -> tuple[str, ...]:
     """Returns those that this pillow was built with. Their plugins alone are imported: all 45 take 25 ms."""
     from PIL import Image
 

@@ -49,7 +49,7 @@ def listening() -> Iterator[socket.socket]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cells are closed by Linux: run the tests there")
 def test_a_cell_of_media_is_closed_and_has_no_other_packages() -> None:
-    with cell._POOL.taken() as taken, cell._memory(audio()) as place:
+    with cell._POOL.taken() as taken, cell.memory(audio()) as place:
         found = taken.call("facts", "audio", descriptors=[place])
         assert found["value"]["rate"] == 8000
         assert taken.layers == LAYERS
@@ -180,8 +180,8 @@ def test_facts_and_samples_are_taken_as_far_as_they_can_be_true(forged: Callable
 
 def test_what_a_cell_writes_later_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was taken is sealed: it neither shrinks nor changes, and is this process's own to write."""
-    with cell._memory(b"12345678") as place:
-        taken = np.frombuffer(cell._taken(place, 8, 8), np.uint8)
+    with cell.memory(b"12345678") as place:
+        taken = np.frombuffer(cell.taken(place, 8, 8), np.uint8)
         for change in (lambda: os.ftruncate(place, 0), lambda: os.pwrite(place, b"x", 0)):
             with pytest.raises(PermissionError):
                 change()
@@ -266,5 +266,5 @@ def test_clips_are_decoded_where_the_system_has_no_files_in_memory(monkeypatch: 
     assert len(decode_audio(model.Audio(data=sound)).samples) == 8000
     with pytest.raises(InvalidRequest, match="the video cannot be decoded"):
         decode_video(model.Video(data=film[:500]), FOUR)
-    with cell._memory(b"1234") as place, pytest.raises(ValueError, match="its decoder broke"):
-        cell._taken(place, 5, 5)
+    with cell.memory(b"1234") as place, pytest.raises(ValueError, match="its decoder broke"):
+        cell.taken(place, 5, 5)
