@@ -154,7 +154,7 @@ def forged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.mark.parametrize("said", WRONG_TRACKS)
 def test_a_track_is_taken_as_far_as_it_can_be_true(forged: Callable[..., None], said: Any) -> None:
     forged({"track": said})
-    with pytest.raises(InvalidRequest, match="the video cannot be decoded: its "):
+    with pytest.raises(InvalidRequest, match=r"the video cannot be decoded: its (decoder broke|frames have no order)"):
         decode_video(model.Video(data=b"any"), FOUR)
     cell._POOL.close()
 

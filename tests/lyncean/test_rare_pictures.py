@@ -167,6 +167,16 @@ def test_what_a_cell_says_of_an_image_is_taken_as_far_as_it_can_be_true(
     forged.close()
 
 
+@pytest.mark.parametrize("change", [{"size": [30_000, 30_000]}, {"mode": "odd"}, {"orientation": -1}, {"size": [2]}])
+def test_a_header_is_taken_as_far_as_it_can_be_true(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = cell._Pool()
+    monkeypatch.setattr(cell, "_POOL", cells)
+    cells._idle.append(cell_of({"picture_header": {"value": SAID | change}}, 0))
+    with pytest.raises(ValueError, match="its decoder broke"):
+        open_image(b"BM any")
+    cells.close()
+
+
 def cell_of(found: dict[str, Any], size: int) -> Any:
     from lyncean.cell import Cell
 
