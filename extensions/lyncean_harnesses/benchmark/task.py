@@ -248,7 +248,7 @@ class ForeignTask:
             yield Turn(ask, f"context{place + 1}" if len(calls) > 1 else "", scoring)
 
     def _first_round(self, number: int, context: str) -> Round:
-        return lambda sources, _: self.messages(number, context, None, sources)
+        return lambda sources, _: self.messages(number, context, self.settings(), sources)
 
     def _asking(
         self,
