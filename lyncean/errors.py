@@ -4,6 +4,8 @@ error                       exit code  consequence
 UserError                       2      the command ends with one line
 |-- BindError                   2      a server does not start: its port cannot be bound
 |-- CacheError                  2      a scorer does not start: its cache of replies cannot be opened
+|-- CellError                   2      a file or code of others has no value: it failed, or met a limit
+|   `-- StartError              2      nothing is read: no cell starts here
 |-- DataError                   2      nothing is sent: the data cannot be used
 |   |-- BundleError             2      no bundle is written or used
 |   `-- OutsideError            2      the row is rejected: a path leads out of the data's folder
