@@ -48,7 +48,7 @@ HARNESSES = tuple(f"lyncean_harnesses.library.models.{name}" for name in ("inspe
 # Modules that need an extra which the image lacks.
 WITHOUT = {
     "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", *HARNESSES),
-    "scorer": ("scorer.testkit", *HARNESSES),
+    "scorer": ("scorer.testkit", "lyncean.media.rare_pictures", *HARNESSES),
     "model-server-slim": ("model_server.hf", *HARNESSES),
     TORCH: HARNESSES,
 }
