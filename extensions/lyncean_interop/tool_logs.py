@@ -127,7 +127,7 @@ def _verdict(item: Item, scored: _Scored, extracted: str, tool: str) -> bytes:
     scoring = {**item.scoring, "rule": tool}
     if scored.outcome is Outcome.SCORED:
         verdict = scorer.Verdict(key=item.key, outcome=scored.outcome, extracted=extracted, score=scored.score)
-        return verdict_line(verdict, item.task, scoring)
+        return verdict_line(verdict, item.task, scoring, cut=item.cut)
     if scored.outcome is Outcome.UNJUDGED:
         return outcome_line(item.key, scored.outcome, "no_score", "the log has no number for it", item.task, scoring)
     return unanswered_line(item.response)

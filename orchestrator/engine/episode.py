@@ -20,6 +20,7 @@ from orchestrator.engine.dispatch import Result
 from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.wire import Request, is_repeat, request_of
 from orchestrator.errors import EngineError
+from orchestrator.run_folder.cut import is_cut
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog
@@ -137,6 +138,7 @@ def build(
     except Exception as error:
         raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
     scoring = scoring_json(turn.scoring)
+    before = zip(answers, episode.sample.turns, strict=False)
     line = ResponseLine(
         key=key,
         sample=episode.sample.key,
@@ -145,6 +147,7 @@ def build(
         method=request.method.lower(),
         request=line_request,
         attempts=0,
+        after_cut=any(earlier.scoring is None and is_cut(answer.finish_reason, "", ()) for answer, earlier in before),
         scoring=raw(scoring),
     )
     return PreparedRequest(

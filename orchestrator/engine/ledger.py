@@ -100,12 +100,12 @@ class Ledger:
             self.fewer()
         self._flush_soon()
 
-    def judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any], text: str) -> None:
-        """Enters a verdict that the scorer reached on a text."""
+    def judged(self, verdict: scorer.Verdict, scoring: Mapping[str, Any], request: scorer.ScoreRequest) -> None:
+        """Enters a verdict that the scorer reached on a request."""
         task = verdict.key.split("/", 1)[0]
         if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
-            self.accounting.unread(task, verdict.key, text, next(iter(scoring["targets"]), ""))
-        line = verdict_line(verdict, task, scoring)
+            self.accounting.unread(task, verdict.key, request.text, next(iter(scoring["targets"]), ""))
+        line = verdict_line(verdict, task, scoring, cut=request.cut)
         self.add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score, verdict.scores)
 
     def stop(self, error: BaseException) -> None:

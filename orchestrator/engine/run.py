@@ -27,15 +27,15 @@ from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import IncompleteError
+from orchestrator.run_folder.cut import CUT_REASONING, is_cut
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.log import State
 from orchestrator.run_folder.records import (
     answer_of,
-    answer_of_line,
     outcome_line,
     put_answer,
-    score_request,
+    scored_line,
     scoring_json,
     unanswered_line,
 )
@@ -50,7 +50,7 @@ _BUILDS = 2
 _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 _PREPARED_BYTES = 16 * 1024 * 1024
-_CUT_REASONING = "the limit of output tokens ended the reasoning, and no answer was begun"
+_NO_ANSWER = "the limit of output tokens ended the reasoning, and no answer was begun"
 _TOOL_CALL = "the model called a tool in place of an answer"
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
@@ -312,7 +312,7 @@ class Engine:
             self.ledger.accounting.cut_before_scoring += was_cut(response)
         elif cut_in_reasoning(response):
             self.ledger.accounting.cut_reasoning += 1
-            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "cut_reasoning", _CUT_REASONING))
+            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, CUT_REASONING, _NO_ANSWER))
             return
         elif called_tool(response):
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "tool_call", _TOOL_CALL))
@@ -321,7 +321,8 @@ class Engine:
         answer = answer_of(response)
         if built.score is not None and built.scoring is not None:
             if self._scorer.room:
-                self._scorer.put(put_answer(built.score, answer), built.scoring)
+                cut = built.line.after_cut or is_cut(answer.finish_reason, answer.text, built.request.choices)
+                self._scorer.put(put_answer(built.score, answer, cut=cut), built.scoring)
             else:
                 self._backlog.append(offset)
         episode = built.episode
@@ -382,12 +383,11 @@ class Engine:
                 await self._more.wait()
             await self._scorer.wait_for_room()
             line = self.ledger.log.responses.read(self._backlog.pop())
-            key, scoring = line["key"], line["scoring"]
+            scoring = line["scoring"]
             if "outcome" in line:
-                self.ledger.add_verdict(key, line["task"], Outcome(line["outcome"]), unanswered_line(line))
+                self.ledger.add_verdict(line["key"], line["task"], Outcome(line["outcome"]), unanswered_line(line))
             else:
-                answer = answer_of_line(line, self.ledger.log.images.get)
-                self._scorer.put(put_answer(score_request(key, scoring), answer), scoring)
+                self._scorer.put(scored_line(line, scoring, self.ledger.log.images.get), scoring)
             await asyncio.sleep(0)
 
     async def _watch(self) -> None:

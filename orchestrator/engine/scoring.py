@@ -32,7 +32,7 @@ _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 Scoring = Mapping[str, Any]
 _STARTED_WITHOUT = {"foreign_tasks", "task_code"}
 """Reasons of a scorer that was started without what the run needs."""
-OnVerdict = Callable[[scorer.Verdict, Scoring, str], None]
+OnVerdict = Callable[[scorer.Verdict, Scoring, scorer.ScoreRequest], None]
 
 
 class ScorerClient:
@@ -46,7 +46,7 @@ class ScorerClient:
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.
-        on_verdict: Gets each verdict with what the item's line says about scoring, and the answer's text.
+        on_verdict: Gets each verdict with what the item's line says about scoring, and what was sent.
         channel: A channel to the scorer; None dials the endpoint.
     """
 
@@ -57,7 +57,7 @@ class ScorerClient:
         *,
         patience: float,
         notify: Notify = lambda _: None,
-        on_verdict: OnVerdict = lambda _verdict, _scoring, _text: None,
+        on_verdict: OnVerdict = lambda _verdict, _scoring, _request: None,
         channel: Any = None,
     ) -> None:
         self.endpoint = endpoint or "this process"
@@ -294,11 +294,10 @@ class ScorerClient:
                 if reply is None:
                     raise bad_response("its bytes are no ScorerServiceScoreResponse")
                 for verdict in reply.verdicts:
-                    request, scoring, size = self._pending.get(verdict.key, (None, {}, 0))
-                    checked_verdict(verdict, request)
-                    del self._pending[verdict.key]
+                    checked_verdict(verdict, self._pending.get(verdict.key, (None,))[0])
+                    request, scoring, size = self._pending.pop(verdict.key)
                     self._bytes -= size
-                    self.on_verdict(verdict, scoring, request.text if request else "")
+                    self.on_verdict(verdict, scoring, request)
                 self._moved.set()
                 if self._closing:
                     self._wake.set()

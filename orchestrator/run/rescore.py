@@ -21,7 +21,7 @@ from orchestrator.run_folder.files import IMAGES, MANIFEST, PARITY_FOLDER, PART,
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import open_run
-from orchestrator.run_folder.records import answer_of_line, put_answer, score_request, unanswered_line, verdict_line
+from orchestrator.run_folder.records import scored_line, unanswered_line, verdict_line
 
 PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
     "vstar_bench": {"choice": ("lmms_vstar", {})},
@@ -93,8 +93,8 @@ async def rescore(
 
 
 async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
-    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], _: str) -> None:
-        verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring))
+    def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], request: scorer.ScoreRequest) -> None:
+        verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut))
 
     async def feed() -> None:
         index = Index(log.path, (RESPONSES,))
@@ -112,8 +112,7 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
                 await client.wait_for_room()
                 # Between any two answers the scorer has its turn.
                 await asyncio.sleep(0)
-                answer = answer_of_line(line, log.images.get)
-                client.put(put_answer(score_request(line["key"], scoring), answer), scoring)
+                client.put(scored_line(line, scoring, log.images.get), scoring)
                 if verdicts.pending:
                     verdicts.flush()
         await client.finish()
@@ -159,7 +158,8 @@ async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Map
             score, extracted = scores.get(item.key, (math.nan, ""))
             if math.isfinite(score):
                 verdict.outcome, verdict.score, verdict.extracted = Outcome.SCORED, score, extracted
-            verdicts.add(verdict_line(verdict, item.task, {**item.scoring, "rule": tool}))
+            scoring = {**item.scoring, "rule": tool}
+            verdicts.add(verdict_line(verdict, item.task, scoring, cut=item.cut))
     finally:
         verdicts.flush()
         verdicts.close()

@@ -19,6 +19,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder.cut import CUT_REASONING
 
 
 class Head(Struct, frozen=True):
@@ -65,6 +66,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         attempts: How often the request was sent.
         seconds: How long the last attempt took.
         started: When it began, RFC 3339 in UTC.
+        after_cut: Whether the answer follows an output of an unscored turn that the output limit ended.
         scoring: How the answer is scored; null for a turn that only prepares another.
     """
 
@@ -82,6 +84,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     attempts: int
     seconds: float | UnsetType = UNSET
     started: str | UnsetType = UNSET
+    after_cut: bool = False
     scoring: Raw
 
 
@@ -107,6 +110,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         targets: The correct answers.
         options: The options of a choice.
         params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
+        cut: Whether the output limit ended the answer, or the reasoning that it follows.
     """
 
     key: str
@@ -127,6 +131,12 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     targets: list[str]
     options: list[str]
     params: Mapping[str, Any] = {}
+    cut: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """The same; an older line says it by its reason alone."""
+        return self.cut or self.reason == CUT_REASONING
 
 
 class LabelLine(Struct, kw_only=True, omit_defaults=True):

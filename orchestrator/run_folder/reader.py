@@ -21,6 +21,7 @@ from msgspec import Struct
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder import notes
+from orchestrator.run_folder.cut import line_is_cut
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
@@ -56,6 +57,11 @@ class Item(Struct, frozen=True):
         if found := self.verdict.get("outcome") or self.response.get("outcome"):
             return str(found)
         return STEP if self.response and self.response.get("scoring") is None else ""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the output limit ended the answer, or the reasoning that it follows."""
+        return bool(self.verdict.get("cut")) or line_is_cut(self.response)
 
     @property
     def score(self) -> float | None:

@@ -22,6 +22,7 @@ from msgspec import UNSET
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.run_folder.cut import CUT_REASONING, line_is_cut
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
@@ -151,8 +152,10 @@ def without_folders(scoring: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**scoring, "params": {name: value for name, value in scoring["params"].items() if name != FOLDERS}}
 
 
-def put_answer(request: scorer.ScoreRequest, answer: Answer) -> scorer.ScoreRequest:
-    """Adds an answer to a ScoreRequest and returns it."""
+def put_answer(request: scorer.ScoreRequest, answer: Answer, *, cut: bool = False) -> scorer.ScoreRequest:
+    """Adds an answer, which the output limit may have cut, to a ScoreRequest and returns it."""
+    if cut:
+        request.cut = True
     if answer.scores:
         request.scores.extend(answer.scores)
     elif answer.images:
@@ -193,6 +196,18 @@ def answer_of_line(line: Mapping[str, Any], load: LoadImage) -> Answer:
         ) from error
 
 
+def scored_line(line: Mapping[str, Any], scoring: Mapping[str, Any], load: LoadImage) -> scorer.ScoreRequest:
+    """Returns the ScoreRequest of a line of `responses.jsonl` that holds an answer; raises as `answer_of_line` does.
+
+    Args:
+        line: The line.
+        scoring: How it is scored, as in a line.
+        load: Reads an image.
+    """
+    answer = answer_of_line(line, load)
+    return put_answer(score_request(line["key"], scoring), answer, cut=line_is_cut(line))
+
+
 def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
     if "scores" in response:
         return Answer(scores=tuple(_score_of(score) for score in response["scores"]))
@@ -217,8 +232,8 @@ def tokens_of_log(run: Path) -> int:
     return sum(line.tokens for _, line in scan(run / RESPONSES, TokensLine))
 
 
-def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any]) -> bytes:
-    """Returns the line of a verdict that the scorer reached."""
+def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any], *, cut: bool = False) -> bytes:
+    """Returns the line of a verdict that the scorer reached on an answer, which the output limit may have cut."""
     line = _verdict(verdict.key, Outcome(verdict.outcome), verdict.reason, verdict.detail, task, scoring)
     line.extracted = verdict.extracted
     if verdict.HasField("score"):
@@ -232,6 +247,7 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any])
     line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
+    line.cut = cut
     return encode(line)
 
 
@@ -239,6 +255,7 @@ def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str
     """Returns the line of a verdict that needs no scorer."""
     line = _verdict(key, outcome, reason, detail, task, scoring)
     line.params = scoring["params"]
+    line.cut = reason == CUT_REASONING
     if outcome not in UNSCORED:
         line.score = 0.0
     return encode(line)
@@ -262,6 +279,7 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
         # A server may leave out what its model is called.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
     request = scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
+    request.cut = line.is_cut
     _put_params(request, line.params)
     return request
 

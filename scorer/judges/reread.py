@@ -72,7 +72,7 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
             return first if nothing else differ(first, "none")
         plain = pb.ScoreRequest()
         plain.CopyFrom(request)
-        plain.text = reply["choice"]
+        plain.text, plain.cut = reply["choice"], False
         second = rule.read(plain)
         if not nothing:
             return first if second.extracted == first.extracted else differ(first, repr(second.extracted))

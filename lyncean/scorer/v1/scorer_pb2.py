@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from lyncean.model.v1 import model_pb2 as lyncean_dot_model_dot_v1_dot_model__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elyncean/scorer/v1/scorer.proto\x12\x11lyncean.scorer.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1clyncean/model/v1/model.proto\"\x12\n\x10ListRulesRequest\"\x97\x01\n\x11ListRulesResponse\x12*\n\x05rules\x18\x01 \x03(\x0b\x32\x1b.lyncean.scorer.v1.RuleInfo\x12.\n\x07metrics\x18\x02 \x03(\x0b\x32\x1d.lyncean.scorer.v1.MetricInfo\x12\x16\n\x0escorer_version\x18\x03 \x01(\t\x12\x0e\n\x06judges\x18\x04 \x03(\t\"\xc5\x01\n\x08RuleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x0e\n\x06parity\x18\x04 \x01(\x08\x12\x0e\n\x06judged\x18\x05 \x01(\x08\x12\x37\n\x06params\x18\x06 \x03(\x0b\x32\'.lyncean.scorer.v1.RuleInfo.ParamsEntry\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x99\x01\n\nMetricInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x39\n\x06params\x18\x03 \x03(\x0b\x32).lyncean.scorer.v1.MetricInfo.ParamsEntry\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x19ScorerServiceScoreRequest\x12.\n\x05items\x18\x01 \x03(\x0b\x32\x1f.lyncean.scorer.v1.ScoreRequest\x12.\n\x07metrics\x18\x02 \x03(\x0b\x32\x1d.lyncean.scorer.v1.MetricSpec\"\x9d\x03\n\x0cScoreRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\'\n\x06params\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12.\n\x06images\x18\x05 \x01(\x0b\x32\x1c.lyncean.scorer.v1.ImageListH\x00\x12-\n\x07verdict\x18\x06 \x01(\x0b\x32\x1a.lyncean.scorer.v1.VerdictH\x00\x12\x33\n\x06scores\x18\x07 \x03(\x0b\x32#.lyncean.model.v1.ContinuationScore\x12\x0f\n\x07targets\x18\x08 \x03(\t\x12\x0f\n\x07options\x18\t \x03(\t\x12;\n\x06labels\x18\n \x03(\x0b\x32+.lyncean.scorer.v1.ScoreRequest.LabelsEntry\x12\r\n\x05group\x18\x0b \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06\x61nswer\"4\n\tImageList\x12\'\n\x06images\x18\x01 \x03(\x0b\x32\x17.lyncean.model.v1.Image\"w\n\x1aScorerServiceScoreResponse\x12,\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1a.lyncean.scorer.v1.Verdict\x12+\n\x07summary\x18\x02 \x01(\x0b\x32\x1a.lyncean.scorer.v1.Summary\"\xf1\x02\n\x07Verdict\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\x12\x11\n\textracted\x18\x03 \x01(\t\x12\x12\n\x05score\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x36\n\x06scores\x18\x05 \x03(\x0b\x32&.lyncean.scorer.v1.Verdict.ScoresEntry\x12+\n\x05judge\x18\x06 \x01(\x0b\x32\x1c.lyncean.scorer.v1.Judgement\x12%\n\x04span\x18\x07 \x01(\x0b\x32\x17.lyncean.scorer.v1.Span\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12+\n\x05panel\x18\n \x03(\x0b\x32\x1c.lyncean.scorer.v1.Judgement\x12\x0f\n\x07\x64\x65tails\x18\x0b \x01(\t\x1a-\n\x0bScoresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_score\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"x\n\tJudgement\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_sha256\x18\x02 \x01(\t\x12\r\n\x05words\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61\x63hed\x18\x04 \x01(\x08\x12&\n\x05usage\x18\x05 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\"\xfe\x01\n\nMetricSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12\x37\n\x05where\x18\x03 \x03(\x0b\x32(.lyncean.scorer.v1.MetricSpec.WhereEntry\x12$\n\x02\x62y\x18\x04 \x03(\x0b\x32\x18.lyncean.scorer.v1.Slice\x12\'\n\x06params\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x1aJ\n\nWhereEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.lyncean.scorer.v1.ValueList:\x02\x38\x01\"\x1b\n\tValueList\x12\x0e\n\x06values\x18\x01 \x03(\t\"\x17\n\x05Slice\x12\x0e\n\x06labels\x18\x01 \x03(\t\"f\n\x07Summary\x12)\n\x06\x63ounts\x18\x01 \x01(\x0b\x32\x19.lyncean.scorer.v1.Counts\x12\x30\n\x07metrics\x18\x02 \x03(\x0b\x32\x1f.lyncean.scorer.v1.MetricResult\"\x80\x01\n\x06\x43ounts\x12\x0f\n\x07planned\x18\x01 \x01(\x04\x12\x0e\n\x06scored\x18\x02 \x01(\x04\x12\x10\n\x08unparsed\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x10\n\x08rejected\x18\x05 \x01(\x04\x12\x10\n\x08unjudged\x18\x06 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x07 \x01(\x04\"\xab\x03\n\x0cMetricResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12;\n\x06labels\x18\x03 \x03(\x0b\x32+.lyncean.scorer.v1.MetricResult.LabelsEntry\x12\x12\n\x05value\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0evalue_answered\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12-\n\x08interval\x18\x06 \x01(\x0b\x32\x1b.lyncean.scorer.v1.Interval\x12\x13\n\x0b\x64\x65nominator\x18\x07 \x01(\x04\x12\x1c\n\x14\x64\x65nominator_answered\x18\x08 \x01(\x04\x12\x0c\n\x04unit\x18\t \x01(\t\x12)\n\x06\x63ounts\x18\n \x01(\x0b\x32\x19.lyncean.scorer.v1.Counts\x12(\n\x07\x64\x65tails\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_valueB\x11\n\x0f_value_answered\"D\n\x08Interval\x12\x0b\n\x03low\x18\x01 \x01(\x01\x12\x0c\n\x04high\x18\x02 \x01(\x01\x12\r\n\x05level\x18\x03 \x01(\x01\x12\x0e\n\x06method\x18\x04 \x01(\t2\xd1\x01\n\rScorerService\x12V\n\tListRules\x12#.lyncean.scorer.v1.ListRulesRequest\x1a$.lyncean.scorer.v1.ListRulesResponse\x12h\n\x05Score\x12,.lyncean.scorer.v1.ScorerServiceScoreRequest\x1a-.lyncean.scorer.v1.ScorerServiceScoreResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1elyncean/scorer/v1/scorer.proto\x12\x11lyncean.scorer.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1clyncean/model/v1/model.proto\"\x12\n\x10ListRulesRequest\"\x97\x01\n\x11ListRulesResponse\x12*\n\x05rules\x18\x01 \x03(\x0b\x32\x1b.lyncean.scorer.v1.RuleInfo\x12.\n\x07metrics\x18\x02 \x03(\x0b\x32\x1d.lyncean.scorer.v1.MetricInfo\x12\x16\n\x0escorer_version\x18\x03 \x01(\t\x12\x0e\n\x06judges\x18\x04 \x03(\t\"\xc5\x01\n\x08RuleInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x0e\n\x06parity\x18\x04 \x01(\x08\x12\x0e\n\x06judged\x18\x05 \x01(\x08\x12\x37\n\x06params\x18\x06 \x03(\x0b\x32\'.lyncean.scorer.v1.RuleInfo.ParamsEntry\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x99\x01\n\nMetricInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x39\n\x06params\x18\x03 \x03(\x0b\x32).lyncean.scorer.v1.MetricInfo.ParamsEntry\x1a-\n\x0bParamsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"{\n\x19ScorerServiceScoreRequest\x12.\n\x05items\x18\x01 \x03(\x0b\x32\x1f.lyncean.scorer.v1.ScoreRequest\x12.\n\x07metrics\x18\x02 \x03(\x0b\x32\x1d.lyncean.scorer.v1.MetricSpec\"\xaa\x03\n\x0cScoreRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\'\n\x06params\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x0e\n\x04text\x18\x04 \x01(\tH\x00\x12.\n\x06images\x18\x05 \x01(\x0b\x32\x1c.lyncean.scorer.v1.ImageListH\x00\x12-\n\x07verdict\x18\x06 \x01(\x0b\x32\x1a.lyncean.scorer.v1.VerdictH\x00\x12\x33\n\x06scores\x18\x07 \x03(\x0b\x32#.lyncean.model.v1.ContinuationScore\x12\x0f\n\x07targets\x18\x08 \x03(\t\x12\x0f\n\x07options\x18\t \x03(\t\x12;\n\x06labels\x18\n \x03(\x0b\x32+.lyncean.scorer.v1.ScoreRequest.LabelsEntry\x12\r\n\x05group\x18\x0b \x01(\t\x12\x0b\n\x03\x63ut\x18\x0c \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06\x61nswer\"4\n\tImageList\x12\'\n\x06images\x18\x01 \x03(\x0b\x32\x17.lyncean.model.v1.Image\"w\n\x1aScorerServiceScoreResponse\x12,\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1a.lyncean.scorer.v1.Verdict\x12+\n\x07summary\x18\x02 \x01(\x0b\x32\x1a.lyncean.scorer.v1.Summary\"\xf1\x02\n\x07Verdict\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0f\n\x07outcome\x18\x02 \x01(\t\x12\x11\n\textracted\x18\x03 \x01(\t\x12\x12\n\x05score\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x36\n\x06scores\x18\x05 \x03(\x0b\x32&.lyncean.scorer.v1.Verdict.ScoresEntry\x12+\n\x05judge\x18\x06 \x01(\x0b\x32\x1c.lyncean.scorer.v1.Judgement\x12%\n\x04span\x18\x07 \x01(\x0b\x32\x17.lyncean.scorer.v1.Span\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12+\n\x05panel\x18\n \x03(\x0b\x32\x1c.lyncean.scorer.v1.Judgement\x12\x0f\n\x07\x64\x65tails\x18\x0b \x01(\t\x1a-\n\x0bScoresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_score\"\"\n\x04Span\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"x\n\tJudgement\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprompt_sha256\x18\x02 \x01(\t\x12\r\n\x05words\x18\x03 \x01(\t\x12\x0e\n\x06\x63\x61\x63hed\x18\x04 \x01(\x08\x12&\n\x05usage\x18\x05 \x01(\x0b\x32\x17.lyncean.model.v1.Usage\"\xfe\x01\n\nMetricSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12\x37\n\x05where\x18\x03 \x03(\x0b\x32(.lyncean.scorer.v1.MetricSpec.WhereEntry\x12$\n\x02\x62y\x18\x04 \x03(\x0b\x32\x18.lyncean.scorer.v1.Slice\x12\'\n\x06params\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x1aJ\n\nWhereEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12+\n\x05value\x18\x02 \x01(\x0b\x32\x1c.lyncean.scorer.v1.ValueList:\x02\x38\x01\"\x1b\n\tValueList\x12\x0e\n\x06values\x18\x01 \x03(\t\"\x17\n\x05Slice\x12\x0e\n\x06labels\x18\x01 \x03(\t\"f\n\x07Summary\x12)\n\x06\x63ounts\x18\x01 \x01(\x0b\x32\x19.lyncean.scorer.v1.Counts\x12\x30\n\x07metrics\x18\x02 \x03(\x0b\x32\x1f.lyncean.scorer.v1.MetricResult\"\x80\x01\n\x06\x43ounts\x12\x0f\n\x07planned\x18\x01 \x01(\x04\x12\x0e\n\x06scored\x18\x02 \x01(\x04\x12\x10\n\x08unparsed\x18\x03 \x01(\x04\x12\x0f\n\x07refused\x18\x04 \x01(\x04\x12\x10\n\x08rejected\x18\x05 \x01(\x04\x12\x10\n\x08unjudged\x18\x06 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x07 \x01(\x04\"\xd4\x03\n\x0cMetricResult\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06metric\x18\x02 \x01(\t\x12;\n\x06labels\x18\x03 \x03(\x0b\x32+.lyncean.scorer.v1.MetricResult.LabelsEntry\x12\x12\n\x05value\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x1b\n\x0evalue_answered\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12-\n\x08interval\x18\x06 \x01(\x0b\x32\x1b.lyncean.scorer.v1.Interval\x12\x13\n\x0b\x64\x65nominator\x18\x07 \x01(\x04\x12\x1c\n\x14\x64\x65nominator_answered\x18\x08 \x01(\x04\x12\x0c\n\x04unit\x18\t \x01(\t\x12)\n\x06\x63ounts\x18\n \x01(\x0b\x32\x19.lyncean.scorer.v1.Counts\x12(\n\x07\x64\x65tails\x18\x0b \x01(\x0b\x32\x17.google.protobuf.Struct\x12\'\n\x03\x63ut\x18\x0c \x01(\x0b\x32\x1a.lyncean.scorer.v1.CutBand\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x08\n\x06_valueB\x11\n\x0f_value_answered\"W\n\x07\x43utBand\x12\x12\n\x05whole\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x0b\x64\x65nominator\x18\x02 \x01(\x04\x12\x0b\n\x03low\x18\x03 \x01(\x01\x12\x0c\n\x04high\x18\x04 \x01(\x01\x42\x08\n\x06_whole\"D\n\x08Interval\x12\x0b\n\x03low\x18\x01 \x01(\x01\x12\x0c\n\x04high\x18\x02 \x01(\x01\x12\r\n\x05level\x18\x03 \x01(\x01\x12\x0e\n\x06method\x18\x04 \x01(\t2\xd1\x01\n\rScorerService\x12V\n\tListRules\x12#.lyncean.scorer.v1.ListRulesRequest\x1a$.lyncean.scorer.v1.ListRulesResponse\x12h\n\x05Score\x12,.lyncean.scorer.v1.ScorerServiceScoreRequest\x1a-.lyncean.scorer.v1.ScorerServiceScoreResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -60,39 +60,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SCORERSERVICESCOREREQUEST']._serialized_start=643
   _globals['_SCORERSERVICESCOREREQUEST']._serialized_end=766
   _globals['_SCOREREQUEST']._serialized_start=769
-  _globals['_SCOREREQUEST']._serialized_end=1182
-  _globals['_SCOREREQUEST_LABELSENTRY']._serialized_start=1127
-  _globals['_SCOREREQUEST_LABELSENTRY']._serialized_end=1172
-  _globals['_IMAGELIST']._serialized_start=1184
-  _globals['_IMAGELIST']._serialized_end=1236
-  _globals['_SCORERSERVICESCORERESPONSE']._serialized_start=1238
-  _globals['_SCORERSERVICESCORERESPONSE']._serialized_end=1357
-  _globals['_VERDICT']._serialized_start=1360
-  _globals['_VERDICT']._serialized_end=1729
-  _globals['_VERDICT_SCORESENTRY']._serialized_start=1674
-  _globals['_VERDICT_SCORESENTRY']._serialized_end=1719
-  _globals['_SPAN']._serialized_start=1731
-  _globals['_SPAN']._serialized_end=1765
-  _globals['_JUDGEMENT']._serialized_start=1767
-  _globals['_JUDGEMENT']._serialized_end=1887
-  _globals['_METRICSPEC']._serialized_start=1890
-  _globals['_METRICSPEC']._serialized_end=2144
-  _globals['_METRICSPEC_WHEREENTRY']._serialized_start=2070
-  _globals['_METRICSPEC_WHEREENTRY']._serialized_end=2144
-  _globals['_VALUELIST']._serialized_start=2146
-  _globals['_VALUELIST']._serialized_end=2173
-  _globals['_SLICE']._serialized_start=2175
-  _globals['_SLICE']._serialized_end=2198
-  _globals['_SUMMARY']._serialized_start=2200
-  _globals['_SUMMARY']._serialized_end=2302
-  _globals['_COUNTS']._serialized_start=2305
-  _globals['_COUNTS']._serialized_end=2433
-  _globals['_METRICRESULT']._serialized_start=2436
-  _globals['_METRICRESULT']._serialized_end=2863
-  _globals['_METRICRESULT_LABELSENTRY']._serialized_start=1127
-  _globals['_METRICRESULT_LABELSENTRY']._serialized_end=1172
-  _globals['_INTERVAL']._serialized_start=2865
-  _globals['_INTERVAL']._serialized_end=2933
-  _globals['_SCORERSERVICE']._serialized_start=2936
-  _globals['_SCORERSERVICE']._serialized_end=3145
+  _globals['_SCOREREQUEST']._serialized_end=1195
+  _globals['_SCOREREQUEST_LABELSENTRY']._serialized_start=1140
+  _globals['_SCOREREQUEST_LABELSENTRY']._serialized_end=1185
+  _globals['_IMAGELIST']._serialized_start=1197
+  _globals['_IMAGELIST']._serialized_end=1249
+  _globals['_SCORERSERVICESCORERESPONSE']._serialized_start=1251
+  _globals['_SCORERSERVICESCORERESPONSE']._serialized_end=1370
+  _globals['_VERDICT']._serialized_start=1373
+  _globals['_VERDICT']._serialized_end=1742
+  _globals['_VERDICT_SCORESENTRY']._serialized_start=1687
+  _globals['_VERDICT_SCORESENTRY']._serialized_end=1732
+  _globals['_SPAN']._serialized_start=1744
+  _globals['_SPAN']._serialized_end=1778
+  _globals['_JUDGEMENT']._serialized_start=1780
+  _globals['_JUDGEMENT']._serialized_end=1900
+  _globals['_METRICSPEC']._serialized_start=1903
+  _globals['_METRICSPEC']._serialized_end=2157
+  _globals['_METRICSPEC_WHEREENTRY']._serialized_start=2083
+  _globals['_METRICSPEC_WHEREENTRY']._serialized_end=2157
+  _globals['_VALUELIST']._serialized_start=2159
+  _globals['_VALUELIST']._serialized_end=2186
+  _globals['_SLICE']._serialized_start=2188
+  _globals['_SLICE']._serialized_end=2211
+  _globals['_SUMMARY']._serialized_start=2213
+  _globals['_SUMMARY']._serialized_end=2315
+  _globals['_COUNTS']._serialized_start=2318
+  _globals['_COUNTS']._serialized_end=2446
+  _globals['_METRICRESULT']._serialized_start=2449
+  _globals['_METRICRESULT']._serialized_end=2917
+  _globals['_METRICRESULT_LABELSENTRY']._serialized_start=1140
+  _globals['_METRICRESULT_LABELSENTRY']._serialized_end=1185
+  _globals['_CUTBAND']._serialized_start=2919
+  _globals['_CUTBAND']._serialized_end=3006
+  _globals['_INTERVAL']._serialized_start=3008
+  _globals['_INTERVAL']._serialized_end=3076
+  _globals['_SCORERSERVICE']._serialized_start=3079
+  _globals['_SCORERSERVICE']._serialized_end=3288
 # @@protoc_insertion_point(module_scope)

@@ -266,6 +266,7 @@ class ScoreRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """Identity of the item, returned in the verdict. A key that occurs twice in one
     stream counts once, with the first verdict. Never empty.
@@ -277,6 +278,11 @@ class ScoreRequest(_message.Message):
     group: _builtins.str
     """Items that belong together, such as the questions of one puzzle or image.
     All-or-nothing metrics and clustered confidence intervals use it.
+    """
+    cut: _builtins.bool
+    """Whether the output limit ended the answer (FINISH_REASON_MAX_TOKENS of
+    lyncean.model.v1), or the reasoning that it follows: the answer may be the
+    beginning of one. With verdict, the same of the answer that it was reached on.
     """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
@@ -322,10 +328,11 @@ class ScoreRequest(_message.Message):
         options: _abc.Iterable[_builtins.str] | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         group: _builtins.str = ...,
+        cut: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "images", b"images", "params", b"params", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "group", b"group", "images", b"images", "key", b"key", "labels", b"labels", "options", b"options", "params", b"params", "rule", b"rule", "scores", b"scores", "targets", b"targets", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cut", b"cut", "group", b"group", "images", b"images", "key", b"key", "labels", b"labels", "options", b"options", "params", b"params", "rule", b"rule", "scores", b"scores", "targets", b"targets", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["text", "images", "verdict"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
@@ -798,6 +805,7 @@ class MetricResult(_message.Message):
     UNIT_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """MetricSpec.name."""
     metric: _builtins.str
@@ -830,6 +838,12 @@ class MetricResult(_message.Message):
     def details(self) -> _struct_pb2.Struct:
         """Further output of the metric, for example a distribution."""
 
+    @_builtins.property
+    def cut(self) -> Global___CutBand:
+        """What the cut answers leave open. Unset without a cut answer, and for a metric
+        that is not a mean of scores between 0 and 1.
+        """
+
     def __init__(
         self,
         *,
@@ -844,10 +858,11 @@ class MetricResult(_message.Message):
         unit: _builtins.str = ...,
         counts: Global___Counts | None = ...,
         details: _struct_pb2.Struct | None = ...,
+        cut: Global___CutBand | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "_value_answered", b"_value_answered", "counts", b"counts", "details", b"details", "interval", b"interval", "value", b"value", "value_answered", b"value_answered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "_value_answered", b"_value_answered", "counts", b"counts", "cut", b"cut", "details", b"details", "interval", b"interval", "value", b"value", "value_answered", b"value_answered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "_value_answered", b"_value_answered", "counts", b"counts", "denominator", b"denominator", "denominator_answered", b"denominator_answered", "details", b"details", "interval", b"interval", "labels", b"labels", "metric", b"metric", "name", b"name", "unit", b"unit", "value", b"value", "value_answered", b"value_answered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "_value_answered", b"_value_answered", "counts", b"counts", "cut", b"cut", "denominator", b"denominator", "denominator_answered", b"denominator_answered", "details", b"details", "interval", b"interval", "labels", b"labels", "metric", b"metric", "name", b"name", "unit", b"unit", "value", b"value", "value_answered", b"value_answered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
     _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
@@ -859,6 +874,44 @@ class MetricResult(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__value_answered) -> _WhichOneofReturnType__value_answered | None: ...
 
 Global___MetricResult: _TypeAlias = MetricResult  # noqa: Y015
+
+@_typing.final
+class CutBand(_message.Message):
+    """CutBand tells a mean of scores apart by whether the output limit ended the
+    answers (ScoreRequest.cut). Values are in the unit of the metric.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHOLE_FIELD_NUMBER: _builtins.int
+    DENOMINATOR_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    whole: _builtins.float
+    """The value over planned items whose answer is not cut. Unset without any."""
+    denominator: _builtins.int
+    """Number of these items."""
+    low: _builtins.float
+    """The value over all planned items if every cut answer were wrong."""
+    high: _builtins.float
+    """The same if every cut answer were right."""
+    def __init__(
+        self,
+        *,
+        whole: _builtins.float | None = ...,
+        denominator: _builtins.int = ...,
+        low: _builtins.float = ...,
+        high: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_whole", b"_whole", "whole", b"whole"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_whole", b"_whole", "denominator", b"denominator", "high", b"high", "low", b"low", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__whole: _TypeAlias = _typing.Literal["whole"]  # noqa: Y015
+    _WhichOneofArgType__whole: _TypeAlias = _typing.Literal["_whole", b"_whole"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__whole) -> _WhichOneofReturnType__whole | None: ...
+
+Global___CutBand: _TypeAlias = CutBand  # noqa: Y015
 
 @_typing.final
 class Interval(_message.Message):

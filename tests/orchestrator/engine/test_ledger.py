@@ -80,9 +80,9 @@ async def test_counts_and_log_agree(log: RunLog) -> None:
         ledger.plan(f"toy/{number}", "toy", True)
     ledger.used(model.Usage(input_tokens=5, output_tokens=2))
     assert ledger.add_response("toy/0", None, b'{"key": "toy/0"}') == 0
-    ledger.judged(verdict("toy/0", score=0.5), SCORING, "A")
+    ledger.judged(verdict("toy/0", score=0.5), SCORING, scorer.ScoreRequest(text="A"))
     ledger.add_response("toy/1", None, b'{"key": "toy/1"}')
-    ledger.judged(verdict("toy/1", Outcome.UNPARSED, 0.0, "no_match"), SCORING, "words")
+    ledger.judged(verdict("toy/1", Outcome.UNPARSED, 0.0, "no_match"), SCORING, scorer.ScoreRequest(text="words"))
     ledger.add_response("toy/2", Outcome.REFUSED, b'{"key": "toy/2"}')
     ledger.add_verdict("toy/2", "toy", Outcome.REFUSED, b'{"key": "toy/2"}')
     await asyncio.sleep(0)  # it is written once a turn of the event loop
@@ -100,7 +100,7 @@ async def test_what_a_stop_hears_and_says(log: RunLog) -> None:
     for number in range(2):
         ledger.plan(f"toy/{number}", "toy", True)
         ledger.add_response(f"toy/{number}", None, b"{}")
-        ledger.judged(verdict(f"toy/{number}", Outcome.UNJUDGED, 0.25), SCORING, "A")
+        ledger.judged(verdict(f"toy/{number}", Outcome.UNJUDGED, 0.25), SCORING, scorer.ScoreRequest(text="A"))
     assert half.seen == [("toy/0", Outcome.UNJUDGED, 0.25), ("toy/1", Outcome.UNJUDGED, 0.25)]
     assert called == [2]
     assert ledger.settled(log.entry("toy/0")) is None, "a stop waits for the judge"

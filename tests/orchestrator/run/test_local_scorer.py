@@ -31,7 +31,7 @@ def item(number: int, rule: str = "choice") -> scorer.ScoreRequest:
 async def test_a_client_scores_again_after_its_end() -> None:
     verdicts: list[str] = []
     async with client(None) as made:
-        made.on_verdict = lambda verdict, _scoring, _text: verdicts.append(verdict.key)
+        made.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict.key)
         for number in range(3):
             running = asyncio.create_task(made.run())
             await asyncio.sleep(0)  # it waits for something to do
@@ -58,7 +58,7 @@ async def scored(server: Server | None) -> list[bytes]:
     verdicts: list[scorer.Verdict] = []
     async with client(server) as made:
         rules = await made.list_rules()
-        made.on_verdict = lambda verdict, _scoring, _text: verdicts.append(verdict)
+        made.on_verdict = lambda verdict, _scoring, _request: verdicts.append(verdict)
         running = asyncio.create_task(made.run())
         for number in range(150):
             made.put(item(number), {})

@@ -1,0 +1,36 @@
+"""Answers that the output limit ended, as the lines of a run folder tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+
+CUT_REASONING = "cut_reasoning"
+"""Reason of an item whose reasoning the output limit ended before its answer began."""
+
+_LIMIT = model.FINISH_REASON_MAX_TOKENS
+
+
+def is_cut(finish_reason: int, text: str, choices: Collection[str]) -> bool:
+    """Whether the output limit ended an output; one that is held to choices is whole once it is one of them.
+
+    Args:
+        finish_reason: Why the output ended.
+        text: Its text.
+        choices: The texts among which its request asked for one; empty where it may be anything.
+    """
+    return finish_reason == _LIMIT and text not in choices
+
+
+def line_is_cut(line: Mapping[str, Any]) -> bool:
+    """Whether the answer on a line of `responses.jsonl` is cut, or follows an output that is."""
+    if line.get("after_cut"):
+        return True
+    response = line.get("response") or {}
+    if response.get("finish_reason") != model.FinishReason.Name(_LIMIT):
+        return (line.get("error") or {}).get("reason") == CUT_REASONING
+    form = ((line.get("request") or {}).get("config") or {}).get("response_format") or {}
+    choices = (form.get("choices") or {}).get("texts", ())
+    return is_cut(_LIMIT, "".join(part.get("text", "") for part in response["parts"]), choices)
