@@ -7,8 +7,11 @@ import errno
 import gc
 import importlib
 import os
+import select
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +20,8 @@ from lyncean.cell.frames import ClosedError, receive, receive_beside, receive_by
 
 Function = Callable[..., Any]
 _OUTSIDE = "/etc/passwd"
+_WATCHER = 256 << 10
+"""Bytes of the stack of a thread that waits."""
 _LIMITS = {
     errno.EACCES: "file", errno.EFBIG: "file", errno.EPERM: "network", errno.EAGAIN: "process", errno.ENOMEM: "memory",
 }  # fmt: skip
@@ -29,6 +34,7 @@ def main(place: int) -> None:
     The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
     a function that takes `arguments` and returns the functions that can be called, by name.
     """
+    parent = os.getppid()
     first = receive(place)
     fence, fork = Fence(**first["fence"]), bool(first["fork"])
     try:
@@ -39,6 +45,7 @@ def main(place: int) -> None:
     gc.freeze()
     with open("/proc/self/status") if os.path.exists("/proc/self/status") else open(os.devnull) as status:  # noqa: PTH123, PTH110
         layers = close(fence, may_fork=fork)
+        _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
         send(place, {"layers": _proven(layers, status.read())})
     with socket.socket(fileno=place) as connection:
         while True:
@@ -51,6 +58,24 @@ def main(place: int) -> None:
             for descriptor in descriptors:
                 with contextlib.suppress(OSError):  # the function may have closed it
                     os.close(descriptor)
+
+
+def _end_with(parent: int, place: int) -> None:
+    """Ends this process and those made of it when its parent does, however that ended, within a call as well."""
+
+    def watch() -> None:
+        side = select.poll()
+        side.register(place, 0)  # that the other side has closed is always told
+        # Processes that were made of the parent may hold the other side, too.
+        while not side.poll(1000) and os.getppid() == parent:
+            pass
+        with contextlib.suppress(OSError):
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    usual = threading.stack_size(_WATCHER)
+    threading.Thread(target=watch, daemon=True).start()
+    threading.stack_size(usual)
 
 
 def _named(word: str) -> Function:

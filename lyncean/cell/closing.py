@@ -126,7 +126,7 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
 _NEVER = (
     "connect", "accept", "accept4", "bind", "listen", "sendmsg", "sendmmsg",
     "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "tkill",
-    "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+    "rt_sigqueueinfo", "rt_tgsigqueueinfo", "setsid", "setpgid",
     "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
     "mount_setattr", "unshare", "setns", "name_to_handle_at", "open_by_handle_at",
     "bpf", "perf_event_open", "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter",

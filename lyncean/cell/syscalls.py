@@ -38,7 +38,7 @@ MACHINES = {
         "keyctl": 250, "unshare": 272, "accept4": 288, "rt_tgsigqueueinfo": 297, "perf_event_open": 298,
         "prlimit64": 302, "name_to_handle_at": 303, "open_by_handle_at": 304, "clock_adjtime": 305, "sendmmsg": 307,
         "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "kexec_file_load": 320,
-        "bpf": 321, "execveat": 322, "userfaultfd": 323,
+        "bpf": 321, "execveat": 322, "userfaultfd": 323, "setpgid": 109, "setsid": 112,
     }),
     "aarch64": Machine(0xC00000B7, _SAME | {
         "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89, "personality": 92,
@@ -49,6 +49,6 @@ MACHINES = {
         "clone": 220, "execve": 221, "swapon": 224, "swapoff": 225, "rt_tgsigqueueinfo": 240, "perf_event_open": 241,
         "accept4": 242, "prlimit64": 261, "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266,
         "setns": 268, "sendmmsg": 269, "process_vm_readv": 270, "process_vm_writev": 271, "finit_module": 273,
-        "bpf": 280, "execveat": 281, "userfaultfd": 282, "kexec_file_load": 294,
+        "bpf": 280, "execveat": 281, "userfaultfd": 282, "kexec_file_load": 294, "setpgid": 154, "setsid": 157,
     }),
 }  # fmt: skip

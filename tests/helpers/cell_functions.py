@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -88,6 +89,13 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
                 continue
         return "true"
 
+    def waits() -> None:
+        """Leaves its group, if it may, says which process it is, and sleeps."""
+        with contextlib.suppress(OSError):
+            os.setsid()
+        (Path(folder) / "pid").write_text(str(os.getpid()))
+        time.sleep(600)
+
     return {
         "environment": lambda: dict(os.environ),
         "parents_environment": lambda: Path(f"/proc/{parent}/environ").read_text(),
@@ -121,6 +129,8 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
         "not_json": lambda: {1, 2},
         "doubled": lambda place, target, times: os.write(target, os.pread(place, 99, 0) * times),
         "raises": lambda: {}["absent"],
+        "waits": waits,
+        "program_waits": lambda: subprocess.run(["/bin/sh", "-c", f"echo $$ > {folder}/pid; sleep 600"], check=True),
         "program": lambda: subprocess.run(["/bin/echo", "hello"], capture_output=True, text=True, check=True).stdout,
     }
 
