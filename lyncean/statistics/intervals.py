@@ -13,12 +13,15 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from lyncean.arrays import Floats, Ints, np
+from lyncean.statistics.bounded import gaffke
 from lyncean.statistics.distributions import normal_quantile, t_quantile
 
 DRAWS = 2000
 """Resamples of a bootstrap."""
 FEW = 30
 """Clusters below which a bootstrap is known to be too narrow."""
+SMALL = 40
+"""Clusters up to which partial credit near its limits needs an interval that knows of them."""
 MANY = 10_000
 """Distinct clusters from which on the central limit is as good as any resampling."""
 SHARE = (0.0, 1.0)
@@ -72,14 +75,15 @@ def mean_interval(
 
     Scores that are all 0 or 1 get Wilson's interval, over clusters at the effective sample size, corrected for degrees
     of freedom (Korn and Graubard, Survey Methodology 24 (1998), 193-201). Partial credit gets a bootstrap over
-    clusters, Student's t below FEW of them and from MANY distinct ones on.
+    clusters, and Student's t from MANY distinct ones on. Of few clusters, shares get Gaffke's interval up to SMALL of
+    them, other values Student's t below FEW.
 
     Args:
         sums: Sum of the scores of each cluster; a single item is a cluster of its own.
         sizes: Items of each cluster.
         binary: Whether the scores are all 0 or 1.
         level: Coverage.
-        within: Bounds of the mean, to which Student's t is cut.
+        within: Bounds of the mean, to which Student's t is cut; `SHARE` says that no cluster's mean is beyond them.
         draw: Makes the means of resamples; then however many distinct clusters there are.
 
     Returns:
@@ -98,6 +102,8 @@ def mean_interval(
     if len(sums) < 2 or (error := standard_error(sums, sizes)) < NO_SPREAD:
         return None
     over = "clusters" if clustered else "items"
+    if within == SHARE and len(sums) <= SMALL:
+        return Interval(*gaffke(sums, sizes, level), f"Gaffke over {over}")
     if len(sums) < FEW or (draw is None and len(_kinds(sums[None], sizes)[1]) > MANY):
         mean, reach = float(sums.sum() / sizes.sum()), t_quantile(level, len(sums) - 1) * error
         return Interval(max(mean - reach, within[0]), min(mean + reach, within[1]), f"t over {over}")

@@ -87,6 +87,7 @@ def test_the_results_are_what_they_were(name: str, stored: Path, shared_scorer: 
     verdicts = _outcomes(run)
     asyncio.run(again())
     after = json.loads((run / "results.json").read_text())
+    before["tasks"] = _with_interval_of_few(before["tasks"], after["tasks"])
     assert _without_later(after["tasks"]) == _without_later(before["tasks"])
     assert _outcomes(run) == verdicts
 
@@ -117,6 +118,18 @@ def _without_later(found: Any) -> Any:
         later = ("minimum_detectable", "standard_error", "reading")
         return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
     return [_without_later(each) for each in found] if isinstance(found, list) else found
+
+
+def _with_interval_of_few(before: Any, after: Any) -> Any:
+    """Takes over intervals of few items' partial credit: they were Student's, and are Gaffke's."""
+    if isinstance(before, list):
+        return [_with_interval_of_few(*pair) for pair in zip(before, after, strict=True)]
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return before
+    if after.get("method", "").startswith("Gaffke over ") and before["method"].startswith("t over "):
+        assert 0 < after["low"] < after["high"] < 100
+        return after
+    return {name: _with_interval_of_few(value, after.get(name)) for name, value in before.items()}
 
 
 def _outcomes(run: Path) -> dict[str, str]:
