@@ -73,7 +73,8 @@ class Item:
         key: Its key.
         task: The task.
         outcome: "scored", "unparsed", "refused", "rejected", "unjudged" or "failed".
-        score: The verdict's score, None where it has none.
+        score: The score over all samples: 0 where there is none. Its mean is the `value` of accuracy.
+        score_answered: The same over answered samples, for `value_answered`; None where the item was not answered.
         prompt: The text that the model was given. An image's place in it is "[image]", a clip's "[audio]" or
             "[video]", and with several messages each begins with its role.
         images: The files of the images in the prompt, in their order; one that the run folder lacks is left out.
@@ -89,7 +90,8 @@ class Item:
     key: str
     task: str
     outcome: str
-    score: float | None
+    score: float
+    score_answered: float | None
     prompt: str
     images: Sequence[Path]
     reasoning: str
@@ -169,7 +171,8 @@ class Results:
                 key=item.key,
                 task=item.task,
                 outcome=item.outcome,
-                score=item.score,
+                score=item.score_all or 0.0,
+                score_answered=item.score_answered,
                 **_prompt(run, item),
                 reasoning=str((item.response.get("response") or {}).get("reasoning", "")),
                 text=item.text,

@@ -20,14 +20,17 @@ _TEXTS = (
 )  # fmt: skip
 _COLUMNS = {
     **dict.fromkeys(_TEXTS, pa.string()),
-    **dict.fromkeys(("score", "seconds"), pa.float64()),
-    **dict.fromkeys(("input_tokens", "output_tokens"), pa.int64()),
+    **dict.fromkeys(("score", "score_answered", "seconds"), pa.float64()),
+    **dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens"), pa.int64()),
 }
 _BATCH = 2000
 
 
 def rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Yields a row for each planned item; labels are columns named `label_NAME`."""
+    """Yields a row for each planned item; labels are columns named `label_NAME`.
+
+    The mean of `score` is a metric's value over all samples, that of `score_answered` its value over answered ones.
+    """
     for run in runs:
         for item in run:
             if item.outcome != STEP:
@@ -43,14 +46,15 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
     prompt = [part["text"] for m in request.get("messages", ()) for part in m.get("parts", ()) if "text" in part]
     return {
         "run": run.name, "model": run.model_name, "task": item.task, "key": item.key, "sample": item.sample,
-        "turn": response.get("turn", ""), "outcome": item.outcome, "score": item.score,
-        "extracted": verdict.get("extracted", ""), "target": " | ".join(item.scoring.get("targets", ())),
+        "turn": response.get("turn", ""), "outcome": item.outcome, "score": item.score_all,
+        "score_answered": item.score_answered, "extracted": verdict.get("extracted", ""),
+        "target": " | ".join(item.scoring.get("targets", ())),
         "reason": reason(item), "answer": answer_text,
         "prompt": "\n".join(prompt), "group": item.group, "rule": verdict.get("rule") or item.scoring.get("rule", ""),
         "scores": orjson.dumps(verdict["scores"]).decode() if verdict.get("scores") else "",
         "judge": (verdict.get("judge") or {}).get("words", ""), "replica": response.get("replica", ""),
         "seconds": response.get("seconds"), "input_tokens": usage.get("input_tokens"),
-        "output_tokens": usage.get("output_tokens"),
+        "output_tokens": usage.get("output_tokens"), "reasoning_tokens": usage.get("reasoning_tokens"),
         **{f"label_{name}": value for name, value in item.labels.items()},
     }  # fmt: skip
 

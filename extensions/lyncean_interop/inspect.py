@@ -175,13 +175,16 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
 
 
 def _scores(item: Item, binary: bool) -> dict[str, Score] | None:
-    """Returns an item's score: C or I, Inspect's own values, where the task's are 0 and 1 alone."""
-    if item.score is None:
+    """Returns an item's score: C or I, Inspect's own values, where the task's are 0 and 1 alone.
+
+    An item without an answer scores 0, as in the log's metrics: Inspect leaves samples without a score out of its own.
+    """
+    if (found := item.score_all) is None:
         return None
     verdict = item.verdict
     explanation = (verdict.get("judge") or {}).get("words") or verdict.get("detail") or verdict.get("reason")
     score = Score(
-        value=("C" if item.score else "I") if binary else item.score,
+        value=("C" if found else "I") if binary else found,
         answer=str(verdict.get("extracted", "")),
         explanation=explanation,
         metadata={

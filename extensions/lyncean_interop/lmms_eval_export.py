@@ -95,7 +95,7 @@ def _sample(number: int, item: Item) -> dict[str, Any]:
         "target": " | ".join(item.scoring.get("targets", ())),
         "resps": [[answer]],
         "filtered_resps": [str(item.verdict.get("extracted", ""))],
-        "score": item.score,
+        "score": item.score_all,
         "outcome": item.outcome,
         "key": item.key,
         **dict(item.labels),

@@ -120,8 +120,8 @@ def _attributes(run: Run, item: Item) -> dict[str, Any]:
 
 def _verdict(item: Item) -> Mapping[str, Any]:
     found: dict[str, Any] = {"gen_ai.evaluation.name": str(item.verdict.get("rule") or item.task)}
-    if item.score is not None:
-        found["gen_ai.evaluation.score.value"] = item.score
+    if (score := item.score_all) is not None:
+        found["gen_ai.evaluation.score.value"] = score
     right = "correct" if (item.score or 0.0) >= 1 else "incorrect"
     found["gen_ai.evaluation.score.label"] = right if item.outcome == "scored" else item.outcome
     if reason := item.verdict.get("reason"):

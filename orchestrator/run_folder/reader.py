@@ -6,6 +6,7 @@ in the order of its keys, one item at a time.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO
 import orjson
 from msgspec import Struct
 
-from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder import notes
 from orchestrator.run_folder.cut import line_is_cut
@@ -68,6 +69,19 @@ class Item(Struct, frozen=True):
         """The verdict's score, None where it has none."""
         score = self.verdict.get("score")
         return None if score is None else float(score)
+
+    @property
+    def score_all(self) -> float | None:
+        """The score as metrics over all samples count it: 0 for an outcome without one; None before any outcome."""
+        if self.outcome in ("", STEP):
+            return None
+        score = self.score
+        return 0.0 if score is None or math.isnan(score) else score
+
+    @property
+    def score_answered(self) -> float | None:
+        """The score as metrics over answered samples count it; None where the item counts in none of them."""
+        return self.score_all if self.outcome in ANSWERED else None
 
     @property
     def text(self) -> str:

@@ -79,7 +79,8 @@ def test_csv_has_every_planned_item(run: Path) -> None:
     first = rows[0]
     assert (first["key"], first["outcome"], first["label_pattern"]) == ("marvel/1:avr", "scored", "Temporal Movement")
     assert {row["outcome"] for row in rows} == {"scored", "unparsed", "refused", "rejected", "failed"}
-    assert next(row for row in rows if row["outcome"] == "rejected")["score"] == ""
+    rejected = next(row for row in rows if row["outcome"] == "rejected")
+    assert (rejected["score"], rejected["score_answered"]) == ("0.0", "")
 
 
 @pytest.mark.parametrize("answer", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "fine"])
@@ -95,7 +96,7 @@ def test_parquet_has_the_same_items(run: Path, tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "items.parquet")
     rows = list(csv.DictReader(io.StringIO(invoke(run, "--format", "csv").output)))
     assert table.column("key").to_pylist() == [row["key"] for row in rows]
-    assert table.column("score").null_count == 7, "what was not answered has no score, rather than 0"
+    assert [table.column(name).null_count for name in ("score", "score_answered")] == [0, 10]
 
 
 def test_json_is_what_the_runs_hold(run: Path) -> None:
@@ -143,7 +144,7 @@ def test_inspect_log_reads_back(run: Path, tmp_path: Path) -> None:
     assert seen.startswith("data:image/png;base64,")
     rejected = next(sample for sample in found.samples if sample.error)
     assert "context_overflow" in rejected.error.message
-    assert rejected.scores is None
+    assert rejected.scores["marvel"].value == "I"
     listed = log.list_eval_logs(str(tmp_path / "logs"))
     assert len(listed) == 1, "inspect view lists it"
 

@@ -43,8 +43,8 @@ def test_a_log_of_inspect(tmp_path: Path) -> None:
         "marvel/1": ("scored", 1.0), "marvel/1#1": ("scored", 1.0), "marvel/2": ("unparsed", 0.0),
         "marvel/3": ("scored", 1.0), "marvel/4": ("failed", None),
     }  # fmt: skip
-    assert "Inspect: accuracy 75.00 over 4 samples" in told.output
-    assert "2 of 4 samples are scored differently" in told.output
+    assert "Inspect: accuracy 60.00 over 5 samples" in told.output
+    assert "2 of 5 samples are scored differently" in told.output
     assert "marvel/1#1  right B  ours B (1)  theirs A (0)  read differently  'B'" in told.output
     assert (run / "report.html").exists()
     assert "holds a run already" in run_import("inspect", path, "--run", run).output
