@@ -19,7 +19,7 @@ from orchestrator.run_folder.log import Entry, RunLog
 from orchestrator.run_folder.records import verdict_line
 from orchestrator.run_folder.unreadable import understood
 
-_SYNC_SECONDS = 1.0
+_SYNC_SECONDS = 0.5
 _NO_SCORES: Mapping[str, float] = {}
 
 
@@ -127,10 +127,13 @@ class Ledger:
                 )
 
     async def keep(self) -> None:
-        """Makes the log survive a power cut, about once a second."""
+        """Makes the log survive a power cut, about twice a second: answers, and then their verdicts."""
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
-            await asyncio.to_thread(self.log.sync)
+            verdicts = self.log.begin_sync()
+            await asyncio.to_thread(self.log.sync_answers)
+            self.log.write_verdicts(verdicts)
+            await asyncio.to_thread(self.log.sync_verdicts)
 
     def close(self) -> None:
         """Writes the log as far as that is possible, at the end of the run or after its error."""

@@ -94,7 +94,8 @@ async def rescore(
 
 async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
     def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], request: scorer.ScoreRequest) -> None:
-        verdicts.add(verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut))
+        line = verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut)
+        verdicts.add(log.of_answer(verdict.key, line))
 
     async def feed() -> None:
         index = Index(log.path, (RESPONSES,))
@@ -105,7 +106,7 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
                 if scoring is None:
                     continue
                 if "outcome" in line:
-                    verdicts.add(unanswered_line(line))
+                    verdicts.add(log.of_answer(line["key"], unanswered_line(line)))
                     continue
                 if parity:
                     scoring = parity_scoring(task, scoring)

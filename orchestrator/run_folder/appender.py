@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -34,59 +35,71 @@ class Appender:
         self._end = os.fstat(self._fd).st_size
         self._written = self._end
         self._synced = self._end
+        self._broken: RunLogError | None = None
 
     @property
-    def pending(self) -> bool:
-        """Whether lines wait for `flush`."""
-        return bool(self._lines)
+    def pending(self) -> int:
+        """Lines that wait for `flush`."""
+        return len(self._lines)
 
     def add(self, line: bytes) -> int:
         """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
-        offset, line = self._end, sealed(line)
+        return self.add_sealed(sealed(line))
+
+    def add_sealed(self, line: bytes) -> int:
+        """Collects a line that has its checksum, and returns the offset at which it will stand."""
+        offset = self._end
         self._lines.append(line)
         self._end += len(line) + 1
         return offset
 
-    def flush(self) -> None:
-        """Writes what was collected.
+    def flush(self, count: int | None = None) -> None:
+        """Writes what was collected, or the first so many lines of it.
 
         Raises:
-            RunWriteError: If the disk is full or gone; the lines collected are then lost, and
+            RunWriteError: If the disk is full or gone, now or before; the lines collected are then lost, and
                 the calls behind them are made again on resume.
             RunLockError: If the folder's lock is lost; so are the lines then.
         """
-        if not self._lines:
+        if self._broken:
+            raise self._broken
+        lines = self._lines[:count]
+        if not lines:
             return
-        data = b"\n".join(self._lines) + b"\n"
-        self._lines.clear()
-        self._check_lock()
+        data = b"\n".join(lines) + b"\n"
         try:
+            if self._lock:  # no other process may append to the file: offsets would be wrong
+                self._lock.check()
             view = memoryview(data)
             while view:
                 view = view[os.write(self._fd, view) :]
-        except OSError as error:
-            os.ftruncate(self._fd, self._written)
-            self._end = self._written
-            raise write_error(self.path, error) from error
-        self._written = self._end
+        except (OSError, RunLockError) as error:
+            raise self._give_up(error) from error
+        del self._lines[: len(lines)]
+        self._written += len(data)
 
-    def _check_lock(self) -> None:
-        """Makes sure that no other process appends to the file, whose offsets would then be wrong."""
-        try:
-            if self._lock:
-                self._lock.check()
-        except RunLockError:
-            self._end = self._written
-            raise
+    def _give_up(self, error: OSError | RunLockError) -> RunLogError:
+        """Takes back what was written in part; nothing is written any more, since behind it no line would be whole."""
+        self._broken = error if isinstance(error, RunLockError) else write_error(self.path, error)
+        self._lines.clear()
+        self._end = self._written
+        if isinstance(error, OSError):
+            with contextlib.suppress(OSError):  # the next process cuts off a torn last line
+                os.ftruncate(self._fd, self._written)
+        return self._broken
 
     def sync(self) -> None:
         """Makes what was flushed survive a power cut. May block for long: call it in a thread."""
         target = self._written
+        if self._broken:
+            raise self._broken
         if target != self._synced:
             try:
                 os.fsync(self._fd)
             except OSError as error:
-                raise write_error(self.path, error) from error
+                # A second call would succeed: the system takes what it could not write for written.
+                self._broken = write_error(self.path, error)
+                raise self._broken from error
             self._synced = target
 
     def read(self, offset: int) -> dict[str, Any]:
@@ -135,8 +148,9 @@ class Appender:
     def close(self) -> None:
         """Writes what was collected and closes the file."""
         try:
-            self.flush()
-            self.sync()
+            if not self._broken:
+                self.flush()
+                self.sync()
         finally:
             os.close(self._fd)
 

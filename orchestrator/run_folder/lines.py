@@ -17,6 +17,7 @@ import msgspec
 import orjson
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from lyncean.arrays import NDArray, np
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.cut import CUT_REASONING
@@ -111,6 +112,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         options: The options of a choice.
         params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
         cut: Whether the output limit ended the answer, or the reasoning that it follows.
+        answer: Checksum of the line of `responses.jsonl` that the verdict is of; "" in older runs.
     """
 
     key: str
@@ -132,6 +134,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     options: list[str]
     params: Mapping[str, Any] = {}
     cut: bool = False
+    answer: str = ""
 
     @property
     def is_cut(self) -> bool:
@@ -235,6 +238,8 @@ DamagedLine = msgspec.DecodeError
 """What `decode` raises: the line is not JSON, or lacks a field, or a field has another type."""
 
 _SEAL = len(b',"crc32":"00000000"}')
+_ANSWER = b',"answer":"'
+_DIGIT_COUNT = 8
 _HEAD = re.compile(rb'\{"key":"([^"\\\x80-\xff]*)",(?:"sample":"|"outcome":"(%b)")' % "|".join(Outcome).encode()).match
 _OUTCOMES = {None: None} | {outcome.encode(): outcome for outcome in Outcome}
 _encoder = msgspec.json.Encoder()
@@ -269,6 +274,42 @@ def sealed(data: bytes) -> bytes:
     """Returns a line with its checksum as the last field: the CRC-32 of all that stands before that field."""
     start = memoryview(data)[:-1]
     return b"".join((start, _seal(start)))
+
+
+def checksum(line: bytes) -> int:
+    """Returns the checksum that a sealed line has, without its newline."""
+    return int(line[-_DIGIT_COUNT - 2 : -2], 16)
+
+
+def checksums(lines: Sequence[bytes]) -> NDArray[np.uint32]:
+    """Returns the checksums of sealed lines without their newlines: shape [lines]."""
+    return _numbers([line[-_DIGIT_COUNT - 2 : -2] for line in lines])
+
+
+def of_answer(line: bytes, answer: int) -> bytes:
+    """Returns a verdict's line, not sealed yet, with the checksum of the line of its answer as its last field."""
+    return b'%b%b%08x"}' % (line[:-1], _ANSWER, answer)
+
+
+def answers_of(lines: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.uint32]]:
+    """Returns whether sealed lines of verdicts name the line of their answer, and its checksum: shapes [lines].
+
+    Raises:
+        DamagedLine: A checksum is not a number.
+    """
+    end = _SEAL + 1 + _DIGIT_COUNT
+    named = [line[-end - len(_ANSWER) : -end] == _ANSWER for line in lines]
+    digits = [
+        line[-end : -_SEAL - 1] if there else b"0" * _DIGIT_COUNT for line, there in zip(lines, named, strict=True)
+    ]
+    return np.array(named, bool), _numbers(digits)
+
+
+def _numbers(digits: Sequence[bytes]) -> NDArray[np.uint32]:
+    try:
+        return np.frombuffer(bytes.fromhex(b"".join(digits).decode()), ">u4").astype(np.uint32)
+    except ValueError as error:
+        raise DamagedLine(f"a checksum is not a number ({error})") from None
 
 
 def verify(data: bytes) -> None:

@@ -14,6 +14,7 @@ from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
+from orchestrator.run_folder.lines import answers_of, checksum, checksums, of_answer, sealed
 from orchestrator.run_folder.lock import lock
 from orchestrator.run_folder.scanning import Heads, heads
 
@@ -101,17 +102,20 @@ class RunLog:
         self._table = KeyTable(max(min(expected, _MOST_EXPECTED), _line_count(self.path / RESPONSES)))
         self.resumed = 0
         for part in heads(self.path / RESPONSES):
-            self._note(part, _STATES_OF, _STATE, part.offsets.astype(np.uint64))
+            low, high = _halves(part)
+            offsets, values = part.offsets.astype(np.uint64), _values(_STATES_OF, part)
+            self._table.put_all(low, high, numbers=offsets, checks=checksums(part.lines), flags=values, mask=_STATE)
             self.resumed += len(part.keys)
         for part in heads(self.path / VERDICTS):
-            self._note(part, _VERDICTS_OF, _VERDICT)
+            self._note_verdicts(part)
 
-    def _note(
-        self, part: Heads, flags: dict[Outcome | None, int], mask: int, numbers: NDArray[np.uint64] | None = None
-    ) -> None:
-        hashes = digests(part.keys)
-        values = np.fromiter(map(flags.__getitem__, part.outcomes), np.uint8, len(part.keys))
-        self._table.put_all(hashes[:, 0], hashes[:, 1], numbers=numbers, flags=values, mask=mask)
+    def _note_verdicts(self, part: Heads) -> None:
+        """Notes verdicts; one that is of another answer than the item's last is as good as none."""
+        low, high = _halves(part)
+        named, answers = answers_of(part.lines)
+        slots = self._table.find(low, high)
+        values = np.where(named & (self._table.checks(slots) != answers), 0, _values(_VERDICTS_OF, part))
+        self._table.put_all(low, high, flags=values.astype(np.uint8), mask=_VERDICT)
 
     def entry(self, key: str) -> Entry:
         """Returns what is known of a key."""
@@ -153,14 +157,20 @@ class RunLog:
 
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
-        offset = self.responses.add(line)
-        self._table.put(key, number=offset, flags=_state(outcome), mask=_STATE)
+        line = sealed(line)
+        offset = self.responses.add_sealed(line)
+        self._table.put(key, number=offset, check=checksum(line), flags=_state(outcome), mask=_STATE)
         return offset
 
     def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:
-        """Appends an item's verdict."""
-        self.verdicts.add(line)
+        """Appends an item's verdict; it is written once its answer would survive a power cut."""
+        self.verdicts.add(self.of_answer(key, line))
         self._table.put(key, flags=_code(outcome) << 3, mask=_VERDICT)
+
+    def of_answer(self, key: str, line: bytes) -> bytes:
+        """Returns the line of an item's verdict with the checksum of the line of its answer."""
+        answer = self._table.check(key)
+        return of_answer(line, answer) if answer else line
 
     def forget_verdicts(self) -> None:
         """Empties `verdicts.jsonl`: every answer is scored anew."""
@@ -177,29 +187,75 @@ class RunLog:
         self._table = KeyTable()
 
     def flush(self) -> None:
-        """Writes what was collected, answers before verdicts.
+        """Writes the answers that were collected. Verdicts wait for `sync`: none is to outlive its answer.
 
         Raises:
             RunWriteError: If the disk is full or gone.
             RunLockError: If the lock is lost.
         """
         self.responses.flush()
-        self.verdicts.flush()
 
     def sync(self) -> None:
-        """Makes what was flushed survive a power cut.
+        """Makes what was collected survive a power cut, answers before verdicts.
 
         Raises:
-            RunLogError: If a log is no longer there, or the lock is lost.
+            RunLogError: If a log is no longer there or cannot be written, or the lock is lost.
+        """
+        verdicts = self.begin_sync()
+        self.sync_answers()
+        self.write_verdicts(verdicts)
+        self.sync_verdicts()
+
+    def begin_sync(self) -> int:
+        """Writes the answers that were collected; returns how many verdicts can be written once `sync_answers` is done.
+
+        Raises:
+            RunWriteError: If the disk is full or gone.
+            RunLockError: If the lock is lost.
+        """
+        self.responses.flush()
+        return self.verdicts.pending
+
+    def sync_answers(self) -> None:
+        """Makes the answers that were written survive a power cut. May block for long: call it in a thread.
+
+        Raises:
+            RunLogError: If a log is no longer there or cannot be written.
         """
         for log in (self.responses, self.verdicts):
             log.check_there()
-            log.sync()
+        self.responses.sync()
+
+    def write_verdicts(self, count: int) -> None:
+        """Writes the first verdicts of those that were collected.
+
+        Raises:
+            RunWriteError: If the disk is full or gone.
+            RunLockError: If the lock is lost.
+        """
+        self.verdicts.flush(count)
+
+    def sync_verdicts(self) -> None:
+        """Makes the verdicts that were written survive a power cut. May block for long: call it in a thread.
+
+        Raises:
+            RunLogError: If the log cannot be written, or the lock is lost.
+        """
+        self.verdicts.sync()
         self._lock.check()
 
     def close(self) -> None:
         """Closes the logs and lets the folder go."""
         self._opened.close()
+
+
+def _halves(part: Heads) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    hashes = digests(part.keys)
+    return hashes[:, 0], hashes[:, 1]
+
+
+def _values(flags: dict[Outcome | None, int], part: Heads) -> NDArray[np.uint8]:
+    return np.fromiter(map(flags.__getitem__, part.outcomes), np.uint8, len(part.keys))
 
 
 def _entry(found: tuple[int, int] | None) -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -46,11 +46,13 @@ class Heads(NamedTuple):
         offsets: Where each begins: shape [lines].
         keys: Their keys in UTF-8.
         outcomes: Their outcomes.
+        lines: The lines, without their newlines.
     """
 
     offsets: NDArray[np.int64]
     keys: list[bytes]
     outcomes: list[Outcome | None]
+    lines: Sequence[bytes]
 
 
 def heads(path: Path) -> Iterator[Heads]:
@@ -78,7 +80,7 @@ def heads(path: Path) -> Iterator[Heads]:
             except DamagedLine:
                 _name_damaged(path, lines, offsets)
                 raise
-            yield Heads(offsets, keys, outcomes)
+            yield Heads(offsets, keys, outcomes, lines)
             start += end
 
 

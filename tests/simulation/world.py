@@ -126,7 +126,7 @@ class World:
         self.claimed = self.draw.choice([0, 25_000, 1_000_000])
         self.held = self.draw.choice([0, 12_000, self.claimed])  # less than claimed: other clients' files are there
         self.deleted_at = 0.0
-        self.asked = 0
+        self.asked = self.orphans = self.verdicts_before = 0
 
     def play(self) -> dict[str, Any]:
         complete = False
@@ -178,6 +178,8 @@ class World:
         self.network.channels.clear()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
         crashed, ended = False, "exit 0"
+        verdicts = self.path / LOGS[1]
+        self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
         with deterministic(self.draw.getrandbits(40)) as loop, self._patched():
             loop.call_later(_LONGEST, self._late)
             if disturbed:
@@ -194,6 +196,8 @@ class World:
                     raise Violation(f"{name}: {len(late)} calls after the run folder was gone for 1.5 s")
                 if ended == "exit 0":
                     raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
+            if self.orphans:
+                raise Violation(f"{name}: {self.orphans} verdicts survived a power cut and their answers did not")
             self.asked = len(self.network.calls)
             self.network.calls.clear()
             self.trace(f"{name}: {ended} after {loop.time():.2f} s")
@@ -296,7 +300,19 @@ class World:
                     state = file.stat()
                     keep = self.draw.randint(min(self.disk.safe.get(state.st_ino, 0), state.st_size), state.st_size)
                     os.truncate(file, keep)
+            self._orphans()
         raise Crash
+
+    def _orphans(self) -> None:
+        """Notes verdicts of this session that a power cut left without the answer that they name."""
+        if not all((self.path / log).exists() for log in LOGS):
+            return
+        answers = {
+            line.rpartition(b'"crc32":"')[2][:8] for line in (self.path / LOGS[0]).read_bytes().split(b"\n")[:-1]
+        }
+        verdicts = (self.path / LOGS[1]).read_bytes()[self.verdicts_before :].split(b"\n")[:-1]
+        named = {line.rpartition(b'"answer":"')[2][:8] for line in verdicts}
+        self.orphans += len(named - answers)
 
     def _rot(self) -> None:
         """One bit of a log is another one."""

@@ -85,7 +85,9 @@ async def test_counts_and_log_agree(log: RunLog) -> None:
     ledger.judged(verdict("toy/1", Outcome.UNPARSED, 0.0, "no_match"), SCORING, scorer.ScoreRequest(text="words"))
     ledger.add_response("toy/2", Outcome.REFUSED, b'{"key": "toy/2"}')
     ledger.add_verdict("toy/2", "toy", Outcome.REFUSED, b'{"key": "toy/2"}')
-    await asyncio.sleep(0)  # it is written once a turn of the event loop
+    await asyncio.sleep(0)  # answers are written once a turn of the event loop, verdicts once these are on the disk
+    assert lines(log.path / "verdicts.jsonl") == []
+    log.sync()
     assert lines(log.path / "responses.jsonl") == lines(log.path / "verdicts.jsonl") == ["toy/0", "toy/1", "toy/2"]
     assert accounting.outcomes == {Outcome.SCORED: 1, Outcome.UNPARSED: 1, Outcome.REFUSED: 1}
     assert (accounting.answered, accounting.tokens, accounting.tasks["toy"].score) == (1, 7, 0.5)

@@ -1,0 +1,143 @@
+"""A verdict is of one answer: it names its checksum, and is never on the disk without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from helpers.engine_cluster import Cluster, Server
+
+from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine import ledger as ledger_module
+from orchestrator.engine.ledger import Ledger
+from orchestrator.run_folder import appender
+from orchestrator.run_folder.lines import sealed
+from orchestrator.run_folder.log import RunLog
+
+
+def line(key: str, outcome: str | None = None, text: str = "A") -> bytes:
+    return orjson.dumps({"key": key, **({"outcome": outcome} if outcome else {}), "sample": key, "text": text})
+
+
+def answered(folder: Path, text: str = "A", keys: int = 3) -> None:
+    log = RunLog(folder)
+    for number in range(keys):
+        log.add_response(f"toy/{number}", None, line(f"toy/{number}", text=text))
+    log.close()
+
+
+def judged(folder: Path, keys: int = 3) -> None:
+    log = RunLog(folder)
+    for number in range(keys):
+        log.add_verdict(f"toy/{number}", Outcome.SCORED, line(f"toy/{number}", "scored"))
+    log.close()
+
+
+def settled(folder: Path) -> list[Outcome | None]:
+    log = RunLog(folder)
+    found = [log.entry(f"toy/{number}").settled for number in range(3)]
+    log.close()
+    return found
+
+
+def test_a_verdict_does_not_stand_for_another_answer(tmp_path: Path) -> None:
+    answered(tmp_path)
+    judged(tmp_path)
+    assert settled(tmp_path) == [Outcome.SCORED] * 3
+    kept = (tmp_path / "responses.jsonl").read_bytes().split(b"\n")
+    (tmp_path / "responses.jsonl").write_bytes(kept[0] + b"\n")
+    answered(tmp_path, "B", keys=3)  # the last line of a key counts
+    assert settled(tmp_path) == [None] * 3
+    judged(tmp_path, keys=2)
+    assert settled(tmp_path) == [Outcome.SCORED, Outcome.SCORED, None]
+
+
+def test_verdicts_of_older_runs_have_no_checksum_of_their_answer(tmp_path: Path) -> None:
+    answered(tmp_path)
+    lines = [sealed(line(f"toy/{number}", "scored")) + b"\n" for number in range(3)]
+    (tmp_path / "verdicts.jsonl").write_bytes(b"".join(lines))
+    assert settled(tmp_path) == [Outcome.SCORED] * 3
+
+
+def test_a_checksum_that_is_not_a_number_is_damage(tmp_path: Path) -> None:
+    answered(tmp_path)
+    text = sealed(orjson.dumps({"key": "toy/0", "outcome": "scored", "answer": "zzzzzzzz"}))
+    (tmp_path / "verdicts.jsonl").write_bytes(text + b"\n")
+    with pytest.raises(Exception, match="is not a number"):
+        RunLog(tmp_path)
+
+
+def test_a_resume_scores_answers_that_were_asked_again(
+    cluster: Cluster, shared_scorer: Server, expected: bytes
+) -> None:
+    """What is left of a run whose answers were lost and asked again, and that was killed before their verdicts."""
+    server = cluster.model()
+    words = cluster.words("run", [server], shared_scorer, "--limit", "120")
+    cluster.orchestrator(*words)
+    folder, whole = cluster.folder / "run", cluster.results("run")
+    file = folder / "responses.jsonl"
+    wrong = []
+    for each in cluster.lines("run")[:40]:
+        each["response"]["parts"] = [{"text": "nothing of that kind"}]
+        del each["crc32"]
+        wrong.append(sealed(orjson.dumps(each)))
+    file.write_bytes(b"\n".join([*wrong, *file.read_bytes().splitlines()[40:]]) + b"\n")
+    (folder / "results.json").unlink()
+    cluster.orchestrator(*words)
+    assert cluster.results("run") != whole
+    checks = {each["key"]: each["crc32"] for each in cluster.lines("run")}
+    last = {each["key"]: each["answer"] for each in cluster.lines("run", "verdicts.jsonl")}
+    assert last == checks
+    cluster.orchestrator("score", "run")
+    last = {each["key"]: each["answer"] for each in cluster.lines("run", "verdicts.jsonl")}
+    assert last == checks
+
+
+class SlowDisk:
+    """`os` as the logs see it: knows what would survive a power cut, and looks at it at each write of verdicts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.safe, self.orphans, self.looks = folder, dict[int, int](), 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def write(self, fd: int, data: Any) -> int:
+        written = os.write(fd, data)
+        responses, verdicts = (self.folder / name for name in ("responses.jsonl", "verdicts.jsonl"))
+        if os.fstat(fd).st_ino == verdicts.stat().st_ino:
+            safe = responses.read_bytes()[: self.safe.get(responses.stat().st_ino, 0)]
+            answers = {json.loads(each)["key"] for each in safe.splitlines()}
+            self.orphans += sum(json.loads(each)["key"] not in answers for each in bytes(data).splitlines())
+            self.looks += 1
+        return written
+
+    def fsync(self, fd: int) -> None:
+        size = os.fstat(fd).st_size
+        os.fsync(fd)
+        self.safe[os.fstat(fd).st_ino] = size
+
+
+async def test_no_verdict_is_on_the_disk_without_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SlowDisk(tmp_path)
+    monkeypatch.setattr(appender, "os", disk)
+    monkeypatch.setattr(ledger_module, "_SYNC_SECONDS", 0.0)
+    ledger = Ledger(log := RunLog(tmp_path))
+    keeping = asyncio.create_task(ledger.keep())
+    for number in range(300):
+        ledger.add_response(f"toy/{number}", None, line(f"toy/{number}"))
+        ledger.add_verdict(f"toy/{number}", "toy", Outcome.SCORED, line(f"toy/{number}", "scored"))
+        await asyncio.sleep(0.001 if number % 10 == 0 else 0)
+    while not disk.looks:
+        await asyncio.sleep(0.01)
+    keeping.cancel()
+    ledger.close()
+    log.close()
+    assert disk.looks > 1
+    assert disk.orphans == 0
+    assert len((tmp_path / "verdicts.jsonl").read_bytes().splitlines()) == 300
