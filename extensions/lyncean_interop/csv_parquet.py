@@ -22,6 +22,7 @@ _COLUMNS = {
     **dict.fromkeys(_TEXTS, pa.string()),
     **dict.fromkeys(("score", "score_answered", "seconds"), pa.float64()),
     **dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens"), pa.int64()),
+    "cut": pa.bool_(),
 }
 _BATCH = 2000
 
@@ -55,6 +56,7 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
         "judge": (verdict.get("judge") or {}).get("words", ""), "replica": response.get("replica", ""),
         "seconds": response.get("seconds"), "input_tokens": usage.get("input_tokens"),
         "output_tokens": usage.get("output_tokens"), "reasoning_tokens": usage.get("reasoning_tokens"),
+        "cut": item.cut,
         **{f"label_{name}": value for name, value in item.labels.items()},
     }  # fmt: skip
 

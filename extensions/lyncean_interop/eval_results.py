@@ -64,5 +64,5 @@ def _entry(run: Run, task: str, known: dict[str, str]) -> EvalResultEntry:
         dataset_revision=revision or None,
         date=str(run.manifest.get("created") or "") or None,
         source_url=known.get("source"),
-        notes=", ".join([*notes, *facts.settings(run), f"Lyncean {facts.library(run)}"]),
+        notes=", ".join([*notes, *facts.cut(run, task), *facts.settings(run), f"Lyncean {facts.library(run)}"]),
     )

@@ -135,7 +135,8 @@ def _result(run: Run, metric: MetricResult, generation: Mapping[str, Any]) -> di
         interval = {"lower": low, "upper": high, "confidence_level": metric.level, "method": metric.method}
         uncertainty["confidence_interval"] = interval
     counts = (run.tasks[metric.task].get("counts") or {}).items()
-    notes = {"caveats": "; ".join(facts.caveats(run, metric.task)), "settings": "; ".join(facts.settings(run))}
+    caveats = [*facts.caveats(run, metric.task), *facts.cut(run, metric.task)]
+    notes = {"caveats": "; ".join(caveats), "settings": "; ".join(facts.settings(run))}
     return {
         "evaluation_result_id": _result_id(metric),
         "evaluation_name": f"{metric.task} [{metric.where}]" if metric.labels else metric.task,

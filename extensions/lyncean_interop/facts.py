@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import ConfigError
-from orchestrator.run_folder import OUTCOMES, Run, counts
+from orchestrator.run_folder import OUTCOMES, Run, counts, cut_counts
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -58,6 +58,12 @@ def caveats(run: Run, task: str) -> list[str]:
     if own["planned"] != sum(own[name] for name in OUTCOMES):
         found.append("not complete")
     return found
+
+
+def cut(run: Run, task: str) -> list[str]:
+    """Returns how many answers of a task the output limit cut, in a few words; none where that is none."""
+    found = cut_counts(run.tasks).get(task)
+    return [f"answers of {found} cut at the output limit"] if found and found.items else []
 
 
 def settings(run: Run) -> list[str]:

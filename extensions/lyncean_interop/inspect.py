@@ -108,7 +108,9 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
                     metrics={_name(metric): _metric(metric) for metric in mine if metric.value is not None},
                 )
             ],
-            metadata={"counts": dict(run.tasks[task].get("counts", {}))} if run.tasks else None,
+            metadata={name: dict(run.tasks[task][name]) for name in ("counts", "cut") if name in run.tasks[task]}
+            if run.tasks
+            else None,
         ),
         stats=EvalStats(started_at=created, completed_at=max(begun, default="") or created),
         samples=samples,

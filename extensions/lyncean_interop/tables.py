@@ -43,7 +43,7 @@ def write_model_card(runs: Sequence[Run], file: TextIO) -> None:
     file.write("| Benchmark | Model | Metric | Value | 95% CI | n | Notes |\n|---|---|---|---:|---:|---:|---|\n")
     for run in runs:
         for metric in overall(metric_results(run.tasks_and_groups)):
-            notes = [*facts.caveats(run, metric.task), *facts.settings(run)]
+            notes = [*facts.caveats(run, metric.task), *facts.cut(run, metric.task), *facts.settings(run)]
             notes += ["less is better"] if metric.less_is_better else []
             value = f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"
             cells = (metric.task, run.model_name, metric.name, value, metric.interval or "–", f"{metric.denominator:,}")
@@ -92,7 +92,8 @@ def latex(runs: Sequence[Run]) -> str:
 def _accounted(run: Run) -> str:
     line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
     line += f"; not the benchmark's own decoding: {run.deviations}" if run.deviations else ""
-    return "; ".join([line, *run.in_part])
+    cut = [f"{task}: {words}" for task in run.tasks for words in facts.cut(run, task)]
+    return "; ".join([line, *cut, *run.in_part])
 
 
 def _tex_cell(metric: MetricResult | None) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator import ConfigError
-from orchestrator.run_folder import Run, counts, metric_results
+from orchestrator.run_folder import Run, counts, cut_counts, metric_results
 
 _UNSAFE = re.compile(r"[^\w./ -]")
 
@@ -62,6 +62,7 @@ def metrics(run: Run) -> dict[str, float]:
             if value is not None:
                 found[name + suffix] = value
     found.update({f"items/{outcome}": float(number) for outcome, number in counts(run.tasks).items()})
+    found.update({f"{task}/cut": float(count.items) for task, count in cut_counts(run.tasks).items()})
     return found
 
 

@@ -26,6 +26,8 @@ class Cause(StrEnum):
     """The words that were sent differ."""
     IMAGE = "image"
     """Images, audio or videos differ: other bytes, another number, another place."""
+    LIMIT = "limit"
+    """The output limit cut an answer: the other begins with it, or another limit was set."""
     DECODING = "decoding"
     """Settings differ: method, generation config, stop strings, limits."""
     SERVER = "server"
@@ -42,7 +44,7 @@ class Cause(StrEnum):
     """The answers differ, and nothing that is recorded does."""
 
 
-UPSTREAM = (Cause.DATA, Cause.PROMPT, Cause.IMAGE, Cause.DECODING, Cause.SERVER)
+UPSTREAM = (Cause.DATA, Cause.PROMPT, Cause.IMAGE, Cause.LIMIT, Cause.DECODING, Cause.SERVER)
 """What an answer depends on, what is upstream first."""
 
 Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
@@ -51,7 +53,8 @@ Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
 _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files have the question, and not the prompt that was made of it."""
-_NOT_OF_THE_ROW = {Cause.DECODING, Cause.SERVER, Cause.READING}
+_NOT_OF_THE_ROW = {Cause.LIMIT, Cause.DECODING, Cause.SERVER, Cause.READING}
+_LIMITS = frozenset({"max_output_tokens", "effective.max_output_tokens"})
 _SERVER = (
     *("model_name", "model_revision", "chat_template_sha256", "processor_sha256"),
     *("server_version", "compute_dtype", "properties"),
@@ -153,6 +156,8 @@ class Attributor:
                 other.outcome, other.score, other.verdict.get("scores"),
             )  # fmt: skip
             return Attribution(Cause.AGGREGATION if alike else Cause.READING)
+        if _is_beginning(one, other) or _is_beginning(other, one):
+            return Attribution(Cause.LIMIT)
         return self._upstream(one, other)
 
     def _upstream(self, one: Item, other: Item) -> Attribution:
@@ -175,8 +180,10 @@ class Attributor:
             media(one) != media(other) or (not found and _layout(one) != _layout(other))
         ):
             found.add(Cause.IMAGE)
-        if Cause.DECODING not in lacking and decoding(one, other):
-            found.add(Cause.DECODING)
+        if Cause.DECODING not in lacking and (settings := decoding(one, other).keys()):
+            limited = (one.cut or other.cut) and settings & _LIMITS
+            found |= {Cause.LIMIT} if limited else set()
+            found |= {Cause.DECODING} if not limited or settings - _LIMITS else set()
         if Cause.SERVER not in lacking and self.first.server != self.second.server:
             found.add(Cause.SERVER)
         (rule, version), (other_rule, other_version) = self.first.rule(one), self.second.rule(other)
@@ -241,6 +248,17 @@ def _readable(item: Item) -> tuple[Any, ...]:
     answer = item.response.get("response") or {}
     images = [part["image"].get("sha256") for part in answer.get("parts", ()) if "image" in part]
     return item.text, images, answer.get("scores") or []
+
+
+def _is_beginning(one: Item, other: Item) -> bool:
+    """Whether an answer is cut and the other begins with it, reasoning included."""
+    said = _said(one)
+    return one.cut and bool(said) and said != _said(other) and _said(other).startswith(said)
+
+
+def _said(item: Item) -> str:
+    """Returns the reasoning and the text of an answer in one."""
+    return str((item.response.get("response") or {}).get("reasoning", "")) + item.text
 
 
 def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]]:

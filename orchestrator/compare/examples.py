@@ -72,6 +72,8 @@ def _spots(attribution: Attribution, explained: Explained, one: Item, other: Ite
                 yield Spot("prompt", *_marked(prompt(one), prompt(other)))
             case Cause.IMAGE:
                 yield Spot("image", *_images(one, other, runs))
+            case Cause.LIMIT:
+                yield Spot("output limit", *("cut" if item.cut else "not cut" for item in (one, other)))
             case Cause.DECODING:
                 yield Spot("decoding", *_listed(decoding(one, other)))
             case Cause.SERVER:

@@ -15,8 +15,8 @@ worse beyond chance, otherwise not shown. `no_regression` is `change.low>=-2%`, 
 beyond chance (Holm).
 
 `name` is a result's name in any case, a metric or the start of one (`acc`), or an outcome
-(`failed`, `unparsed`...: its share of what was planned). Where it fits several results, all of
-them have to meet the condition.
+(`failed`, `unparsed`...: its share of what was planned) or `cut`, the share of items whose answer the
+output limit ended. Where it fits several results, all of them have to meet the condition.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.compare.scores import Step
 from orchestrator.compare.statistics import Paired
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder.cut import cut_counts, total as cut_total
 from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, counts, metric_results
 from orchestrator.run_folder.reader import Run
 
@@ -39,6 +41,9 @@ MARGIN = 0.02
 """Fall that `no_regression` has to exclude."""
 PASS, FAIL, NOT_SHOWN = "pass", "FAIL", "not shown"
 _MOST_NAMED = 5
+_CUT = "cut"
+_SHARES = (*OUTCOMES, _CUT)
+"""What a condition is the share of planned items of."""
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -118,9 +123,9 @@ def _condition(text: str) -> Condition:
         raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
     if name == CHANGE and abs(number) >= 1 and not found["percent"]:
         raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
-    if name in OUTCOMES and (labels or found["part"]):
+    if name in _SHARES and (labels or found["part"]):
         raise ConfigError(
-            f"--gate: {text!r} asks for a part or slice of an outcome, which has neither: write {name} or TASK/{name}, "
+            f"--gate: {text!r} asks for a part or slice of a count, which has neither: write {name} or TASK/{name}, "
             "its share of all planned items"
         )
     return Condition(
@@ -153,7 +158,7 @@ def judge(
             findings += _no_regression(run, _checked(condition, run, pairs, steps), overall)
         elif condition.name == CHANGE:
             findings.append(_change(condition, run, _checked(condition, run, pairs, steps), overall))
-        elif condition.name in OUTCOMES:
+        elif condition.name in _SHARES:
             findings.append(_share(condition, run))
         else:
             findings += [_metric(condition, run, metric) for metric in _resolve(condition, run)]
@@ -235,9 +240,20 @@ def _share(condition: Condition, run: Run) -> Finding:
     total = counts(tasks)
     if not total["planned"]:
         raise ConfigError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
-    share = total[condition.name] / total["planned"]
-    what = f"{total[condition.name]:,} of {total['planned']:,} {condition.name}"
+    number = _cut(condition, run, tasks) if condition.name == _CUT else total[condition.name]
+    share = number / total["planned"]
+    what = f"{number:,} of {total['planned']:,} {condition.name}"
     return Finding(condition.text, run.name, what, _passed(_OPERATORS[condition.operator](share, condition.number)))
+
+
+def _cut(condition: Condition, run: Run, tasks: Mapping[str, Mapping[str, Any]]) -> int:
+    counted = cut_counts(tasks)
+    if missing := [task for task in tasks if task not in counted]:
+        raise ConfigError(
+            f"--gate: {condition.text} cannot be told: the results of {missing[0]} in {run.name} were made before cut "
+            f"answers were counted; orchestrator score {run.path} counts them"
+        )
+    return cut_total(counted).items
 
 
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:

@@ -54,8 +54,7 @@ class Accounting:
         tasks: Counts by task.
         answered: Calls answered by this process.
         tokens: Tokens, in and out, of this process's calls.
-        cut_reasoning: Calls of this process whose output limit ended the reasoning before an answer began.
-        cut_before_scoring: Outputs of this process that were cut and used all the same (`Turn.may_be_cut`).
+        cut: Items whose answer the output limit ended in this process, or the reasoning before it.
         expected: Items that all rows will come to, None while unknown.
         complete: Whether every row has been planned.
         started: Start of this process's calls, by time.monotonic.
@@ -64,8 +63,7 @@ class Accounting:
     tasks: dict[str, TaskCount] = field(default_factory=lambda: defaultdict(TaskCount))
     answered: int = 0
     tokens: int = 0
-    cut_reasoning: int = 0
-    cut_before_scoring: int = 0
+    cut: int = 0
     expected: int | None = None
     complete: bool = False
     started: float = field(default_factory=time.monotonic)

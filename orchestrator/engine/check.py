@@ -128,6 +128,9 @@ def _metrics(results: Iterable[scorer.MetricResult], metrics: Sequence[scorer.Me
         interval = result.interval
         if not (math.isfinite(interval.low) and math.isfinite(interval.high) and interval.low <= interval.high):
             return f"the interval of metric {result.name!r} is [{interval.low}, {interval.high}]"
+        cut = result.cut
+        if not all(map(math.isfinite, (cut.whole, cut.low, cut.high))) or cut.low > cut.high:
+            return f"with cut answers metric {result.name!r} is {cut.whole} in [{cut.low}, {cut.high}]"
     return ""
 
 

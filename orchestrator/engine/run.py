@@ -10,7 +10,7 @@ from itertools import islice
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
-from orchestrator.engine.check import called_tool, cut_in_reasoning, was_cut
+from orchestrator.engine.check import called_tool, cut_in_reasoning
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import (
@@ -308,20 +308,19 @@ class Engine:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
             return
-        if built.episode.turn.may_be_cut:
-            self.ledger.accounting.cut_before_scoring += was_cut(response)
-        elif cut_in_reasoning(response):
-            self.ledger.accounting.cut_reasoning += 1
+        passed_on = built.episode.turn.may_be_cut
+        if cut_in_reasoning(response) and not passed_on:
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, CUT_REASONING, _NO_ANSWER))
             return
-        elif called_tool(response):
+        if called_tool(response) and not passed_on:
             self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "tool_call", _TOOL_CALL))
             return
         offset = self._add_line(built, result, None)
         answer = answer_of(response)
         if built.score is not None and built.scoring is not None:
+            cut = built.line.after_cut or is_cut(answer.finish_reason, answer.text, built.request.choices)
+            self.ledger.accounting.cut += cut
             if self._scorer.room:
-                cut = built.line.after_cut or is_cut(answer.finish_reason, answer.text, built.request.choices)
                 self._scorer.put(put_answer(built.score, answer, cut=cut), built.scoring)
             else:
                 self._backlog.append(offset)
@@ -371,6 +370,7 @@ class Engine:
     def _settle(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
         if turn.scoring:
             key = episode.sample.item_key(turn)
+            self.ledger.accounting.cut += ended.reason == CUT_REASONING
             scoring = scoring_json(turn.scoring) or {}
             line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
             self.ledger.add_verdict(key, episode.task, ended.outcome, line)

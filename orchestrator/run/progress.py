@@ -79,13 +79,9 @@ class Progress:
 
     def _warn(self) -> None:
         """Says once that many answers are lost: a run of hours need not end before it is seen."""
-        cut = self._accounting.cut_reasoning
-        if cut >= _MANY_CUT:
-            line = f"{cut:,} outputs ended inside their reasoning and count as unparsed: raise "
-            self._say_once("", line + "--generation max_output_tokens=N, or limit the reasoning with --thinking N")
-        if (cut := self._accounting.cut_before_scoring) >= _MANY_CUT:
-            line = f"{cut:,} outputs were cut at their limit, and their answers are scored behind what there is: raise "
-            self._say_once("cut", line + "--generation max_output_tokens=N, or limit the reasoning with --thinking N")
+        if (cut := self._accounting.cut) >= _MANY_CUT:
+            line = f"the output limit cut {cut:,} answers: raise --generation max_output_tokens=N, or limit the "
+            self._say_once("", f"{line}reasoning with --thinking N")
         for task, count in self._accounting.tasks.items():
             found = Unreadable(task, count.unreadable, count.answers, *count.example)
             if found.count >= _MANY_UNREADABLE and found.most:

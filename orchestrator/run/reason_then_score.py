@@ -14,7 +14,6 @@ from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import FinishLine
-from orchestrator.run_folder.notes import Note, cut_notes
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, Call, Message, Sample, Scoring, Turn, text_part
 
@@ -68,17 +67,17 @@ def _reasoning(turn: Turn) -> Turn:
     return Turn(ask, f"{turn.name}-{_TURN}" if turn.name else _TURN, may_be_cut=True)
 
 
-def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
-    """Returns the note on a run's first outputs that were cut at their limit; none where none was.
+def cut_samples(run: Path, manifest: Mapping[str, Any]) -> set[str]:
+    """Returns the samples whose first output was cut: the lines of older runs do not say so of their second.
 
     Raises:
         RunLogError: If a line is damaged.
     """
     if (manifest["identity"].get("deviations") or {}).get("answer") != NAME:
-        return []
-    lines = {line.key: line for _, line in scan(run / RESPONSES, FinishLine) if line.turn.endswith(_TURN)}
-    ends = [line.response.finish_reason for line in lines.values()]
-    return cut_notes({"outputs": sum(map(bool, ends)), "cut": ends.count("FINISH_REASON_MAX_TOKENS")})
+        return set()
+    lines = (line for _, line in scan(run / RESPONSES, FinishLine) if line.turn.endswith(_TURN))
+    ends = {line.sample: line.response.finish_reason for line in lines}
+    return {sample for sample, end in ends.items() if end == model.FinishReason.Name(model.FINISH_REASON_MAX_TOKENS)}
 
 
 def _scored(turn: Turn, scoring: Scoring) -> Turn:

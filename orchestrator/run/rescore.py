@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ScorerClient
 from orchestrator.errors import IncompleteError
-from orchestrator.run import results
+from orchestrator.run import reason_then_score, results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.appender import Appender
@@ -72,7 +72,7 @@ async def rescore(
         partial.unlink(missing_ok=True)
         verdicts = Appender(partial)
         try:
-            await _score_all(log, verdicts, client, parity)
+            await _score_all(log, verdicts, client, parity, reason_then_score.cut_samples(run, manifest))
         finally:
             verdicts.close()
         log.sync()  # raises where another process may score the folder too
@@ -92,7 +92,9 @@ async def rescore(
     return target
 
 
-async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool) -> None:
+async def _score_all(
+    log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool, after_cut: Container[str]
+) -> None:
     def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], request: scorer.ScoreRequest) -> None:
         line = verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut)
         verdicts.add(log.of_answer(verdict.key, line))
@@ -105,6 +107,8 @@ async def _score_all(log: RunLog, verdicts: Appender, client: ScorerClient, pari
                 scoring = line["scoring"]
                 if scoring is None:
                     continue
+                if line["sample"] in after_cut:
+                    line["after_cut"] = True
                 if "outcome" in line:
                     verdicts.add(log.of_answer(line["key"], unanswered_line(line)))
                     continue

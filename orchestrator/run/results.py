@@ -17,7 +17,8 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import part, reason_then_score
+from orchestrator.run import cut_answers, part
+from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.foreign import TRUSTED
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
@@ -56,11 +57,13 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     tasks = {}
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
         readings = Readings(constrained=constrained)
-        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, readings)
+        cut = CutAnswers()
+        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, (readings, cut))
         tasks[task] = summary_json(await client.summarize(items, specs))
+        tasks[task]["cut"] = cut.summary()
         if reading := readings.summary():
             tasks[task]["reading"] = reading
-    found = [*part.notes(run, manifest, tasks), *reason_then_score.notes(run, manifest)]
+    found = [*part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
     results = {
         "tasks": tasks,
@@ -113,11 +116,15 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
     return {"counts": _counts(summary.counts), "metrics": [_metric(metric) for metric in summary.metrics]}
 
 
-def _items(run: Path, offsets: Offsets, rules: set[str], readings: Readings) -> Iterator[scorer.ScoreRequest]:
-    readings.restart()
+def _items(
+    run: Path, offsets: Offsets, rules: set[str], counted: tuple[Readings, CutAnswers]
+) -> Iterator[scorer.ScoreRequest]:
+    for each in counted:
+        each.restart()
     for line in lines_at(run / VERDICTS, offsets, VerdictLine):
         rules.add(line.rule)
-        readings.add(line)
+        for each in counted:
+            each.add(line)
         yield pass_through(line)
 
 
@@ -140,9 +147,13 @@ def _metric(metric: scorer.MetricResult) -> dict[str, Any]:
     }
     if metric.HasField("interval"):
         line["interval"] = {name: getattr(metric.interval, name) for name in ("low", "high", "level", "method")}
+    if metric.HasField("cut"):
+        cut = metric.cut
+        ends = {"denominator": cut.denominator, "low": cut.low, "high": cut.high}
+        line["cut"] = {"whole": _number(cut, "whole"), **ends}
     return line
 
 
-def _number(metric: scorer.MetricResult, field: str) -> float | None:
+def _number(metric: scorer.MetricResult | scorer.CutBand, field: str) -> float | None:
     value: float = getattr(metric, field)
     return value if metric.HasField(field) and math.isfinite(value) else None  # type: ignore[arg-type]

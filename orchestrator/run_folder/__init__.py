@@ -8,6 +8,7 @@ from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
     from orchestrator.run_folder.appender import Appender as Appender
+    from orchestrator.run_folder.cut import cut_counts as cut_counts
     from orchestrator.run_folder.errors import RunLogError as RunLogError, write_error as write_error
     from orchestrator.run_folder.files import (
         IMAGES as IMAGES,
@@ -66,6 +67,7 @@ __getattr__ = face(
     __name__,
     {
         "appender": "Appender",
+        "cut": "cut_counts",
         "errors": "RunLogError write_error",
         "log": "RunLog",
         "files": "IMAGES MANIFEST RESPONSES RESULTS VERDICTS",

@@ -1,9 +1,9 @@
-"""Answers that the output limit ended, as the lines of a run folder tell of them."""
+"""Answers that the output limit ended, as the lines and the results of a run folder tell of them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyncean.model.v1 import model_pb2 as model
 
@@ -11,6 +11,36 @@ CUT_REASONING = "cut_reasoning"
 """Reason of an item whose reasoning the output limit ended before its answer began."""
 
 _LIMIT = model.FINISH_REASON_MAX_TOKENS
+
+
+class CutCount(NamedTuple):
+    """How many answers are cut, of so many planned items."""
+
+    items: int
+    planned: int
+
+    @property
+    def share(self) -> float:
+        """The share of planned items."""
+        return self.items / max(1, self.planned)
+
+    def __str__(self) -> str:
+        """Returns "14 of 40 items (35.0%)"."""
+        return f"{self.items:,} of {self.planned:,} items ({self.share:.1%})"
+
+
+def cut_counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, CutCount]:
+    """Returns the counts in the results of tasks, without those of before cut answers were counted."""
+    return {
+        task: CutCount(int(found["cut"]["items"]), int(found["counts"]["planned"]))
+        for task, found in tasks.items()
+        if "cut" in found
+    }
+
+
+def total(counts: Mapping[str, CutCount]) -> CutCount:
+    """Returns the counts of several tasks in one."""
+    return CutCount(sum(each.items for each in counts.values()), sum(each.planned for each in counts.values()))
 
 
 def is_cut(finish_reason: int, text: str, choices: Collection[str]) -> bool:

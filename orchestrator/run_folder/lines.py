@@ -189,7 +189,7 @@ class _Finish(Struct, frozen=True):
 class FinishLine(Struct):
     """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
 
-    key: str
+    sample: str
     turn: str
     response: _Finish = _Finish()
 

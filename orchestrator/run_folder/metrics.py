@@ -36,6 +36,22 @@ class StandardError(NamedTuple):
     wider: str
 
 
+class Band(NamedTuple):
+    """What cut answers leave open of a metric.
+
+    Attributes:
+        whole: The metric over items whose answer is whole; None where there is none.
+        denominator: How many these are.
+        low: The metric over all items if every cut answer were wrong.
+        high: The same if every one were right.
+    """
+
+    whole: float | None
+    denominator: int
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True)
 class MetricResult:
     """One line of results.json, read.
@@ -55,6 +71,7 @@ class MetricResult:
         denominator_answered: The same for `answered`.
         unit: "fraction", "percent", "nats" or "".
         details: Whatever else the metric reports.
+        cut: What cut answers leave open; None where none is cut, or the metric is no mean of scores from 0 to 1.
     """
 
     task: str
@@ -71,6 +88,7 @@ class MetricResult:
     denominator_answered: int
     unit: str
     details: Mapping[str, Any]
+    cut: Band | None = None
 
     @property
     def slice(self) -> str:
@@ -179,7 +197,13 @@ def _read(task: str, line: Mapping[str, Any]) -> MetricResult:
         denominator_answered=int(line.get("denominator_answered", 0)),
         unit=str(line.get("unit", "")),
         details=line.get("details") or {},
+        cut=_band(line["cut"]) if line.get("cut") else None,
     )
+
+
+def _band(found: Mapping[str, Any]) -> Band:
+    low, high = float(found["low"]), float(found["high"])
+    return Band(_number(found.get("whole")), int(found.get("denominator", 0)), low, high)
 
 
 def _number(value: Any) -> float | None:

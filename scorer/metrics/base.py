@@ -108,6 +108,7 @@ class Plan:
             these. Each calls `compute` again; a copy of a sample or group has a number of its own.
         items: For a metric that is a mean over items: the value of each row, and its cluster or
             None where all are independent. Slices are then compared with the rest.
+        graded: Whether those values are scores of answers, of which 1 is the best: what cut answers leave open is told.
         check: Makes sure before the first item that `compute` can be called later, where that takes more than the
             parameters; raises `RequestError`. Called where a run tries its metrics on nothing.
     """
@@ -118,6 +119,7 @@ class Plan:
     parts: tuple[str, ...] = ()
     bootstrap: str = ""
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
+    graded: bool = False
     check: Callable[[], None] = lambda: None
 
 

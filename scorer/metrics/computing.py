@@ -108,6 +108,9 @@ def _to_percent(result: pb.MetricResult) -> None:
     if result.HasField("interval"):
         result.interval.low *= 100
         result.interval.high *= 100
+    for name in ("whole", "low", "high") if result.HasField("cut") else ():
+        if name != "whole" or result.cut.HasField("whole"):
+            setattr(result.cut, name, 100 * getattr(result.cut, name))
     for key in DETECTABLE.values():
         if key in result.details:
             result.details.fields[key].number_value *= 100

@@ -55,7 +55,8 @@ def plan(params: Params) -> Plan:
         return result
 
     columns = frozenset[str]() if facets is None else frozenset(standard_error.ORDERS)
-    return Plan(compute, columns=columns, labels=facets or (), parts=(part,) if part else (), items=items)
+    parts = (part,) if part else ()
+    return Plan(compute, columns=columns, labels=facets or (), parts=parts, items=items, graded=share)
 
 
 METRIC = Metric(

@@ -20,7 +20,7 @@ from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from scorer.errors import RequestError, unknown_param
 from scorer.judges.panel import decision
-from scorer.metrics import bootstrap, multiplicity
+from scorer.metrics import bootstrap, cut_band, multiplicity
 from scorer.metrics.base import COMMON_PARAMS, Metric, Params, Plan
 from scorer.metrics.computing import FAILED, attempt, copied, result_of
 from scorer.metrics.table import CODES, Table, numbered, together
@@ -91,6 +91,8 @@ class Summarizer:
         self._repeats = _SmallNumbers()
         self._outcomes = bytearray()
         self._scores = array("d")
+        # Of most streams no answer is cut.
+        self._cut: bytearray | None = None
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._combinations: dict[Words, int] = {}
         self._combination = _SmallNumbers()
@@ -136,6 +138,10 @@ class Summarizer:
         self._repeats.append(repeat)
         self._outcomes.append(outcome)
         self._scores.append(score)
+        if self._cut is None and request.cut:
+            self._cut = bytearray(len(self._scores) - 1)
+        if self._cut is not None:
+            self._cut.append(request.cut)
         for part, column in self._parts.items():
             column.append(parts.get(part, math.nan))
         self._combination.append(self._combinations.setdefault(labels, len(self._combinations)))
@@ -197,6 +203,7 @@ class Summarizer:
             parts=parts,
             words=words,
             vocabulary=vocabulary,
+            cut=None if self._cut is None else np.frombuffer(self._cut, np.bool_)[rows],
         )
 
 
@@ -322,6 +329,9 @@ def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
             result.interval.CopyFrom(interval)
         else:
             result.details["no_interval"] = reason
+    result.ClearField("cut")
+    if wanted.plan.graded and wanted.plan.items is not None and result.HasField("value"):
+        cut_band.put(result, table, wanted.plan.items(table)[0])
     return result
 
 

@@ -33,6 +33,7 @@ class Table:
         parts: Verdict.scores by name; NaN where the part is missing.
         words: Further columns, as `Plan.columns` names them: codes into `vocabulary`.
         vocabulary: The values that the codes stand for: a string, or a tuple of strings.
+        cut: Whether the output limit ended the row's answer; None where no answer is cut.
     """
 
     outcome: NDArray[np.uint8]
@@ -45,12 +46,15 @@ class Table:
     parts: Mapping[str, Floats] = field(default_factory=dict)
     words: Mapping[str, Ints] = field(default_factory=dict)
     vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
+    cut: Bools | None = None
 
     def __post_init__(self) -> None:
         """Protects the columns: a metric that changed one would change what the metrics after it see."""
         columns: list[NDArray[Any]] = [self.outcome, self.score, self.group, self.sample, self.repeat]
         for column in (*columns, self.combination, *self.parts.values(), *self.words.values()):
             column.flags.writeable = False
+        if self.cut is not None:
+            self.cut.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -95,6 +99,7 @@ class Table:
             parts={name: column[rows] for name, column in self.parts.items()},
             words={name: column[rows] for name, column in self.words.items()},
             vocabulary=self.vocabulary,
+            cut=None if self.cut is None else self.cut[rows],
         )
 
     def counts(self) -> pb.Counts:

@@ -68,7 +68,7 @@ PLANTED: dict[str, tuple[Change, str]] = {
     "suffix": (SUFFIX, "prompt"),
     "around": (setting(prompt="|-\n  Think hard, {question} - and be quick.\n  {options}"), "prompt"),
     "stop": (STOP, "decoding"),
-    "limit": (setting(decoding="{max_output_tokens: 3}"), "decoding"),
+    "limit": (setting(decoding="{max_output_tokens: 3}"), "limit"),
     "small": (data(size=16), "image"),
     "replaced": (data(other=2), "data"),
     "missing": (data(skip=4), "data"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError
+from orchestrator.run_folder.cut import cut_counts, total
 from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
@@ -93,7 +94,8 @@ class Followed:
             found = {"state": self._state(run), "answered": tally.answered, "counts": tally.counts, "mean": tally.mean}
             return shown | found
         items = {name: count for name, count in counts(run.tasks).items() if name != "planned"}
-        found = {"state": RunState.COMPLETE, "answered": sum(items.values()), "counts": items, "mean": None}
+        cut = total(cut_counts(run.tasks)).items
+        found = {"state": RunState.COMPLETE, "answered": sum(items.values()), "counts": items, "cut": cut, "mean": None}
         self._complete = (stamp, shown | found)
         return self._complete[1]
 

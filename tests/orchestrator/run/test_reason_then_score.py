@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from helpers.engine_cluster import Server
 from helpers.model_serving import served
 from rich.console import Console
@@ -25,11 +26,13 @@ from model_server.kit import Model, Output, Request, Score
 from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 from orchestrator.api import evaluate
+from orchestrator.cli import main
 from orchestrator.errors import ConfigError
 from orchestrator.report.terminal import print_results
 from orchestrator.run import reason_then_score
 from orchestrator.run.plan import make
 from orchestrator.run.request import RunRequest
+from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.reader import Item, open_run
 
@@ -136,13 +139,23 @@ async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Serve
 
     found = orjson.loads(results(folder))
     assert found["deviations"] == {"answer": ANSWER}
-    assert [note["details"] for note in found["notes"]] == [{"outputs": 12, "cut": 1}]
+    assert found["tasks"]["puzzles"]["cut"] == {"items": 1, "share": 0.076923}
     shown = Console(record=True, width=200, file=io.StringIO())
     print_results(folder, shown)
     text = shown.export_text()
     assert f"not the benchmark's own decoding: answer {ANSWER}" in text
-    assert "1 of 12 outputs were cut at their limit, and the options are scored behind what there is" in text
-    assert "1 of 12 outputs were cut at their limit" in (folder / "report.html").read_text()
+    assert "the output limit cut the answers of 1 of 13 items (7.7%)" in text
+    assert "the output limit cut the answers of 1 of 13 items (7.7%)" in (folder / "report.html").read_text()
+
+    # A run of before its lines said what follows a cut output, scored again.
+    lines = [orjson.loads(line) for line in (folder / "responses.jsonl").read_bytes().splitlines()]
+    assert [line.pop("after_cut", False) for line in lines].count(True) == 1
+    kept = [orjson.dumps({name: value for name, value in line.items() if name != "crc32"}) for line in lines]
+    (folder / "responses.jsonl").write_bytes(b"".join(sealed(line) + b"\n" for line in kept))
+    before = results(folder)
+    words = ["score", str(folder), "--scorer", shared_scorer.address]
+    assert (await asyncio.to_thread(CliRunner().invoke, main, words)).exit_code == 0
+    assert results(folder) == before
 
 
 async def test_a_killed_run_goes_on_where_it_was(task: Path, served: Any, shared_scorer: Server) -> None:

@@ -79,9 +79,7 @@ async def test_an_endpoint_that_reasons(
     endpoint.answer = answer
     async with served(backend(endpoint)) as server:
         folder = await run(task, server.port, shared_scorer, progress=True)
-    warning = (
-        "warning: 5 outputs ended inside their reasoning and count as unparsed: raise --generation max_output_tokens"
-    )
+    warning = "warning: the output limit cut 5 answers: raise --generation max_output_tokens"
     assert capsys.readouterr().out.count(warning) == 1
     found = items(folder)
     ends = [(item.outcome, item.verdict["reason"]) for item in found]
