@@ -113,7 +113,7 @@ def test_comparisons_are_what_they_were(pair: str, untouched: Path, monkeypatch:
 
 
 def _without_later(found: Any) -> Any:
-    """Leaves out what results have had since: what is detectable both ways, the standard error, how it was read, cuts."""
+    """Leaves out what results have had since: what is detectable both ways, the standard error, the reading, cuts."""
     if isinstance(found, dict):
         later = ("minimum_detectable", "standard_error", "reading", "cut")
         return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
