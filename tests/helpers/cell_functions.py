@@ -18,7 +18,8 @@ _state: dict[str, int] = {}
 
 def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
     """Returns what can be called."""
-    import numpy  # as task code does, before the cell closes itself
+    with contextlib.suppress(ImportError):  # a system's own Python may lack it
+        import numpy  # as task code does, before the cell closes itself
 
     def threads() -> list[int]:
         found: list[int] = []
