@@ -214,6 +214,7 @@ def interpreter(*modules: str) -> list[str]:
     from importlib.util import find_spec
 
     folders = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *_SYSTEM}
+    folders.update(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))
     for module in (*modules, "lyncean"):
         spec = find_spec(module.partition(":")[0].partition(".")[0])
         if spec is not None:

@@ -8,10 +8,12 @@ from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
     from lyncean.plugins.folders import absolute as absolute, cache_folder as cache_folder
+    from lyncean.plugins.own_files import OwnFiles as OwnFiles
 
 __getattr__ = face(
     __name__,
     {
         "folders": "absolute cache_folder",
+        "own_files": "OwnFiles",
     },
 )

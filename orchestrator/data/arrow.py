@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyncean.plugins import OwnFiles
 from orchestrator.data import hub
 from orchestrator.data.digest import digest_files
 from orchestrator.data.images import image_bytes
@@ -39,7 +40,7 @@ def open_hub(name: str, table: Table) -> RowSource:
         raise DataError(f"data set {name} cannot be read from the hub ({hub.cause(error)}); {hub.ELSEWHERE}") from error
     commit = builder.hash or "unknown"
     digest = f"hub:{name}@{commit}:{table.config or 'default'}:{split}"
-    return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest, root=Path())
+    return _source(dataset, table, where=f"data set {name}", origin=f"{name}@{commit}", digest=digest)
 
 
 def open_saved(folder: Path, table: Table) -> RowSource:
@@ -71,10 +72,14 @@ def _split(table: Table, present: Iterable[str]) -> str:
     return table.or_split if table.split not in names and table.or_split in names else table.split
 
 
-def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str, digest: str, root: Path) -> RowSource:
+def _source(
+    dataset: datasets.Dataset, table: Table, *, where: str, origin: str, digest: str, root: Path | None = None
+) -> RowSource:
     import datasets
 
     table.check_columns(where, dataset.column_names)
+    # A path in such a table is one of the hub's cache, if `datasets` wrote it; who made the table may have named any.
+    files = OwnFiles([root] if root else [])
     dataset = dataset.with_format(None)
     encoded = (datasets.Image, datasets.Audio, datasets.Video)
     media = {name: type(kind) for name, kind in dataset.features.items() if isinstance(kind, encoded)}
@@ -90,19 +95,24 @@ def _source(dataset: datasets.Dataset, table: Table, *, where: str, origin: str,
         for batch in rest.iter(batch_size=_BATCH):
             for cells in zip(*batch.values(), strict=True):
                 values = dict(zip(batch, cells, strict=True))
-                yield _row(table, where, position, values, columns, root)
+                yield _row(table, where, position, values, columns, root or Path(), files)
                 position += 1
 
     return RowSource(origin=origin, digest=digest, count=len(dataset), iterate=iterate, iterate_from=iterate)
 
 
 def _row(
-    table: Table, where: str, position: int, values: dict[str, Any], columns: dict[str, datasets.Dataset], root: Path
+    table: Table,
+    where: str,
+    position: int,
+    values: dict[str, Any],
+    columns: dict[str, datasets.Dataset],
+    root: Path,
+    files: OwnFiles,
 ) -> Row:
     def load(column: str) -> bytes | None:
         if column not in columns:
             return None
-        # A path in such a table was written by `datasets` itself on this machine.
-        return image_bytes(columns[column][position][column], root, anywhere=True)
+        return image_bytes(columns[column][position][column], root, files)
 
     return Row(table.read(where, position + 1, values), load)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyncean.plugins import OwnFiles
 from orchestrator.data.rows import DataError, OutsideError, Row
 from orchestrator.samples import BadRowError
 
@@ -17,14 +18,14 @@ _LONGEST_PATH = 4096
 _URLS = ("http://", "https://")
 
 
-def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | None:
+def image_bytes(value: Any, root: Path, files: OwnFiles | None = None) -> bytes | None:
     """Returns the encoded image that a cell holds, None if it holds none.
 
     Args:
         value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}; or a list of one of these.
         root: Folder that paths are relative to.
-        anywhere: Whether a path may lead out of `root`. A foreign table must not make a run send any file of this
-            machine to a model.
+        files: Those that a path may name; None is those in `root`. A foreign table must not make a run send any file
+            of this machine to a model.
 
     Raises:
         DataError: There is a path and the file cannot be read, or it leads out of `root`; or there are several.
@@ -47,7 +48,8 @@ def image_bytes(value: Any, root: Path, *, anywhere: bool = False) -> bytes | No
         raise DataError(f"image {value[:40]}... of {len(value):,} characters is not a path: put the image into a file")
     try:
         path = (root / value).resolve()
-        if not anywhere and not any(path.is_relative_to(home) for home in _homes(root.resolve())):
+        inside = files.resolved(path) if files else any(path.is_relative_to(home) for home in _homes(root.resolve()))
+        if not inside:
             raise OutsideError(f"image {value} leads out of {root}; image paths must stay inside the data's folder")
         data = path.read_bytes()
     except (OSError, ValueError) as error:

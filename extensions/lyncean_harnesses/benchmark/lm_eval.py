@@ -56,7 +56,7 @@ class LmEvalTask(ForeignTask):
             placeholder, read = _AUDIO, self._task.doc_to_audio
         visuals: list[Any] = []
         if self.config.get("doc_to_image") or self.config.get("doc_to_audio"):
-            visuals = list(shown(read(document(self.documents(), number))))
+            visuals = list(shown(read(document(self.documents(), number, self.files)), self.files))
         return [Message(model.ROLE_USER, tuple(parts(interleaved(context, visuals, placeholder), sources)))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:

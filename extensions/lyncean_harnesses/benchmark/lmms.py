@@ -63,13 +63,20 @@ class LmmsTask(ForeignTask):
 
     def messages(self, number: int, context: str, settings: LmmsSettings, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
-        doc = document(self._task.dataset[self.split], number)
+        doc = document(self._task.dataset[self.split], number, self.files)
         if settings.messages == "chat" and self.kind == "generate_until":
             turns = self._task.doc_to_messages(doc)
-            return [Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"]), sources))) for turn in turns]
+            return [
+                Message(ROLES[turn["role"]], tuple(parts(pieces(turn["content"], self.files), sources)))
+                for turn in turns
+            ]
         if self.kind == "generate_visual_cot":
             context = _tagged(context)[0]
-        return [Message(model.ROLE_USER, tuple(parts([*shown(self._task.doc_to_visual(doc)), context], sources)))]
+        return [
+            Message(
+                model.ROLE_USER, tuple(parts([*shown(self._task.doc_to_visual(doc), self.files), context], sources))
+            )
+        ]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
         """Returns the context with all options after it; for multiple inputs each option with the target after it."""
@@ -106,11 +113,11 @@ class LmmsTask(ForeignTask):
         visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:place]])
         if ends:
             raise NotAskableError("the number of its rounds depends on the answers")
-        return [Message(model.ROLE_USER, tuple(parts([*shown(visuals), context], sources)))]
+        return [Message(model.ROLE_USER, tuple(parts([*shown(visuals, self.files), context], sources)))]
 
     def _round(self, row: Row, answers: Sequence[str]) -> tuple[Any, str, bool]:
         """Returns what the task's code shows and asks after some answers, and whether it ends there instead."""
-        doc = document(self._task.dataset[self.split], row["doc_id"])
+        doc = document(self._task.dataset[self.split], row["doc_id"], self.files)
         settings, info, before = self._task.lmms_eval_specific_kwargs, None, list[str]()
         found: tuple[Any, str, bool] = (None, "", False)
         for place, answer in enumerate(answers, 1):
@@ -153,7 +160,8 @@ class LmmsTask(ForeignTask):
         drawn = next((image for answer in answers for image in answer.images), None)
         if drawn is None:
             raise NoAnswerError("no_image", "the first stage drew nothing")
-        visuals = shown(self._task.doc_to_visual(document(self._task.dataset[self.split], row["doc_id"])))
+        doc = document(self._task.dataset[self.split], row["doc_id"], self.files)
+        visuals = shown(self._task.doc_to_visual(doc), self.files)
         question = text_part(_tagged(row["context"])[1])
         return [Message(model.ROLE_USER, (*parts(visuals, sources), image_part(drawn.data), question))]
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.plugins import OwnFiles
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean_harnesses.benchmark.data import FORMS, open_splits, uncached
 from lyncean_harnesses.benchmark.visuals import Sources
 from lyncean_harnesses.library import HarnessError, seeded
 from lyncean_harnesses.library.library import Library
-from lyncean_harnesses.library.requests import NotAskableError
+from lyncean_harnesses.library.requests import NotAskableError, OutsideDataError
 from lyncean_harnesses.library.scored import state
 from lyncean_harnesses.library.values import encode
 from orchestrator import ConfigError
@@ -61,6 +62,7 @@ class ForeignTask:
     Attributes:
         harness: The harness's library.
         settings: Settings of `--set`.
+        files: Those that it may show.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """
@@ -81,6 +83,7 @@ class ForeignTask:
             raise HarnessError(f"task {self.word} is a class of its own, which is not supported")
         if self.kind not in _KINDS:
             raise HarnessError(f"task {self.word} is of the kind {self.kind}, which is not supported")
+        self.files = OwnFiles((self.harness.folder(), *include))
         self._task: Any = None
         self._state = ""
         self._images = 0
@@ -111,6 +114,7 @@ class ForeignTask:
         digest, given = "", None
         if data is not None:
             given, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
+            self.files = OwnFiles((self.harness.folder(), *self.include, data))
         with seeded(self.harness.seeds), uncached(data):
             self._task = self.harness.load(self.name, self.include, given)
             docs = self.documents()
@@ -166,7 +170,7 @@ class ForeignTask:
 
     def _look(self) -> str:
         """Builds the first request, so that what cannot be asked is found now; says how its images are sent."""
-        sources = Sources(self.stored(0))
+        sources = Sources(self.stored(0), self.files)
         try:
             row = next(self._rows())
             context = row["context"]
@@ -263,7 +267,7 @@ class ForeignTask:
 
         def ask(answers: Sequence[Answer]) -> Call:
             with self._failing(), seeded(f"{self.word} {number}"):
-                messages = build(Sources(self.stored(number)), answers[before:])
+                messages = build(Sources(self.stored(number), self.files), answers[before:])
             return Call(tuple(messages), config, continuations)
 
         return ask
@@ -276,7 +280,8 @@ class ForeignTask:
         except (BadRowError, NoAnswerError):
             raise
         except NotAskableError as error:
-            raise BadRowError("not_askable", str(error)) from error
+            outside = isinstance(error, OutsideDataError)
+            raise BadRowError("outside_data" if outside else "not_askable", str(error)) from error
         except (Exception, SystemExit) as error:
             raise BadRowError("task_failed", f"the task's code: {_raised(error)}") from error
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.media import UNKNOWN, media_type, open_image
+from lyncean.plugins import OwnFiles
 from lyncean_harnesses.library.data import undecoded
-from lyncean_harnesses.library.requests import Clip, png
+from lyncean_harnesses.library.requests import Clip, png, read_file
 from orchestrator.samples import Part, audio_part, image_part, text_part, video_part
 
 
@@ -17,13 +18,19 @@ class Sources:
 
     Args:
         row: The row as the data store it: an image is its bytes and a path.
+        files: Those that a path may name; None is all.
 
     Attributes:
+        files: As above.
         encoded: Number of images that had to be encoded anew.
+
+    Raises:
+        OutsideDataError: The row names another file.
     """
 
-    def __init__(self, row: Any) -> None:
-        self._files = list(_files(row))
+    def __init__(self, row: Any, files: OwnFiles | None = None) -> None:
+        self.files = files
+        self._files = list(_files(row, files))
         self._pixels: list[tuple[tuple[int, int], bytes] | None] = [None] * len(self._files)
         self.encoded = 0
 
@@ -53,11 +60,11 @@ class Sources:
         return found
 
 
-def document(docs: Any, number: int) -> dict[str, Any]:
+def document(docs: Any, number: int, files: OwnFiles | None = None) -> dict[str, Any]:
     """Returns a document of a table, its audio and videos not decoded."""
     kinds = undecoded(getattr(docs, "features", None) or {})
     return {
-        name: Clip(kinds[name], value) if name in kinds and isinstance(value, Mapping) else value
+        name: Clip(kinds[name], value, files=files) if name in kinds and isinstance(value, Mapping) else value
         for name, value in docs[number].items()
     }
 
@@ -90,20 +97,20 @@ def _rendered(image: Any) -> tuple[tuple[int, int], bytes]:
     return image.size, image.convert("RGB").tobytes()
 
 
-def _files(value: Any) -> Iterable[bytes]:
-    """Yields the encoded images in a row."""
+def _files(value: Any, files: OwnFiles | None) -> Iterable[bytes]:
+    """Yields the encoded images in a row; errors as in `read_file`."""
     if isinstance(value, Mapping):
         if set(value) == {"bytes", "path"}:
             data = value["bytes"]
             if data is None and value["path"] and Path(value["path"]).is_file():
-                data = Path(value["path"]).read_bytes()
+                data = read_file(value["path"], files)
             if data:
                 yield data
         else:
             for each in value.values():
-                yield from _files(each)
+                yield from _files(each, files)
     elif isinstance(value, list):
         for each in value:
-            yield from _files(each)
+            yield from _files(each, files)
     elif isinstance(value, bytes) and media_type(value) != UNKNOWN:
         yield value

@@ -8,6 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from lyncean.media import Kind
+from lyncean.plugins import OwnFiles
+from lyncean_harnesses.library import HarnessError
+from lyncean_harnesses.library.own_files import outside
 
 
 def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
@@ -33,22 +36,36 @@ def undecoding(splits: Any) -> Any:
 
 
 @contextlib.contextmanager
-def replaced_data(module: Any, data: Any | None) -> Iterator[None]:
-    """Has a harness's module read other data where its name `datasets` would load its own."""
-    if data is None:
-        yield
-        return
+def replaced_data(module: Any, data: Any | None, files: OwnFiles) -> Iterator[None]:
+    """Has a harness's module read other data, or those of `files` alone, where its name `datasets` loads its own.
+
+    Raises:
+        HarnessError: Its configuration names a file that is not one of `files`.
+    """
     real = module.datasets
 
     def load(*_: Any, **__: Any) -> Any:
         return undecoding(real.DatasetDict(data))
 
-    module.datasets = SimpleNamespace(
-        **{name: getattr(real, name) for name in ("DatasetDict", "DownloadMode", "Dataset", "__version__")},
-        load_dataset=load,
-        load_from_disk=load,
-    )
+    def checked(path: str, *more: Any, **named: Any) -> Any:
+        _check(outside(files, path, named.get("data_files"), named.get("data_dir")))
+        return real.load_dataset(path, *more, **named)
+
+    def checked_folder(dataset_path: str, *more: Any, **named: Any) -> Any:
+        _check(outside(files, dataset_path))
+        return real.load_from_disk(dataset_path, *more, **named)
+
+    loading = {"load_dataset": checked, "load_from_disk": checked_folder}
+    if data is not None:
+        loading = dict.fromkeys(loading, load)
+    module.datasets = SimpleNamespace(**{**vars(real), **loading})
     try:
         yield
     finally:
         module.datasets = real
+
+
+def _check(found: str) -> None:
+    if found:
+        why = f"its configuration names data outside of its own ({found})"
+        raise HarnessError(why, fix="if they are to be read, give --data")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lyncean.plugins import cache_folder
+from lyncean.plugins import OwnFiles, cache_folder
 from lyncean_harnesses.library import HarnessError
 from lyncean_harnesses.library.data import replaced_data, undecoding
 from lyncean_harnesses.library.foreign import LOADING, line, quiet
@@ -304,7 +304,7 @@ class Library(ABC):
         def read(task: Any, arguments: Any) -> None:
             if data is not None:  # whoever brings the rows brings the files that they name
                 arguments = {name: value for name, value in (arguments or {}).items() if name not in _DOWNLOADS}
-            with replaced_data(modules.task, data):
+            with replaced_data(modules.task, data, OwnFiles((self.folder(), *include))):
                 self.download(task, arguments)
             for name in ("dataset", "dataset_no_image"):
                 undecoding(getattr(task, name, None))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from lyncean.media import UNKNOWN, Kind, media_type, read_samples
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.plugins import OwnFiles
 from lyncean_harnesses.library import HarnessError
 
 T = TypeVar("T")
@@ -35,6 +36,10 @@ _CLIPS: dict[str, Kind] = {
 
 class NotAskableError(HarnessError):
     """A task asks with what a request cannot hold, such as sound; names it."""
+
+
+class OutsideDataError(NotAskableError):
+    """A task's row or code names a file that does not belong to its data, and is not read."""
 
 
 def decoding(settings: Mapping[str, Any], *, tokens: int, stops: bool) -> model.GenerationConfig:
@@ -71,16 +76,24 @@ class Clip(dict[str, Any]):
         cell: Bytes and a path, as data store them; the path alone names a file.
         span: The part that is shown; None is all of it.
         made: Whether it was made of samples that the task's code returned.
+        files: Those that a path may name; None is all.
     """
 
     def __init__(
-        self, kind: Kind, cell: Mapping[str, Any], span: model.TimeSpan | None = None, *, made: bool = False
+        self,
+        kind: Kind,
+        cell: Mapping[str, Any],
+        span: model.TimeSpan | None = None,
+        *,
+        made: bool = False,
+        files: OwnFiles | None = None,
     ) -> None:
         super().__init__(path=cell.get("path"), type=kind)
         self.kind: Kind = kind
         self.span = span
         self.made = made
         self._cell = cell
+        self._files = files
 
     @property
     def data(self) -> bytes:
@@ -90,7 +103,7 @@ class Clip(dict[str, Any]):
             NotAskableError: It cannot be read.
         """
         data = self._cell.get("bytes")
-        return _bytes(Path(str(self._cell.get("path")))) if data is None else bytes(data)
+        return read_file(str(self._cell.get("path")), self._files) if data is None else bytes(data)
 
     def __missing__(self, name: str) -> Any:
         """Decodes audio."""
@@ -108,17 +121,22 @@ class Clip(dict[str, Any]):
         return super().__contains__(name) or (self.kind == "audio" and name in ("array", "sampling_rate"))
 
 
-def shown(visual: Any) -> Iterator[Any]:
+def shown(visual: Any, files: OwnFiles | None = None) -> Iterator[Any]:
     """Yields what a task's code shows: encoded images as bytes, others as pillow's objects, audio and video as clips.
+
+    Args:
+        visual: What it returns.
+        files: Those that a path may name; None is all, where another harness's own command shows them.
 
     Raises:
         NotAskableError: It is something else.
+        OutsideDataError: It names another file.
     """
     if visual is None:
         return
     if isinstance(visual, (list, tuple)):
         for each in visual:
-            yield from shown(each)
+            yield from shown(each, files)
     elif isinstance(visual, Clip) or (hasattr(visual, "tobytes") and hasattr(visual, "convert")):
         yield visual
     elif isinstance(visual, (bytes, bytearray)):
@@ -126,11 +144,11 @@ def shown(visual: Any) -> Iterator[Any]:
     elif isinstance(visual, Mapping) and "array" in visual and "sampling_rate" in visual:
         yield Clip("audio", {"bytes": _wave(visual["array"], int(visual["sampling_rate"]))}, made=True)
     elif isinstance(visual, Mapping) and visual.get("type") in ("image", "audio", "video"):
-        yield from _typed(visual)
+        yield from _typed(visual, files)
     elif isinstance(visual, Mapping) and isinstance(visual.get("bytes"), bytes):
         yield visual["bytes"]
     elif isinstance(visual, (str, os.PathLike)):
-        yield _file(Path(visual))
+        yield _file(Path(visual), files)
     else:
         what = (visual.get("type") if isinstance(visual, Mapping) else None) or type(visual).__name__
         raise NotAskableError(f"its questions have {what}, and requests hold text, images and clips")
@@ -149,10 +167,10 @@ def without_clips(found: Iterable[Any]) -> Iterator[Any]:
         yield each
 
 
-def _typed(visual: Mapping[str, Any]) -> Iterator[Any]:
+def _typed(visual: Mapping[str, Any], files: OwnFiles | None) -> Iterator[Any]:
     """Yields what says itself what it is; a video may be a part of a file."""
     named = next((visual[name] for name in ("url", "path", visual["type"]) if visual.get(name) is not None), None)
-    found = list(shown(named))
+    found = list(shown(named, files))
     if visual["type"] == "video" and not all(isinstance(each, Clip) for each in found):
         raise NotAskableError("its questions have videos as single images")
     bounds = {name: visual.get(f"video_{name}") for name in ("start", "end")}
@@ -167,18 +185,30 @@ def _typed(visual: Mapping[str, Any]) -> Iterator[Any]:
     yield from found
 
 
-def _file(path: Path) -> bytes | Clip:
+def _file(path: Path, files: OwnFiles | None) -> bytes | Clip:
     if kind := _CLIPS.get(path.suffix.lower()):
-        return Clip(kind, {"path": str(path)})
-    data = _bytes(path)
+        return Clip(kind, {"path": str(path)}, files=files)
+    data = read_file(path, files)
     if media_type(data) == UNKNOWN:
         raise NotAskableError(f"its questions have a file that is no image, audio or video ({path.name})")
     return data
 
 
-def _bytes(path: Path) -> bytes:
+def read_file(path: str | Path, files: OwnFiles | None) -> bytes:
+    """Reads a file that a task's row or code names.
+
+    Raises:
+        OutsideDataError: It is not one of `files`.
+        NotAskableError: It cannot be read.
+    """
+    place = Path(path) if files is None else files.resolved(path)
+    if place is None:
+        raise OutsideDataError(
+            f"it names a file outside of its data ({path}), which is not read: if it is to be, give its folder by "
+            "--include-path"
+        )
     try:
-        return path.read_bytes()
+        return place.read_bytes()
     except OSError as error:
         raise NotAskableError(f"its code names a file that cannot be read ({path}): {error.strerror}") from None
 
@@ -203,12 +233,8 @@ def png(image: Any) -> bytes:
     return buffer.getvalue()
 
 
-def pieces(content: Any) -> Iterator[Any]:
-    """Yields the texts of a message of lmms-eval and, as `shown` does, what else it holds.
-
-    Raises:
-        NotAskableError: It has something else.
-    """
+def pieces(content: Any, files: OwnFiles | None = None) -> Iterator[Any]:
+    """Yields the texts of a message of lmms-eval and, as `shown` does, what else it holds; errors as there."""
     if isinstance(content, str):
         yield content
         return
@@ -216,7 +242,7 @@ def pieces(content: Any) -> Iterator[Any]:
         if each["type"] == "text":
             yield each["text"]
         else:
-            yield from shown(each)
+            yield from shown(each, files)
 
 
 def interleaved(context: str, visuals: Sequence[T], placeholder: str = PLACEHOLDER) -> list[str | T]:

@@ -22,8 +22,9 @@ from hypothesis import given, settings, strategies as st
 from orchestrator.data.digest import digest_files
 from orchestrator.data.opening import open_rows
 from orchestrator.data.parquet import _Images
-from orchestrator.data.rows import DataError
+from orchestrator.data.rows import DataError, OutsideError
 from orchestrator.data.table import Table
+from orchestrator.data.vlmevalkit import open_vlmevalkit
 from orchestrator.samples import BadRowError
 
 TABLE = Table(hub="owner/name", split="test", columns={"id": int, "text": str, "options": (list, NoneType)})
@@ -242,6 +243,39 @@ def test_image_paths_stay_in_the_folder(tmp_path, path, relative, monkeypatch):
     (row,) = open_rows("rows.jsonl" if relative else folder / "rows.jsonl", TABLE)
     with pytest.raises(DataError, match="leads out of"):
         row.image()
+
+
+def test_a_saved_table_names_files_of_its_folder_and_of_the_hub_s_cache_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    names = ["secret.png", "hf/token", "data/link.png", "data/own.png", "hf/datasets/own.png"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"the image")
+    (tmp_path / "data" / "link.png").unlink()
+    (tmp_path / "data" / "link.png").symlink_to(tmp_path / "secret.png")
+    cells = [{"path": str(tmp_path / name), "bytes": None} for name in names]
+    rows = datasets.Dataset.from_list([{**ROWS[0], "image": cell} for cell in cells])
+    rows.save_to_disk(tmp_path / "data" / "table")  # features that are no images: nothing is put into the table
+    found = []
+    for row in open_rows(tmp_path / "data" / "table", TABLE):
+        try:
+            found.append(row.image())
+        except DataError as error:
+            found.append("leads out of" in str(error))
+    assert found == [True, True, True, True, b"the image"], "data/own.png lies beside the table's folder"
+
+
+def test_images_of_a_table_of_vlmevalkit_stay_in_its_folder(tmp_path):
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "link.png").symlink_to(tmp_path / "secret.png")
+    for name in ("../secret.png", str(tmp_path / "secret.png"), "link.png", "['../secret.png']"):
+        file = tmp_path / "data" / "rows.tsv"
+        file.write_text(f"index\tquestion\tanswer\timage_path\n1\tWhat?\tyes\t{name}\n")
+        source = open_vlmevalkit(file, Table(hub="", split="", columns={"index": str}, images=()))
+        (row,) = source
+        with pytest.raises(OutsideError, match="leads out of"):
+            row.image("image:0")
 
 
 def test_images_of_the_hub_cache_are_links_to_its_blobs(tmp_path):
