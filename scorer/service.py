@@ -31,11 +31,17 @@ SERVICE = pb.DESCRIPTOR.services_by_name["ScorerService"].full_name
 MOST_ITEMS = 4096
 """Items a message may hold."""
 
+MOST_WORDS = 300
+"""Characters of what a stream waits for."""
+
 MOST_WAITING = 16
 """Responses waiting for a client that reads slowly, before its items are no longer read."""
 
 PREPARE_SECONDS = 0.5
 """Age of a stream at which what its metrics need is imported."""
+
+BEAT_SECONDS = 2.0
+"""After so long without a response an empty one says that the scorer is at work, and what it waits for."""
 
 SLICE_SECONDS = 0.01
 """How long rules may run before health and other streams get their turn."""
@@ -68,6 +74,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
             preparing = asyncio.create_task(_prepare())
             stream = _Stream(self._scorer, self._metrics, self._telemetry)
             reading = asyncio.create_task(stream.read(requests))
+            beating = asyncio.create_task(stream.beat())
             try:
                 while (response := await stream.responses.get()) is not None:
                     yield response
@@ -77,9 +84,10 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
             except RequestError as error:
                 raise InvalidRequest(error.reason, str(error)) from None
             finally:
-                reading.cancel()
-                preparing.cancel()
-                await asyncio.gather(reading, preparing, return_exceptions=True)
+                tasks = (reading, preparing, beating)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _prepare() -> None:
@@ -103,6 +111,20 @@ class _Stream:
         self._summarizer: Summarizer | None = None
         self._telemetry = telemetry
         self._slots = asyncio.Semaphore(scorer.in_flight)
+        self._responded = False
+
+    async def beat(self) -> None:
+        """Queues an empty response every few seconds in which there was no other."""
+        while True:
+            self._responded = False
+            await asyncio.sleep(BEAT_SECONDS)
+            if not self._responded and self.responses.empty():
+                why = self._scorer.judge.waits_for if self._scorer.judge else ""
+                self.responses.put_nowait(pb.ScorerServiceScoreResponse(waits_for=why[:MOST_WORDS]))
+
+    async def _respond(self, response: pb.ScorerServiceScoreResponse) -> None:
+        self._responded = True
+        await self.responses.put(response)
 
     async def read(self, requests: AsyncIterator[pb.ScorerServiceScoreRequest]) -> None:
         """Reads to the client's end of the stream or to the first failure, then queues None."""
@@ -122,7 +144,7 @@ class _Stream:
                     await self._message(message, judged)
             if self._summarizer is not None:
                 summary = await summarized(self._summarizer.finish, self._scorer.judge)
-                await self.responses.put(pb.ScorerServiceScoreResponse(summary=summary))
+                await self._respond(pb.ScorerServiceScoreResponse(summary=summary))
         except Exception as error:  # to be raised where the stream is answered, behind what was answered before
             failure = _first(error)
         await self.responses.put(None)
@@ -149,7 +171,7 @@ class _Stream:
                     await asyncio.sleep(0)
                     pause = clock() + SLICE_SECONDS
         for part in _sized(response):
-            await self.responses.put(part)
+            await self._respond(part)
         async with self._slots:  # first come, first served: items that wait for a slot go first
             pass
 
@@ -159,7 +181,7 @@ class _Stream:
                 verdict = await asking()
             self._count(item, verdict)
             self._telemetry.item(item.rule, verdict.outcome)
-            await self.responses.put(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
+            await self._respond(pb.ScorerServiceScoreResponse(verdicts=[verdict]))
 
     def _count(self, item: pb.ScoreRequest, verdict: pb.Verdict) -> None:
         if self._summarizer is not None:

@@ -49,6 +49,8 @@ _BUILDS = 2
 """How many batches are built at once: a thread finds the next one there when it is done with the first."""
 _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
+STOP_SECONDS = 30.0
+"""How long a run that was told to stop waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 _NO_ANSWER = "the limit of output tokens ended the reasoning, and no answer was begun"
 _TOOL_CALL = "the model called a tool in place of an answer"
@@ -156,6 +158,13 @@ class Engine:
         for dispatcher in self._dispatchers.values():
             dispatcher.drain()
         self._room.set()
+
+    def stop_soon(self, why: str) -> None:
+        """Drains, and ends at once where that takes longer than STOP_SECONDS, or the scorer keeps silent."""
+        self.drain(why)
+        self._scorer.hurry()
+        late = IncompleteError(f"{why} (not waited for any longer: what takes more than {STOP_SECONDS:.0f} s)")
+        asyncio.get_running_loop().call_later(STOP_SECONDS, self.ledger.stop, late)
 
     @property
     def _batch(self) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from lyncean.rpc import CallError, Credentials, call, check_size, dial, parsing
 from lyncean.rpc.channel import Method
 from lyncean.rpc.patience import Patience
+from lyncean.rpc.waits import OverdueError, Waits
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.check import bad_response, checked_summary, checked_verdict
 from orchestrator.engine.pool import REACH_SECONDS, Notify
@@ -27,8 +28,13 @@ _PENDING_ITEMS = 4096
 _PENDING_BYTES = 32 * 1024 * 1024
 _LIST_SECONDS = 10.0
 _TELL_SECONDS = 3.0
+_LEAST_SILENCE = 10.0
+"""Seconds for which a scorer may always be silent: it says every few seconds that it is at work."""
+_DRAIN_SECONDS = 5.0
+"""The same of a run that was told to stop."""
 _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
+_T = TypeVar("_T")
 Scoring = Mapping[str, Any]
 _STARTED_WITHOUT = {"foreign_tasks", "task_code"}
 """Reasons of a scorer that was started without what the run needs."""
@@ -48,6 +54,7 @@ class ScorerClient:
         notify: Gets one line for people when the scorer is waited for.
         on_verdict: Gets each verdict with what the item's line says about scoring, and what was sent.
         channel: A channel to the scorer; None dials the endpoint.
+        waits: The run's waits, which people see.
     """
 
     def __init__(
@@ -59,10 +66,12 @@ class ScorerClient:
         notify: Notify = lambda _: None,
         on_verdict: OnVerdict = lambda _verdict, _scoring, _request: None,
         channel: Any = None,
+        waits: Waits | None = None,
     ) -> None:
         self.endpoint = endpoint or "this process"
         self.on_verdict = on_verdict
         self._patience = patience
+        self._silence_wait = (waits or Waits()).add(f"the scorer at {self.endpoint}", max(patience, _LEAST_SILENCE))
         self._notify = notify
         self._metadata = credentials.metadata
         self._dialled = dialled(credentials)
@@ -127,6 +136,8 @@ class ScorerClient:
     def put(self, request: scorer.ScoreRequest, scoring: Scoring) -> None:
         """Takes an item to score; call it only while there is `room`."""
         size = request.ByteSize()
+        if not self._pending:
+            self._silence_wait.begin()
         self._pending[request.key] = (request, scoring, size)
         self._bytes += size
         self._unsent.append(request.key)
@@ -150,7 +161,7 @@ class ScorerClient:
             await self._something_to_do()
             before = len(self._pending)
             try:
-                await self._stream()
+                await self._heard(self._stream())
                 continue
             except CallError as error:
                 patience = await self._wait(None if len(self._pending) < before else patience, error)
@@ -163,6 +174,23 @@ class ScorerClient:
             raise self._refusal(error) from error
         await asyncio.sleep(backoff(patience.failures))
         return patience
+
+    async def _heard(self, stream: Awaitable[_T]) -> _T:
+        """Returns what a stream returns.
+
+        Raises:
+            IncompleteError: Nothing was heard of the scorer for longer than patience lasts.
+        """
+        try:
+            return await self._silence_wait.bound(stream, self._notify)
+        except OverdueError:
+            raise self._silence(CallError(grpc.StatusCode.DEADLINE_EXCEEDED, "silent", "it keeps silent")) from None
+        finally:
+            self._silence_wait.end()
+
+    def hurry(self) -> None:
+        """Gives a silent scorer little time from now on: the run was told to stop."""
+        self._silence_wait.limit = min(self._silence_wait.limit, _DRAIN_SECONDS)
 
     async def finish(self) -> None:
         """Waits until every item is acknowledged; `run` then returns."""
@@ -204,7 +232,7 @@ class ScorerClient:
         patience = None
         while True:
             try:
-                return await self._summarize(items(), specs)
+                return await self._heard(self._summarize(items(), specs))
             except CallError as error:
                 patience = await self._wait(patience, error)
 
@@ -213,6 +241,8 @@ class ScorerClient:
     ) -> scorer.Summary | None:
         problems: list[Exception] = []
         sent: Counter[str] = Counter()
+
+        self._silence_wait.begin()
 
         def counted() -> Iterator[scorer.ScoreRequest]:
             for item in items:
@@ -226,6 +256,7 @@ class ScorerClient:
                     message.items.append(item)
                     size += item.ByteSize()
                     if len(message.items) == _BATCH_ITEMS or size > _BATCH_BYTES:
+                        self._silence_wait.begin()  # it takes items
                         yield message
                         message, size = scorer.ScorerServiceScoreRequest(), 0
                 if message.items or message.metrics:
@@ -238,6 +269,7 @@ class ScorerClient:
             async for reply in self._score(requests(), metadata=self._metadata):
                 if reply is None:
                     raise bad_response("its bytes are no ScorerServiceScoreResponse")
+                self._silence_wait.alive(reply.waits_for)
                 if reply.HasField("summary"):
                     summary = reply.summary
         except grpc.aio.AioRpcError as error:
@@ -258,6 +290,7 @@ class ScorerClient:
     async def _stream(self) -> None:
         """One stream, from its opening to `finish` or a break."""
         self._unsent = deque(self._pending)
+        self._wait_on()
         stream = self._score(metadata=self._metadata)
         reading = asyncio.create_task(self._read(stream))
         try:
@@ -270,6 +303,7 @@ class ScorerClient:
                 elif self._closing:
                     # The scorer ends the stream behind its last verdict: what it left out is then known.
                     await stream.done_writing()
+                    self._silence_wait.begin()
                     break
                 else:
                     self._wake.clear()
@@ -298,6 +332,10 @@ class ScorerClient:
                     request, scoring, size = self._pending.pop(verdict.key)
                     self._bytes -= size
                     self.on_verdict(verdict, scoring, request)
+                if reply.verdicts:
+                    self._wait_on()
+                else:
+                    self._silence_wait.alive(reply.waits_for)
                 self._moved.set()
                 if self._closing:
                     self._wake.set()
@@ -305,6 +343,12 @@ class ScorerClient:
             raise CallError.from_rpc(error) from None
         if self._pending:
             raise CallError(grpc.StatusCode.UNAVAILABLE, "stream_ended", "the scorer ended the stream")
+
+    def _wait_on(self) -> None:
+        if self._pending or self._closing:
+            self._silence_wait.begin()
+        else:
+            self._silence_wait.end()
 
     def _batch(self) -> scorer.ScorerServiceScoreRequest:
         message = scorer.ScorerServiceScoreRequest()

@@ -253,7 +253,7 @@ async def evaluate(
             ledger = Ledger(log, accounting, budget, part.stopping)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
             with contextlib.closing(part), _few_collections(), _signals(engine, console):
-                async with Progress(console, accounting):
+                async with Progress(console, accounting, connections.waits):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
             log.sync()
             log.forget_index()
@@ -371,7 +371,7 @@ def _signals(engine: Engine, console: Console) -> Iterator[None]:
             return
         draining = True
         console.print("stopping: finishing requests in flight; interrupt again to stop at once", style="dim")
-        engine.drain("stopped; run the same command again to resume")
+        engine.stop_soon("stopped; run the same command again to resume")
 
     loop = asyncio.get_running_loop()
     # Signals reach the main thread alone; beside a notebook's own loop there are none to handle.

@@ -12,6 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.rpc.waits import Waits
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting, TaskCount
 from orchestrator.run_folder.records import UNSCORED
@@ -31,11 +32,13 @@ class Progress:
     Args:
         console: Where; nothing is shown on a quiet one.
         accounting: What.
+        waits: What the run waits for.
     """
 
-    def __init__(self, console: Console, accounting: Accounting) -> None:
+    def __init__(self, console: Console, accounting: Accounting, waits: Waits | None = None) -> None:
         self._console = console
         self._accounting = accounting
+        self._waits = waits or Waits()
         self._marks: list[tuple[float, int]] = []
         self._live: Live | None = None
         self._task: asyncio.Task[None] | None = None
@@ -123,7 +126,7 @@ class Progress:
             self._print_line()
 
     def _print_line(self) -> None:
-        self._console.print(self._line(), highlight=False, soft_wrap=True)
+        self._console.print(self._line(), highlight=False, markup=False, soft_wrap=True)
 
     def _line(self) -> str:
         accounting = self._accounting
@@ -140,6 +143,8 @@ class Progress:
         parts.extend(
             f"{accounting.outcomes[o]:,} {o}" for o in Outcome if accounting.outcomes[o] and o != Outcome.SCORED
         )
+        if waiting := str(self._waits):
+            parts.append(waiting)
         return "  ".join(parts)
 
     def _tasks(self, most: int) -> tuple[str, list[tuple[str, TaskCount]]]:
@@ -161,7 +166,8 @@ class Progress:
         for name, count in tasks:
             outcomes = "  ".join(f"{count.outcomes[o]:,} {o}" for o in Outcome if count.outcomes[o])
             rows.add_row(Text(name, "bold"), Text(_mean(count)), Text(outcomes, "dim"))
-        return Group(head, rows)
+        waiting = str(self._waits)
+        return Group(head, rows, Text(waiting, "yellow")) if waiting else Group(head, rows)
 
 
 def _mean(count: TaskCount) -> str:

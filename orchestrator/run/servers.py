@@ -14,6 +14,7 @@ from rich.console import Console
 from lyncean.errors import printable
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
+from lyncean.rpc.waits import Waits
 from lyncean.scorer.v1 import scorer_pb2
 from orchestrator.engine import Endpoint, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
@@ -79,6 +80,7 @@ class Connections:
     scorer: ScorerClient
     rules: scorer_pb2.ListRulesResponse
     guards: Sequence[Guard]
+    waits: Waits
 
     @property
     def info(self) -> model.GetModelInfoResponse:
@@ -98,10 +100,10 @@ async def connect(
         local: Servers of our own that outlive the run; None ends them with it.
         scorer: The scorer within this process; None connects to the request's, or starts one.
     """
-    targets, patience = Targets.of(request), request.patience
+    targets, patience, waits = Targets.of(request), request.patience, Waits()
 
     def notify(line: str) -> None:
-        console.print(line, style="dim", highlight=False, soft_wrap=True)
+        console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
 
     def pool(endpoints: Sequence[Endpoint], credentials: Credentials) -> Pool:
         return Pool(endpoints, credentials, concurrency=request.concurrency, patience=patience, notify=notify)
@@ -139,10 +141,11 @@ async def connect(
             notify=notify,
             local=own,
             channel=scorer,
+            waits=waits,
         )
         # Side by side: each of the two may have a process to start.
         pools, (client, rules) = await together(models(), stack.enter_async_context(scoring))
-        yield Connections(pools, client, rules, guards)
+        yield Connections(pools, client, rules, guards, waits)
 
 
 def to_stderr(line: str) -> None:
@@ -161,6 +164,7 @@ async def connect_scorer(
     notify: Notify = to_stderr,
     local: LocalServers | None = None,
     channel: LocalChannel | None = None,
+    waits: Waits | None = None,
 ) -> AsyncIterator[tuple[ScorerClient, scorer_pb2.ListRulesResponse]]:
     """Connects to the scorer at an endpoint, or over a channel; without either starts one, with its arguments."""
     async with contextlib.AsyncExitStack() as stack:
@@ -170,7 +174,7 @@ async def connect_scorer(
             credentials = PLAIN
             if guards is not None:
                 guards.append(embedded.watch)
-        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify, channel=channel)
+        client = ScorerClient(endpoint, credentials, patience=patience, notify=notify, channel=channel, waits=waits)
         stack.push_async_callback(client.close)
         yield client, await client.list_rules()
 

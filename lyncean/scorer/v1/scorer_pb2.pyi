@@ -366,12 +366,20 @@ Global___ImageList: _TypeAlias = ImageList  # noqa: Y015
 
 @_typing.final
 class ScorerServiceScoreResponse(_message.Message):
-    """ScorerServiceScoreResponse is one message of a Score stream."""
+    """ScorerServiceScoreResponse is one message of a Score stream. Without verdicts
+    and summary it says that the scorer is at work: sent every few seconds while
+    there is nothing else to send. A client may give up a stream that is silent.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     VERDICTS_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    waits_for: _builtins.str
+    """What verdicts wait for, in words for people: a judge that is asked again,
+    for example. Empty where nothing is known.
+    """
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]:
         """Verdicts, in any order."""
@@ -385,10 +393,11 @@ class ScorerServiceScoreResponse(_message.Message):
         *,
         verdicts: _abc.Iterable[Global___Verdict] | None = ...,
         summary: Global___Summary | None = ...,
+        waits_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary", "verdicts", b"verdicts", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,118 @@
+"""Waits for a scorer that keeps its connection and answers nothing: each has an end and a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from helpers.engine_cluster import HERE, Cluster, Server, wait_for
+
+from lyncean.rpc import PLAIN
+from lyncean.rpc.waits import Waits
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from orchestrator.engine import Endpoint, ScorerClient, scoring as scoring_module
+from orchestrator.errors import IncompleteError
+from orchestrator.run.local_scorer import LocalChannel
+from orchestrator.run_folder.records import scoring_json
+from orchestrator.samples import Scoring
+from scorer import service
+from scorer.judges.base import JudgePrompt, Reply
+from scorer.metrics import metrics
+from scorer.rules import rules
+from scorer.scoring import Scorer
+from scorer.telemetry import NoTelemetry
+
+CHOICE = scoring_json(Scoring("choice", targets=("A",))) or {}
+ITEM = pb.ScoreRequest(key="toy/1", rule="choice", text="A", targets=["A"])
+
+
+@pytest.fixture
+def silent(cluster: Cluster, tmp_path: Path) -> Server:
+    """A scorer that is silent while the file `silent` is there."""
+    command = [sys.executable, str(HERE / "silent_scorer.py"), "--silent", str(tmp_path / "silent")]
+    server = Server(tmp_path / "scorer", command)
+    cluster.servers.append(server.start())
+    return server
+
+
+@asynccontextmanager
+async def impatient(server: Server, notes: list[str], patch: pytest.MonkeyPatch) -> AsyncIterator[ScorerClient]:
+    patch.setattr(scoring_module, "_LEAST_SILENCE", 0.0)
+    made = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=1.0, notify=notes.append)
+    yield made
+    await made.close()
+
+
+async def test_a_silent_stream_of_answers_is_given_up(
+    silent: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "silent").touch()
+    async with impatient(silent, [], monkeypatch) as client:
+        client.put(ITEM, CHOICE)
+        with pytest.raises(IncompleteError, match=r"does not answer \(DEADLINE_EXCEEDED: it keeps silent\).*is safe"):
+            await asyncio.wait_for(client.run(), 60)
+
+
+async def test_a_silent_preflight_and_summary_are_given_up(
+    silent: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "silent").touch()
+    async with impatient(silent, [], monkeypatch) as client:
+        with pytest.raises(IncompleteError, match="keeps silent"):
+            await asyncio.wait_for(client.try_out([ITEM]), 60)
+        with pytest.raises(IncompleteError, match="keeps silent"):
+            await asyncio.wait_for(client.summarize(tuple, [pb.MetricSpec(name="a", metric="accuracy")]), 60)
+
+
+def test_one_sigterm_ends_a_run_whose_scorer_is_silent(cluster: Cluster, silent: Server, tmp_path: Path) -> None:
+    server = cluster.model()
+    process = cluster.start(*cluster.words("run", [server], silent, "--limit", "40"))
+    wait_for(lambda: cluster.answered() > 0 and not (tmp_path / "silent").touch())
+    wait_for(lambda: cluster.answered() == 40)
+    process.send_signal(signal.SIGTERM)
+    output = cluster.ended(process, 3)
+    assert "run the same command again to resume" in output
+    assert "finishing requests in flight" in output
+
+
+class Slow:
+    """A judge that answers once it is let."""
+
+    identity, waits_for = "slow", "the judge at 127.0.0.1:9: RESOURCE_EXHAUSTED\x1b[1m"
+
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+
+    async def ask(self, prompt: JudgePrompt) -> Reply:
+        await self.answers.wait()
+        return Reply({"choice": "A"}, '{"choice": "A"}', "slow")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_slow_judge_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scorer says every few seconds that it is at work, and the run says what it waits for."""
+    monkeypatch.setattr(service, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr("lyncean.rpc.waits.SAID_AFTER", 1e-9)
+    judge, waits, verdicts = Slow(), Waits(), list[str]()
+    servicer = service.Servicer(Scorer(rules(), judge, "unparsed"), metrics(), (), NoTelemetry())
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(servicer), waits=waits)
+    client.on_verdict = lambda verdict, *_: verdicts.append(verdict.outcome)
+    client.put(pb.ScoreRequest(key="toy/1", rule="choice", text="hm", targets=["A"], options=["a", "b"]), CHOICE)
+    running = asyncio.create_task(client.run())
+    async with asyncio.timeout(60):
+        while "RESOURCE_EXHAUSTED" not in str(waits):
+            await asyncio.sleep(0.01)
+    assert "\x1b" not in str(waits)
+    assert client._silence_wait.left > 1.0
+    judge.answers.set()
+    await asyncio.wait_for(client.finish(), 60)
+    await asyncio.wait_for(running, 60)
+    assert verdicts == ["scored"]
+    assert str(waits) == ""
