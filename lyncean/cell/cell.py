@@ -15,6 +15,7 @@ import sysconfig
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +112,15 @@ class Cell:
                 reply = receive(place)
             except ClosedError as error:
                 raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
-        if "ended" in reply:
+        # Code that runs a model's answer may have written the reply.
+        if not isinstance(reply, dict):
+            reply = {}
+        if isinstance(reply.get("ended"), int):
             raise CellError(*_reason(reply["ended"], overtime=False))
         if "failed" in reply:
             raise CellError(str(reply["failed"]), str(reply.get("limit", "")))
+        if "value" not in reply:
+            raise CellError("its reply cannot be read")
         return reply["value"]
 
     def close(self) -> None:
@@ -209,6 +215,19 @@ class Cell:
         return _reason(code, overtime=overtime)
 
 
+@cache
+def closes() -> bool:
+    """Whether every layer holds on this system: tried once, by a cell."""
+    cell = Cell("lyncean.cell.child:nothing")
+    try:
+        cell.call("nothing")
+    except CellError:
+        return False
+    finally:
+        cell.close()
+    return True
+
+
 def interpreter(*modules: str) -> list[str]:
     """Returns the files that a child reads of the system: the interpreter's, installed packages', some modules'."""
     from importlib.util import find_spec
@@ -231,5 +250,6 @@ def _reason(code: int, *, overtime: bool) -> tuple[str, str]:
     if code < 0:
         # Libraries end so where an allocation fails, and the system where all memory is taken.
         short = -code in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL)
-        return f"it was ended by {signal.Signals(-code).name}", "memory" if short else ""
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"it was ended by {name}", "memory" if short else ""
     return f"its process ended with {code}", ""

@@ -13,9 +13,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
-from lyncean.cell.closing import Fence, close, forbid_processes
+from lyncean.cell.closing import Fence, adopt_orphans, close, forbid_processes
 from lyncean.cell.frames import ClosedError, receive, receive_beside, receive_bytes, send, send_bytes
 
 Function = Callable[..., Any]
@@ -27,12 +28,17 @@ _LIMITS = {
 }  # fmt: skip
 """Error -> the limit that the code has met: Landlock, the size of a file, sockets, processes, memory."""
 
+CLOSED = "closed"
+_ENDS_WITHIN = 1000
+"""Rounds in which what a call has started is ended."""
+
 
 def main(place: int) -> None:
     """Answers on a descriptor until the other side ends.
 
     The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
-    a function that takes `arguments` and returns the functions that can be called, by name.
+    a function that takes `arguments` and returns the functions that can be called, by name. One by the name `CLOSED` is
+    called once, when the process is closed and before the first call.
     """
     parent = os.getppid()
     first = receive(place)
@@ -42,11 +48,13 @@ def main(place: int) -> None:
     except BaseException as error:
         send(place, {"failed": _told(error)})
         return
+    with _status() as status:
+        children = _children() if fork and fence.programs else -1
+        layers = _proven(close(fence, may_fork=fork), status.read())
+    _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
+    functions.pop(CLOSED, _nothing)()
     gc.freeze()
-    with open("/proc/self/status") if os.path.exists("/proc/self/status") else open(os.devnull) as status:  # noqa: PTH123, PTH110
-        layers = close(fence, may_fork=fork)
-        _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
-        send(place, {"layers": _proven(layers, status.read())})
+    send(place, {"layers": layers})
     with socket.socket(fileno=place) as connection:
         while True:
             try:
@@ -54,7 +62,11 @@ def main(place: int) -> None:
             except ClosedError:
                 return
             message["arguments"] = [*descriptors, *message["arguments"]]
-            (_forked if fork else _answer)(place, functions, message, fence)
+            if fork:
+                _forked(place, functions, message, fence)
+                _end(children)
+            else:
+                _answer(place, functions, message)
             for descriptor in descriptors:
                 with contextlib.suppress(OSError):  # the function may have closed it
                     os.close(descriptor)
@@ -76,6 +88,30 @@ def _end_with(parent: int, place: int) -> None:
     usual = threading.stack_size(_WATCHER)
     threading.Thread(target=watch, daemon=True).start()
     threading.stack_size(usual)
+
+
+def _status() -> TextIO:
+    file = Path("/proc/self/status")
+    return (file if file.exists() else Path(os.devnull)).open()
+
+
+def _children() -> int:
+    """Returns an open file with this process's children, those that its children leave among them."""
+    adopt_orphans()
+    return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _end(children: int) -> None:
+    """Ends what a call has left running; ends the cell where that does not help."""
+    for _ in range(_ENDS_WITHIN):
+        left = os.pread(children, 1 << 16, 0).split() if children >= 0 else []
+        if not left:
+            return
+        for word in left:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(int(word), signal.SIGKILL)
+                os.waitpid(int(word), 0)
+    os._exit(1)
 
 
 def _named(word: str) -> Function:
@@ -116,7 +152,7 @@ def _forked(place: int, functions: Mapping[str, Function], message: Any, fence: 
             os.close(place)
             os.close(ours)
             forbid_processes(fence)
-            _answer(theirs, functions, message, fence)
+            _answer(theirs, functions, message)
         finally:
             os._exit(0)
     os.close(theirs)
@@ -132,22 +168,31 @@ def _forked(place: int, functions: Mapping[str, Function], message: Any, fence: 
         send_bytes(place, reply)
 
 
-def _answer(place: int, functions: Mapping[str, Function], message: Any, _: Fence) -> None:
+def _answer(place: int, functions: Mapping[str, Function], message: Any) -> None:
     try:
         reply = {"value": functions[message["call"]](*message["arguments"])}
     except BaseException as error:
-        reply = {"limit": _limit(error), "failed": _told(error)}
+        reply = {"limit": limit_of(error), "failed": _told(error)}
     try:
         send(place, reply)
     except (TypeError, ValueError, MemoryError) as error:
         send(place, {"limit": "memory" if isinstance(error, MemoryError) else "", "failed": _told(error)})
 
 
+def nothing() -> dict[str, Function]:
+    """Returns the functions of a cell with which a system is tried."""
+    return {"nothing": _nothing}
+
+
+def _nothing() -> None:
+    pass
+
+
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:2000].removesuffix(": ")
 
 
-def _limit(error: BaseException | None) -> str:
+def limit_of(error: BaseException | None) -> str:
     """Returns the limit that code has met, "" where it failed by itself; the first cause counts."""
     while error is not None:
         if isinstance(error, MemoryError):

@@ -21,6 +21,7 @@ from lyncean.cell.syscalls import MACHINES
 LAYERS = ("landlock", "seccomp", "rlimits")
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_SET_DUMPABLE = 38, 22, 2, 4
+_PR_SET_CHILD_SUBREAPER = 36
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CLONE_THREAD = 0x00010000
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -45,7 +46,8 @@ class Fence:
         writes: Folders that it may write to.
         memory: Bytes that it may allocate beyond what it has when it closes itself.
         file_size: Bytes of the largest file that it may write.
-        programs: Whether it may start programs, still without network and other files.
+        programs: Whether it may start programs and processes, still without network and other files. They stay in
+            the cell's process group, with which they end.
     """
 
     reads: Sequence[str] = ()
@@ -66,14 +68,20 @@ def close(fence: Fence, *, may_fork: bool = False) -> tuple[str, ...]:
     if not hasattr(libc, "prctl") or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return _limit(fence)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    layers = [*_limit(fence), *_landlock(libc, fence), *_seccomp(libc, _refused(fence, may_fork=may_fork))]
+    layers = [*_limit(fence), *_landlock(libc, fence), *_seccomp(libc, _refused(libc, fence, may_fork=may_fork))]
     return tuple(name for name in LAYERS if name in layers)
 
 
 def forbid_processes(fence: Fence) -> None:
     """Takes from a process that was made of a closed one the right to make further ones."""
-    if not fence.programs:
-        _seccomp(ctypes.CDLL(None, use_errno=True), _refused(fence, may_fork=False))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not fence.programs or not _scopes_signals(libc):
+        _seccomp(libc, _refused(libc, fence, may_fork=False))
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of what its children leave behind."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _limit(fence: Fence) -> tuple[str, ...]:
@@ -88,13 +96,22 @@ def _limit(fence: Fence) -> tuple[str, ...]:
     return ("rlimits",)
 
 
+def _abi(libc: ctypes.CDLL) -> int:
+    """Returns the version of Landlock, below 1 where there is none."""
+    return int(libc.syscall(_CREATE_RULESET, None, 0, 1))
+
+
+def _scopes_signals(libc: ctypes.CDLL) -> bool:
+    return _abi(libc) >= 6
+
+
 def _landlock(libc: ctypes.CDLL, fence: Fence) -> tuple[str, ...]:
-    abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
+    abi = _abi(libc)
     if abi < 1:
         return ()
     handled = (1 << _FILES_BY_ABI.get(abi, 16)) - 1
     network = 3 if abi >= 4 else 0  # bind and connect of TCP
-    scoped = 3 if abi >= 6 else 0  # abstract sockets, and signals to processes outside
+    scoped = 3 if _scopes_signals(libc) else 0  # abstract sockets, and signals to processes outside
     attributes = struct.pack("=QQQ", handled, network, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     rules = libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     if rules < 0:
@@ -157,10 +174,11 @@ class _Rule:
     error: int = errno.EPERM
 
 
-def _refused(fence: Fence, *, may_fork: bool) -> list[_Rule]:
+def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool) -> list[_Rule]:
     rules = [_Rule(name) for name in _NEVER]
     rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
-    rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")] if not (may_fork or fence.programs) else []
+    if not may_fork and not (fence.programs and _scopes_signals(libc)):
+        rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")]
     if not fence.programs:
         rules += [_Rule(name) for name in _PROGRAMS]
         if not may_fork:

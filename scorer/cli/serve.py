@@ -42,6 +42,8 @@ def command(
 
     log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     allow(foreign)
+    if foreign.on:
+        _name_layers()
     telemetry: NoTelemetry = NoTelemetry()
     if metrics_port is not None:
         telemetry = Telemetry()
@@ -50,6 +52,16 @@ def command(
         except OSError as error:
             raise UserError(f"cannot listen on metrics port {metrics_port}: {error.strerror}") from error
     asyncio.run(_serve(config, registry, judging, telemetry))
+
+
+def _name_layers() -> None:
+    """Logs which layers close the cells in which code of others runs."""
+    import logging
+
+    from lyncean.cell import LAYERS, closes
+
+    layers = ", ".join(LAYERS) if closes() else "not closed on this system"
+    logging.getLogger(__name__).info("cell: %s", layers)
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: NoTelemetry) -> None:

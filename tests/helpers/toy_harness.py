@@ -120,6 +120,10 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+_UNCLOSED = "from lyncean.cell import closing\nclosing.LAYERS += ('one that this system lacks',)\n"
+"""Runs at the start of every process but those of cells."""
+
+
 class ToyHarness:
     """The stand-in, its tasks `compares` and `computes`, and their data: two rows, whose answer is 3.
 
@@ -135,3 +139,8 @@ class ToyHarness:
         self.data.write_text("".join(json.dumps(row) + "\n" for row in rows))
         self.environment = environment() | {"HF_HOME": str(folder / "hf"), "XDG_CACHE_HOME": str(folder / "cache")}
         self.environment["PYTHONPATH"] = os.pathsep.join((str(self.site), self.environment["PYTHONPATH"]))
+
+    def without_cells(self) -> ToyHarness:
+        """Has its processes find that this system closes no cells; returns itself."""
+        write(self.site, {"sitecustomize.py": _UNCLOSED})
+        return self

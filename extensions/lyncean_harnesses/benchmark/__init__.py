@@ -56,7 +56,7 @@ class HarnessTasks:
 
     def runs_text(self, name: str, include: Sequence[str]) -> str:
         """Returns where a task's code runs text as Python, "" where it does not."""
-        place: str = harness(self.name).runs_text(name, absolute(include))
+        place: str = harness(self.name).unclosed(name, absolute(include))
         return place
 
     def why_absent(self) -> str:

@@ -103,7 +103,7 @@ class ForeignTask:
             methods=(_KINDS[self.kind],),
             needs=self.needs,
             stage_needs=self.stage_needs,
-            runs_text=lambda _: self.harness.runs_text(self.name, self.include),
+            runs_text=lambda _: self.harness.unclosed(self.name, self.include),
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:

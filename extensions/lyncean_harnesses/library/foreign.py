@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import threading
@@ -11,10 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
+from lyncean.cell import limit_of
 from lyncean_harnesses.library import judge_url
 
 LOADING = threading.RLock()
 """Held while foreign code is loaded, which changes what is global."""
+
+_OFFLINE = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
+"""What libraries of Hugging Face raise where their cache lacks something and there is no network."""
 
 _contacted: dict[int, list[str]] = {}
 """Thread that runs foreign code -> the servers that it asked."""
@@ -48,7 +53,8 @@ def no_other_server() -> Iterator[None]:
     finally:
         del _contacted[threading.get_ident()]
         if contacted:
-            raise RuntimeError(f"it asks a server of its own ({contacted[0]}), which is not supported")
+            refused = PermissionError(errno.EPERM, "no network")
+            raise RuntimeError(f"it asks a server of its own ({contacted[0]}), which is not supported") from refused
 
 
 @cache
@@ -70,6 +76,16 @@ def _audit() -> None:
             contacted.append(host)
 
     sys.addaudithook(note)
+
+
+def limit_met(error: BaseException) -> str:
+    """Returns the limit of a cell that foreign code met, "" where it failed by itself; see `CellError`."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__name__ in _OFFLINE:
+            return "network"
+        cause = cause.__cause__ or cause.__context__
+    return limit_of(error)
 
 
 def line(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from lyncean.cell import closes
 from lyncean.plugins import OwnFiles, cache_folder
 from lyncean_harnesses.library import HarnessError
 from lyncean_harnesses.library.data import replaced_data, undecoding
@@ -28,6 +29,9 @@ Index = Mapping[str, Mapping[str, Any]]
 
 Values = Mapping[str, Mapping[str, Any]]
 """Task -> "metric,filter" -> value."""
+
+STARTS_PROGRAMS = "starts_programs"
+"""Key in a task's `metadata`: its code starts programs to score."""
 
 _FORM = "2"
 """Changes with what is kept of an index."""
@@ -69,6 +73,7 @@ class Library(ABC):
         install: The command that installs it.
         seeds: What its evaluator seeds Python's generator of random numbers and NumPy's with, before it reads any data.
         scored_task: The scoring half of one of its tasks.
+        programs: Folders of its tasks whose code starts programs or processes to score; it may do so nowhere else.
     """
 
     package: str
@@ -77,6 +82,7 @@ class Library(ABC):
     install: str
     seeds: tuple[int, int]
     scored_task: type[Scored]
+    programs: frozenset[str]
 
     def __init__(self) -> None:
         self._indexes: dict[tuple[str, ...], Index] = {}
@@ -287,6 +293,33 @@ class Library(ABC):
             folders = (self.folder(), *map(Path, include))
             self._running[name, include] = task_code.place_in_task(Path(known[name]["yaml_path"]), folders)
         return self._running[name, include]
+
+    def starts_programs(self, name: str, include: tuple[str, ...] = ()) -> bool:
+        """Returns whether a task or group may start programs: it is in `programs`, or its `metadata` says so.
+
+        Raises:
+            HarnessError: There is none of this name, or it cannot be read.
+        """
+        known = self.index(include)
+        if name not in known:
+            raise self.unknown(name, known)
+        if known[name]["type"] == "tag":
+            return False
+        path = Path(known[name]["yaml_path"])
+        if path.is_relative_to(self.folder()):
+            return path.relative_to(self.folder()).parts[0] in self.programs
+        with self._loading(name):
+            metadata = self.read_yaml(str(path), functions=False).get("metadata")
+        return isinstance(metadata, dict) and metadata.get(STARTS_PROGRAMS) is True
+
+    def unclosed(self, name: str, include: tuple[str, ...] = ()) -> str:
+        """Returns where the code of a task runs text with all rights of a scorer: on systems without cells alone.
+
+        Raises:
+            HarnessError: There is none of this name.
+        """
+        place = self.runs_text(name, include)
+        return place if place and not closes() else ""
 
     def load(self, name: str, include: tuple[str, ...], data: Any | None) -> Any:
         """Returns its own object of a task with its data.

@@ -41,6 +41,12 @@ class LmEval(Library):
     install = "pip install 'lyncean[lm-eval]'"
     seeds = (0, 1234)
     scored_task = _Scored
+    programs = frozenset(
+        {
+            *("cruxeval", "humaneval", "humaneval_infilling", "mbpp"),  # processes, in which answers run
+            "longproc",  # a compiler, and what it makes
+        }
+    )
 
     def imported(self) -> SimpleNamespace:
         """Imports what tasks need of it."""

@@ -90,6 +90,14 @@ class LmmsEval(Library):
     install = "pip install 'lyncean[lmms]'"
     seeds = (0, 1234)
     scored_task = _Scored
+    programs = frozenset(
+        {
+            # Java, for words and METEOR of captions
+            *("coco_cap", "cuva", "detailcaps", "flickr30k", "funqa", "nocaps", "refcoco", "refcoco+", "refcocog"),
+            *("screenspot", "textcaps", "vatex", "youcook2"),
+            "mdpbench",  # LaTeX, which draws formulas
+        }
+    )
 
     def imported(self) -> SimpleNamespace:
         """Imports what tasks need of lmms-eval; its messages to people are for its own command line."""

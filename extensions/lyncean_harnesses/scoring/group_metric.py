@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lyncean.arrays import Floats, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean_harnesses.library import HarnessError, harness, split
+from lyncean_harnesses.library import HarnessError, harness
 from lyncean_harnesses.library.library import Group, Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
+from lyncean_harnesses.scoring import cell
 from lyncean_harnesses.scoring.judge import answered_here, unanswered
-from lyncean_harnesses.scoring.rule import number_of, task_of
+from lyncean_harnesses.scoring.rule import named, number_of, task_of
 from lyncean_harnesses.scoring.task_metric import RECORD, UNDEFINED, aggregated, documents, words_of
-from scorer import RequestError, check_code, foreign_allowed
+from scorer import RequestError, foreign_allowed
 from scorer.metrics import DRAWS, Metric, Params, Plan, Table, of_strata
+
+NAME = "harness_group"
 
 TASK = "task"
 """Label of every item: its task."""
@@ -47,86 +51,94 @@ class _UndefinedError(Exception):
 def plan(params: Params) -> Plan:
     """Reads the parameters; the group itself is loaded when there are items, or the metric is tried."""
     foreign_allowed()
-    word, name, key = params.word("group", ""), params.word("metric", ""), params.word("filter", "none")
-    learned: Any = params.values.get("learned") or {}
-    draws = params.integer("draws", DRAWS, 100, 100_000)
+    about = (NAME, named(params.values, "group", "lmms:mmlu"), params.values)
+    params.word("metric", "")
+    params.word("filter", "none")
+    params.integer("draws", DRAWS, 100, 100_000)
 
     def compute(table: Table) -> pb.MetricResult:
-        result = pb.MetricResult(denominator=len(table))
-        try:
-            answered_here(lambda: computed(table, result))
-        except _UndefinedError as error:
-            result.details[UNDEFINED] = str(error)
-        return result
+        return answered_here(partial(cell.measured, *about, table))
 
-    def computed(table: Table, result: pb.MetricResult) -> None:
-        library, group = _opened(word)
-        words = {f"{library.prefix}:{task}": task for task in group.tasks}
-        rows = table.scored
-        owners = np.array(table.label(TASK), object)
-        if absent := [each for each in words if not (owners == each).any()]:
-            raise _UndefinedError(f"there are no items of {_named(absent)}")
-        lost = [each for each in words if (~rows & (owners == each)).any()]
-        repeats: list[list[_Part]] = []
-        for repeat in sorted(set(table.repeat[rows].tolist())):
-            parts = []
-            for each in words:
-                own = table.take(np.flatnonzero(rows & (owners == each) & (table.repeat == repeat)))
-                records = [decode(record) for record in own.word(RECORD)]  # type: ignore[arg-type]
-                about = {"task": each, "learned": learned.get(each, "{}")}
-                parts += _part(library, task_of(about), each, (name, key, repeat), records)
-            repeats.append(parts)
-        if not any(repeats):
-            raise _UndefinedError(f"no task has {name}")
-
-        def combined(parts: Sequence[_Part], values: Sequence[float]) -> float:
-            of_tasks = {words[part.word]: {f"{name},{key}": each} for part, each in zip(parts, values, strict=True)}
-            found = library.combine(group, of_tasks, {words[part.word]: part.size for part in parts})
-            number = number_of(found.get(f"{name},{key}"))
-            if number is None:
-                raise _UndefinedError(f"its aggregation returns {words_of(found.get(f'{name},{key}'))}")
-            return number
-
-        values = [combined(parts, [part.value for part in parts]) for parts in repeats]
-        result.value_answered, result.denominator_answered = math.fsum(values) / len(values), int(rows.sum())
-        if lost:
-            missing = len(table) - result.denominator_answered
-            raise _UndefinedError(
-                f"{missing} of {len(table)} items have no result, of {_named(lost)}; the value is over the others"
-            )
-        result.value = result.value_answered
-        weights = _weights(repeats[0], combined)
-        if weights is None:
-            result.details["no_interval"] = "the group's metric is no weighted mean of its tasks'"
-            return
-        result.details["weights"] = {part.word: weight for part, weight in zip(repeats[0], weights, strict=True)}
-        interval, reason = _interval(name, repeats, weights, draws, params.level)
-        if interval is None:
-            result.details["no_interval"] = reason
-        else:
-            result.interval.CopyFrom(interval)
-
-    def check() -> None:
-        answered_here(lambda: _opened(word))
-
-    return Plan(compute, columns=frozenset({RECORD}), labels=(TASK,), check=check)
+    check = partial(cell.checked, *about)
+    return Plan(compute, columns=frozenset({RECORD}), labels=(TASK,), check=lambda: answered_here(check))
 
 
-def _opened(word: str) -> tuple[Library, Group]:
-    include = foreign_allowed().include
-    parts = split(word)
-    if parts is None:
-        raise RequestError(f"parameter 'group' is {word!r}: give a group such as lmms:mmlu", "invalid_param")
-    library: Library = harness(parts[0])
-    outer = parts[1].partition("::")[0]
+def measured_here(params: Params, table: Table) -> pb.MetricResult:
+    """Computes the metric; called where foreign code runs."""
+    result = pb.MetricResult(denominator=len(table))
     try:
-        check_code(word, library.runs_text(outer, include))
-        groups = library.groups(outer, include)
+        _compute(params, table, result)
+    except _UndefinedError as error:
+        result.details[UNDEFINED] = str(error)
+    return result
+
+
+def check_here(params: Params) -> None:
+    """Loads the group, which raises RequestError where it cannot be scored; called where foreign code runs."""
+    _opened(params)
+
+
+def _compute(params: Params, table: Table, result: pb.MetricResult) -> None:
+    name, key = params.word("metric", ""), params.word("filter", "none")
+    learned: Any = params.values.get("learned") or {}
+    draws = params.integer("draws", DRAWS, 100, 100_000)
+    library, group = _opened(params)
+    words = {f"{library.prefix}:{task}": task for task in group.tasks}
+    rows = table.scored
+    owners = np.array(table.label(TASK), object)
+    if absent := [each for each in words if not (owners == each).any()]:
+        raise _UndefinedError(f"there are no items of {_named(absent)}")
+    lost = [each for each in words if (~rows & (owners == each)).any()]
+    repeats: list[list[_Part]] = []
+    for repeat in sorted(set(table.repeat[rows].tolist())):
+        parts = []
+        for each in words:
+            own = table.take(np.flatnonzero(rows & (owners == each) & (table.repeat == repeat)))
+            records = [decode(record) for record in own.word(RECORD)]  # type: ignore[arg-type]
+            about = {"task": each, "learned": learned.get(each, "{}")}
+            parts += _part(library, task_of(about), each, (name, key, repeat), records)
+        repeats.append(parts)
+    if not any(repeats):
+        raise _UndefinedError(f"no task has {name}")
+
+    def combined(parts: Sequence[_Part], values: Sequence[float]) -> float:
+        of_tasks = {words[part.word]: {f"{name},{key}": each} for part, each in zip(parts, values, strict=True)}
+        found = library.combine(group, of_tasks, {words[part.word]: part.size for part in parts})
+        number = number_of(found.get(f"{name},{key}"))
+        if number is None:
+            raise _UndefinedError(f"its aggregation returns {words_of(found.get(f'{name},{key}'))}")
+        return number
+
+    values = [combined(parts, [part.value for part in parts]) for parts in repeats]
+    result.value_answered, result.denominator_answered = math.fsum(values) / len(values), int(rows.sum())
+    if lost:
+        missing = len(table) - result.denominator_answered
+        raise _UndefinedError(
+            f"{missing} of {len(table)} items have no result, of {_named(lost)}; the value is over the others"
+        )
+    result.value = result.value_answered
+    weights = _weights(repeats[0], combined)
+    if weights is None:
+        result.details["no_interval"] = "the group's metric is no weighted mean of its tasks'"
+        return
+    result.details["weights"] = {part.word: weight for part, weight in zip(repeats[0], weights, strict=True)}
+    interval, reason = _interval(name, repeats, weights, draws, params.level)
+    if interval is None:
+        result.details["no_interval"] = reason
+    else:
+        result.interval.CopyFrom(interval)
+
+
+def _opened(params: Params) -> tuple[Library, Group]:
+    prefix, name = named(params.values, "group", "lmms:mmlu")
+    library: Library = harness(prefix)
+    try:
+        groups = library.groups(name.partition("::")[0], foreign_allowed().include)
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
-    found = next((group for group in groups if group.name == parts[1]), None)
+    found = next((group for group in groups if group.name == name), None)
     if found is None:
-        raise RequestError(f"parameter 'group': {word} has no metrics over its tasks", "invalid_param")
+        raise RequestError(f"parameter 'group': {prefix}:{name} has no metrics over its tasks", "invalid_param")
     return library, found
 
 
@@ -209,7 +221,7 @@ def _named(words: Sequence[str]) -> str:
 
 
 METRIC = Metric(
-    name="harness_group",
+    name=NAME,
     description="Metric of a group of another harness over its tasks, by its own code, of their values and sizes. "
     "Every item has its task in the label task. value is set where every item has a result; its interval is a "
     "bootstrap over the samples of each task where it is a mean of them. details.weights has the weight of each task.",

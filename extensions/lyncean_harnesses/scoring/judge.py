@@ -1,8 +1,9 @@
-"""Judges for code that asks them itself: an OpenAI-compatible address on loopback, behind which our judge replies.
+"""Judges for code that asks them itself: an OpenAI-compatible address in its process, behind which our judge replies.
 
-Foreign code runs in one thread, one piece at a time. A question that the judge has not answered yet is refused at
-once and noted; the judge is then asked, with its cache, budget and patience and beside the questions of other items,
-and the code runs again from its start. Its random numbers are seeded, so it asks the same again and gets the reply.
+Foreign code runs one piece at a time (`run`, in a cell). A question that the judge has not answered yet is refused at
+once and noted; the judge is then asked (`answered`, in the scorer), with its cache, budget and patience and beside the
+questions of other items, and the code runs again from its start. Its random numbers are seeded, so it asks the same
+again and gets the reply.
 """
 
 from __future__ import annotations
@@ -13,23 +14,48 @@ import ctypes
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cache, partial
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from lyncean_harnesses.scoring.judge_address import serve
-from scorer.judges import CURRENT, ChatPrompt, Judge, JudgeError, JudgePrompt, Reply, prompt_of
+from lyncean_harnesses.scoring.judge_address import Words, serve
+from scorer.judges import CURRENT, Judge, JudgeError, JudgePrompt, Reply, prompt_of
 
 T = TypeVar("T")
+
+Known = Mapping[str, Words]
+"""Hash of a question -> the reply to it."""
 
 MOST_ROUNDS = 200
 """Questions that one piece of code may ask one after the other."""
 
 NO_JUDGE = "the task's code asks a judge: give --judge"
 
-_THREADS = ("foreign", "ThreadPoolExecutor")
-"""Names of the thread that runs foreign code, and of those that such code starts."""
+
+@dataclass(slots=True)
+class Round(Generic[T]):
+    """What came of one run of foreign code.
+
+    Attributes:
+        value: What it returned; None where it failed or was ended.
+        error: What it raised.
+        missing: Bodies of the questions to which there is no reply yet.
+        used: Hashes of the questions whose replies it read.
+        problem: Why a question of it can have no reply.
+    """
+
+    value: T | None = None
+    error: Exception | None = None
+    missing: Sequence[Any] = ()
+    used: Sequence[str] = ()
+    problem: JudgeError | None = None
+
+
+Runs = Callable[[Known], Round[T]]
+"""One run of foreign code, with the replies that are known; it may run several times."""
 
 
 class Answered(Generic[T]):
@@ -51,21 +77,19 @@ class _Abandoned(BaseException):
 class _Questions:
     """The questions of one piece of code."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
         self.refused: Counter[str] = Counter()
         self.thread = 0
-        self.known: dict[str, tuple[JudgePrompt, Reply]] = {}
-        self.missing: dict[str, ChatPrompt] = {}
+        self.known = known
+        self.missing: dict[str, Any] = {}
         self.used: set[str] = set()
         self.problem: JudgeError | None = None
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        self.missing, self.used, self.problem = {}, set(), None
-        self.refused.clear()
         self.thread = threading.get_ident()
 
-    def answer(self, body: Any) -> Reply | None:
+    def answer(self, body: Any) -> Words | None:
         """Returns the reply to a request's body, None where there is none yet."""
         with self._lock:
             try:
@@ -76,8 +100,8 @@ class _Questions:
                 return None
             if prompt.sha256 in self.known:
                 self.used.add(prompt.sha256)
-                return self.known[prompt.sha256][1]
-            self.missing.setdefault(prompt.sha256, prompt)
+                return self.known[prompt.sha256]
+            self.missing.setdefault(prompt.sha256, body)
             self._refuse(prompt.sha256)
             return None
 
@@ -93,11 +117,11 @@ class _Questions:
             self.thread = 0
 
 
-async def answered(work: Callable[[], T], judge: Judge | None, *, together: bool = False) -> Answered[T]:
+async def answered(runs: Runs[T], judge: Judge | None, *, together: bool = False) -> Answered[T]:
     """Runs foreign code until every question that it puts to a judge is answered.
 
     Args:
-        work: The code. It may run several times.
+        runs: The code.
         judge: Who replies; None is nobody.
         together: Whether all questions of a round are asked at once, as of code that looks at many items. Otherwise
             the first one is, since what follows a refused question may be another try at it.
@@ -106,47 +130,49 @@ async def answered(work: Callable[[], T], judge: Judge | None, *, together: bool
         JudgeError: The judge gave no usable reply, or the code did not take it.
         Exception: What the code raises.
     """
-    questions, must = _Questions(), set[str]()
+    known: dict[str, tuple[JudgePrompt, Reply]] = {}
+    must = set[str]()
     for _ in range(MOST_ROUNDS):
-        run = asyncio.get_running_loop().run_in_executor(_thread(), _run, work, questions)
-        done, error = await run
-        if questions.problem is not None:
-            raise questions.problem
-        if not questions.missing:
-            if must - questions.used:
-                raise JudgeError("judge_error", "the task's code asked a judge and did not read the reply")
-            if error is not None:
-                raise error
-            return Answered(done, [questions.known[name] for name in questions.known if name in questions.used])
+        words: Known = {name: (str(reply.data["text"]), reply.model) for name, (_, reply) in known.items()}
+        done = await _beside(partial(runs, words))
+        if done.problem is not None:
+            raise done.problem
+        if not done.missing:
+            return Answered(_value(done, must), [known[name] for name in known if name in done.used])
         if judge is None:
             raise JudgeError("no_judge", NO_JUDGE)
-        prompts = list(questions.missing.values())
+        prompts = [prompt_of(body) for body in done.missing]
         must.add(prompts[0].sha256)
         prompts = prompts if together else prompts[:1]
         for prompt, reply in zip(prompts, await asyncio.gather(*map(judge.ask, prompts)), strict=True):
-            questions.known[prompt.sha256] = prompt, reply
+            known[prompt.sha256] = prompt, reply
     raise JudgeError("judge_error", f"the task's code asks a judge more than {MOST_ROUNDS} questions")
 
 
-def answered_here(work: Callable[[], T]) -> T:
+def _value(done: Round[T], must: set[str]) -> T:
+    if must.difference(done.used):
+        raise JudgeError("judge_error", "the task's code asked a judge and did not read the reply")
+    if done.error is not None:
+        raise done.error
+    return done.value  # type: ignore[return-value]
+
+
+def answered_here(runs: Runs[T]) -> T:
     """Runs foreign code of a metric, in a thread beside the loop, with the judge of `CURRENT`; see `answered`."""
     current = CURRENT.get()
     if current is None:
-        questions = _Questions()
-        done, error = _thread().submit(_run, work, questions).result()
-        if questions.missing or questions.problem:
-            raise questions.problem or JudgeError("no_judge", NO_JUDGE)
-        if error is not None:
-            raise error
-        return done  # type: ignore[no-any-return]
+        done = runs({})
+        if done.missing or done.problem:
+            raise done.problem or JudgeError("no_judge", NO_JUDGE)
+        return _value(done, set())
     judge, loop = current
-    return asyncio.run_coroutine_threadsafe(answered(work, judge, together=True), loop).result().value
+    return asyncio.run_coroutine_threadsafe(answered(runs, judge, together=True), loop).result().value
 
 
 @contextlib.contextmanager
 def unanswered() -> Iterator[Callable[[], bool]]:
     """Has questions of foreign code that runs in it refused and not asked later; yields whether there were any."""
-    questions = _Questions()
+    questions = _Questions({})
     questions.start()
     _asking.insert(0, questions)
     try:
@@ -167,31 +193,62 @@ def address() -> str:
     return serve(lambda body: _asking[0].answer(body) if _asking else None)
 
 
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[], Any]
+    future: Future[Any] = field(default_factory=Future)
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """Runs work in the one thread for foreign code, for which nobody waits when the process is to end."""
+    job = _Job(work)
+    _jobs().put(job)
+    return await asyncio.wrap_future(job.future)
+
+
 @cache
-def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix=_THREADS[0])
+def _jobs() -> SimpleQueue[_Job]:
+    jobs: SimpleQueue[_Job] = SimpleQueue()
+
+    def run() -> None:
+        while True:
+            job = jobs.get()
+            if job.future.set_running_or_notify_cancel():
+                try:
+                    job.future.set_result(job.work())
+                except BaseException as error:
+                    job.future.set_exception(error)
+
+    threading.Thread(target=run, name="foreign", daemon=True).start()
+    return jobs
 
 
 _asking: list[_Questions] = []
 """The questions of the code that runs; those of a part of it stand first."""
 
 
-def _run(work: Callable[[], T], questions: _Questions) -> tuple[Any, Exception | None]:
+def run(work: Callable[[], T], known: Known) -> Round[T]:
+    """Runs foreign code once, where it is to run, and returns what came of it."""
+    questions = _Questions(known)
+    done: Round[T] = Round()
     try:
         questions.start()
         _asking.append(questions)
         try:
-            return work(), None
+            done.value = work()
         finally:
             questions.end()
     except _Abandoned:
-        return None, None
+        pass
     except Exception as error:
-        return None, error
+        done.error = error
     except SystemExit as error:
-        return None, RuntimeError(f"it ends the process: {error}")
+        done.error = RuntimeError(f"it ends the process: {error}")
     finally:
         _asking.clear()
+    done.missing, done.used = list(questions.missing.values()), sorted(questions.used)
+    done.problem = questions.problem
+    return done
 
 
 def _unpausing() -> None:
@@ -199,7 +256,7 @@ def _unpausing() -> None:
     slept, awaited = time.sleep, asyncio.sleep
 
     def refused() -> bool:
-        return bool(_asking and _asking[0].missing) and threading.current_thread().name.startswith(_THREADS)
+        return bool(_asking and _asking[0].missing)
 
     def sleep(seconds: float) -> None:
         if not refused():

@@ -1,56 +1,101 @@
-"""An OpenAI-compatible address on loopback for code that asks a judge by its own client."""
+"""An OpenAI-compatible address inside this process, for code that asks a judge by its own client."""
 
 from __future__ import annotations
 
+import asyncio.selector_events
+import errno
 import json
-import secrets
+import os
+import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
-
-from scorer.judges import Reply
 
 MOST_BYTES = 256 << 20
 """Size of a request."""
 
+PLACE = ("127.0.0.1", 1)
+"""Where nobody listens: sockets of this process that connect to it reach the judge, those of others nothing."""
 
-def serve(answer: Callable[[Any], Reply | None]) -> str:
-    """Serves chat completions until the process ends; returns the base URL.
+URL = f"http://{PLACE[0]}:{PLACE[1]}/v1"
 
-    A secret in its path keeps other processes of the machine from asking.
+Words = tuple[str, str]
+"""A reply's text, and the model that gave it."""
+
+
+def serve(answer: Callable[[Any], Words | None]) -> str:
+    """Serves chat completions to this process and returns the base URL; needs no connection that a cell refuses.
 
     Args:
         answer: Gives the reply to a request's body, or None, which is refused as a request that no retry helps.
     """
-    secret = secrets.token_urlsafe(16)
-    handler = type("Handler", (_Handler,), {"secret": secret, "answer": staticmethod(answer)})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="judge-address", daemon=True).start()
-    return f"http://127.0.0.1:{server.server_address[1]}/{secret}/v1"
+    handler = type("Handler", (_Handler,), {"answer": staticmethod(answer)})
+    connect, connect_ex, setsockopt = socket.socket.connect, socket.socket.connect_ex, socket.socket.setsockopt
+
+    def connecting(self: socket.socket, address: Any) -> None:
+        if _is_judge(address):
+            _join(self, handler)
+        else:
+            connect(self, address)
+
+    def connecting_ex(self: socket.socket, address: Any) -> int:
+        if not _is_judge(address):
+            return connect_ex(self, address)
+        _join(self, handler)
+        return 0
+
+    def setting(self: socket.socket, *arguments: Any) -> None:
+        try:
+            setsockopt(self, *arguments)
+        except OSError as error:  # options of TCP, which a pair of sockets does not have
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+
+    socket.socket.connect, socket.socket.connect_ex = connecting, connecting_ex  # type: ignore[method-assign, assignment]
+    socket.socket.setsockopt = setting  # type: ignore[method-assign, assignment]
+    # sendmsg may name an address, so a cell refuses it; without it asyncio sends as before Python 3.12.
+    asyncio.selector_events._HAS_SENDMSG = False  # type: ignore[attr-defined]
+    return URL
+
+
+def _is_judge(address: Any) -> bool:
+    return isinstance(address, tuple) and address[:2] == PLACE
+
+
+def _join(asking: socket.socket, handler: type[_Handler]) -> None:
+    """Puts one end of a pair in the place of a socket, and serves the other."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        os.dup2(ours.fileno(), asking.fileno(), inheritable=False)
+    os.set_blocking(asking.fileno(), asking.gettimeout() is None)
+    threading.Thread(target=_serve, args=(theirs, handler), name="judge", daemon=True).start()
+
+
+def _serve(place: socket.socket, handler: type[_Handler]) -> None:
+    with place:
+        try:
+            handler(place, PLACE, None)  # type: ignore[arg-type]
+        except OSError:
+            return  # it closed the connection
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers chat completions at whatever path a client makes of the base URL."""
 
     protocol_version = "HTTP/1.1"
-    secret = ""
-    answer: Callable[[Any], Reply | None]
+    answer: Callable[[Any], Words | None]
 
     def do_GET(self) -> None:
         """Lists one model, for code that looks whether its judge is there."""
-        if not self.path.startswith(f"/{self.secret}/"):
-            self._send(404, {"error": {"message": "there is nothing here"}})
-            return
         self._send(200, {"object": "list", "data": [{"id": "judge", "object": "model"}]})
 
     def do_POST(self) -> None:
         """Gives the judge's reply, or refuses."""
         length = int(self.headers.get("Content-Length") or 0)
-        if not self.path.startswith(f"/{self.secret}/") or length > MOST_BYTES:
+        if length > MOST_BYTES:
             self.close_connection = True
-            self._send(404, {"error": {"message": "there is nothing here"}})
+            self._send(413, {"error": {"message": "the request is too large"}})
             return
         try:
             body = json.loads(self.rfile.read(length))
@@ -60,14 +105,14 @@ class _Handler(BaseHTTPRequestHandler):
         if reply is None:
             self._send(400, {"error": {"message": "no reply yet", "type": "invalid_request_error"}})
             return
-        message = {"role": "assistant", "content": reply.data["text"]}
+        message = {"role": "assistant", "content": reply[0]}
         self._send(
             200,
             {
                 "id": "chatcmpl-judge",
                 "object": "chat.completion",
                 "created": 0,
-                "model": reply.model,
+                "model": reply[1],
                 "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
                 "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
             },

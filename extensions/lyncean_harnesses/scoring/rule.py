@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from lyncean.rpc import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean_harnesses.library import HarnessError, harness, seeded, split, use_judge
+from lyncean_harnesses.library import HarnessError, harness, seeded, split
+from lyncean_harnesses.library.foreign import limit_met
 from lyncean_harnesses.library.library import Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode, encode
-from lyncean_harnesses.scoring.judge import address as judge_address, answered, unanswered
-from scorer import JudgedRule, RequestError, check_code, foreign_allowed, scored
+from lyncean_harnesses.scoring import cell
+from lyncean_harnesses.scoring.judge import answered, unanswered
+from scorer import JudgedRule, RequestError, foreign_allowed, scored
 from scorer.judges import Judge, JudgeError, JudgePrompt, Reply
 
 TASK_PARAMS = {
@@ -30,22 +33,27 @@ def task_of(params: Mapping[str, Any]) -> Scored:
     """Returns the scoring half of the task that parameters name; called where foreign code runs.
 
     Raises:
-        RequestError: They name none, the scorer lacks what the task needs, or its code may not run here.
+        RequestError: They name none, or the scorer lacks what the task needs.
     """
-    include = foreign_allowed().include
-    word = params.get("task", "")
-    parts = split(word) if isinstance(word, str) else None
-    if parts is None:
-        raise RequestError(f"parameter 'task' is {word!r}: give a task such as lmms:mme", "invalid_param")
-    prefix, name = parts
-    use_judge(judge_address())
+    prefix, name = named(params)
     library: Library = harness(prefix)
     try:
-        check_code(word, library.runs_text(name, include))
-        task = library.scored(name, include, params.get("learned", "{}"))
+        return library.scored(name, foreign_allowed().include, params.get("learned", "{}"))
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
-    return task
+
+
+def named(params: Mapping[str, Any], name: str = "task", example: str = "lmms:mme") -> tuple[str, str]:
+    """Returns the harness and the name of the task, or of the group, that parameters name.
+
+    Raises:
+        RequestError: They name none.
+    """
+    word = params.get(name, "")
+    parts = split(word) if isinstance(word, str) else None
+    if parts is None:
+        raise RequestError(f"parameter {name!r} is {word!r}: give a {name} such as {example}", "invalid_param")
+    return parts
 
 
 async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
@@ -54,7 +62,7 @@ async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
     A judge that the task's code asks is `judge`.
     """
     try:
-        done = await answered(lambda: _read(request), judge)
+        done = await answered(partial(cell.scored, request), judge)
     except JudgeError as error:
         return pb.Verdict(outcome="unjudged", reason=error.reason, detail=str(error)[:500])
     verdict = done.value
@@ -78,7 +86,8 @@ def _judgement(replies: Sequence[tuple[JudgePrompt, Reply]]) -> pb.Judgement:
     return found
 
 
-def _read(request: pb.ScoreRequest) -> pb.Verdict:
+def read_here(request: pb.ScoreRequest) -> pb.Verdict:
+    """Scores one answer; called where foreign code runs."""
     params = MessageToDict(request.params)
     task = task_of(params)
     doc = decode(params["doc"])
@@ -99,6 +108,8 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         text = encode(record)
     except Exception as error:
         detail = f"the task's code fails on this answer: {type(error).__name__}: {error}"
+        if limit := limit_met(error):
+            return pb.Verdict(outcome="unjudged", reason=cell.LIMIT, detail=f"{limit}: {detail}"[:500])
         return pb.Verdict(outcome="unjudged", reason="task_failed", detail=detail[:500])
     score, parts = _scores(task, found)
     reason = "" if score is not None else "no_score"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from lyncean.arrays import np
@@ -11,10 +12,13 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses.library import seeded
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
+from lyncean_harnesses.scoring import cell
 from lyncean_harnesses.scoring.judge import answered_here
-from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, number_of, task_of
+from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, named, number_of, task_of
 from scorer import foreign_allowed
 from scorer.metrics import Metric, Params, Plan, Table, of_mean
+
+NAME = "harness_task"
 
 RECORD = "details"
 """The column with the rule's record."""
@@ -26,45 +30,50 @@ UNDEFINED = "not_computed"
 def plan(params: Params) -> Plan:
     """Reads the parameters; the task itself is loaded when there are items, or the metric is tried."""
     foreign_allowed()
-    name, key = params.word("metric", ""), params.word("filter", "none")
-    about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
+    about = (NAME, named(params.values), params.values)
+    params.word("metric", "")
+    params.word("filter", "none")
 
     def compute(table: Table) -> pb.MetricResult:
-        return answered_here(lambda: computed(table))
+        return answered_here(partial(cell.measured, *about, table))
 
-    def computed(table: Table) -> pb.MetricResult:
-        result = pb.MetricResult(denominator=len(table))
-        task = task_of(about)
-        rows = np.flatnonzero(table.scored)
-        records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
-        numbers = []
-        for repeat in sorted(set(table.repeat[rows].tolist())):
-            own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-            numbers.append(_number(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
-        known = [number for number in numbers if number is not None]
-        if not known or len(known) < len(numbers):
-            return result
-        value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
-        result.value_answered, result.denominator_answered = value, len(rows)
-        if len(rows) < len(table):
-            missing = len(table) - len(rows)
-            result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
-            return result
-        result.value = value
-        if task.is_mean(name):
-            values = [number_of(value) for value in _values(task, name, key, records)]
-            if None not in values:
-                interval = of_mean(np.array(values, np.float64), None, params.level)
-                if interval:
-                    result.interval.CopyFrom(interval)
+    return Plan(compute, columns=frozenset({RECORD}), check=lambda: answered_here(partial(cell.checked, *about)))
+
+
+def measured_here(params: Params, table: Table) -> pb.MetricResult:
+    """Computes the metric; called where foreign code runs."""
+    name, key = params.word("metric", ""), params.word("filter", "none")
+    about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
+    result = pb.MetricResult(denominator=len(table))
+    task = task_of(about)
+    rows = np.flatnonzero(table.scored)
+    records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
+    numbers = []
+    for repeat in sorted(set(table.repeat[rows].tolist())):
+        own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
+        numbers.append(_number(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
+    known = [number for number in numbers if number is not None]
+    if not known or len(known) < len(numbers):
         return result
+    value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
+    result.value_answered, result.denominator_answered = value, len(rows)
+    if len(rows) < len(table):
+        missing = len(table) - len(rows)
+        result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
+        return result
+    result.value = value
+    if task.is_mean(name):
+        values = [number_of(value) for value in _values(task, name, key, records)]
+        if None not in values:
+            interval = of_mean(np.array(values, np.float64), None, params.level)
+            if interval:
+                result.interval.CopyFrom(interval)
+    return result
 
-    return Plan(compute, columns=frozenset({RECORD}), check=lambda: _check(about))
 
-
-def _check(about: Mapping[str, Any]) -> None:
-    """Loads the task, which raises RequestError where it cannot be scored here."""
-    answered_here(lambda: task_of(about))
+def check_here(params: Params) -> None:
+    """Loads the task, which raises RequestError where it cannot be scored here; called where foreign code runs."""
+    task_of(params.values)
 
 
 def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
@@ -125,7 +134,7 @@ def words_of(found: Any) -> str:
 
 
 METRIC = Metric(
-    name="harness_task",
+    name=NAME,
     description="Aggregation of a task of another harness, by its own code, over the rule harness_task's records in "
     "the order of the data. value is set where every item has a result; value_answered is over those that have one.",
     plan=plan,

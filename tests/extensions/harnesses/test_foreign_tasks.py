@@ -115,9 +115,10 @@ async def test_folders_are_those_of_its_own_include_path(toy: ToyHarness, proof:
         assert (verdict.outcome, verdict.score) == ("scored", 1.0)
 
 
-async def test_code_that_runs_answers_is_refused_unless_it_is_trusted(
+async def test_code_that_runs_answers_is_refused_without_cells_unless_it_is_trusted(
     toy: ToyHarness, proof: Path, tmp_path: Path
 ) -> None:
+    toy.without_cells()
     flags = ("--foreign-tasks", "--include-path", str(toy.tasks))
     with serving(toy, tmp_path, *flags) as address:
         # A run tries its metrics on nothing first: it is refused before anything is asked.
@@ -130,15 +131,30 @@ async def test_code_that_runs_answers_is_refused_unless_it_is_trusted(
             assert said.endswith(TRUST)
     assert not proof.exists()
     with serving(toy, tmp_path, *flags, "--trust-task-code") as address:
-        (verdict,) = await score(
-            address, item("lm-eval:computes", proof), metrics=[metric("harness_task", task="lm-eval:computes")]
-        )
-        assert (verdict.outcome, verdict.score) == ("scored", 1.0)
-    assert proof.exists()  # the answer does run as code
+        assert "cell: not closed on this system" in (tmp_path / "scorer" / "output").read_text()
+        computed = item("lm-eval:computes", proof)
+        computed.text = "3 * len(str(1))"
+        (verdict,) = await score(address, computed, metrics=[metric("harness_task", task="lm-eval:computes")])
+        assert (verdict.outcome, verdict.score) == ("scored", 1.0)  # the answer does run as code
+
+
+async def test_code_that_runs_answers_scores_in_a_cell_without_trust(
+    toy: ToyHarness, proof: Path, tmp_path: Path
+) -> None:
+    with serving(toy, tmp_path, "--foreign-tasks", "--include-path", str(toy.tasks)) as address:
+        assert "cell: landlock, seccomp, rlimits" in (tmp_path / "scorer" / "output").read_text()
+        right = item("lm-eval:computes", proof)
+        right.key, right.text = "lm-eval:computes/1", "1 + 2"
+        wanted = metric("harness_task", task="lm-eval:computes")
+        first, second = await score(address, item("lm-eval:computes", proof), right, metrics=[wanted])
+    found = {verdict.key[-1]: verdict for verdict in (first, second)}
+    assert (found["0"].reason, found["0"].detail[:6], found["1"].score) == ("task_limit", "file: ", 1.0)
+    assert not proof.exists()
 
 
 def test_scoring_a_file_is_no_way_around_it(toy: ToyHarness, proof: Path, tmp_path: Path) -> None:
     file = tmp_path / "items.jsonl"
+    toy.without_cells()
 
     def command(*flags: str, **more: Any) -> subprocess.CompletedProcess[str]:
         line = MessageToDict(item("lm-eval:computes", proof, **more), preserving_proto_field_name=True)
@@ -160,7 +176,9 @@ def test_scoring_a_file_is_no_way_around_it(toy: ToyHarness, proof: Path, tmp_pa
     assert not proof.exists()
     done = command(*include, "--trust-task-code")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["score"] == 1.0
+    # Of what this system has every layer is in force all the same.
+    assert json.loads(done.stdout)["reason"] == "task_limit"
+    assert not proof.exists()
 
 
 def test_metrics_of_a_file_without_items_are_refused_in_one_line(toy: ToyHarness, tmp_path: Path) -> None:

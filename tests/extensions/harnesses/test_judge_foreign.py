@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -82,7 +84,7 @@ def judged(vendor: Vendor, *works: Callable[[], Any], together: bool = False, **
         opened = Judging((f"openai:strict@{url}",), **more).open()
         assert opened
         try:
-            asking = (foreign.answered(work, opened.judge, together=together) for work in works)
+            asking = (foreign.answered(partial(foreign.run, work), opened.judge, together=together) for work in works)
             return await asyncio.gather(*asking, return_exceptions=True)
         finally:
             await opened.close()
@@ -133,22 +135,23 @@ def test_the_budget_holds_and_without_a_judge_nothing_is_asked() -> None:
     found = judged(vendor, *(partial(ask, f"item {number}") for number in range(4)), budget=Budget(max_requests=2))
     assert [type(each).__name__ for each in found].count("JudgeError") == 2 == vendor.charged
     with pytest.raises(JudgeError, match="give --judge"):
-        asyncio.run(foreign.answered(partial(ask, "x"), None))
+        asyncio.run(foreign.answered(partial(foreign.run, partial(ask, "x")), None))
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(foreign.answered(lambda: 1 // 0, None))
+        asyncio.run(foreign.answered(partial(foreign.run, lambda: 1 // 0), None))
     with pytest.raises(RuntimeError, match="ends the process: 3"):
-        asyncio.run(foreign.answered(lambda: exit(3), None))
+        asyncio.run(foreign.answered(partial(foreign.run, lambda: exit(3)), None))
 
 
 def test_another_process_of_the_machine_cannot_ask() -> None:
-    place = foreign.address().partition("/v1")[0].rpartition("/")[0]
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(urllib.request.Request(f"{place}/v1/chat/completions", b"{}"))
+    program = f"import urllib.request; urllib.request.urlopen('{foreign.address()}/models')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "Connection refused" in done.stderr
+    assert urllib.request.urlopen(f"{foreign.address()}/models").status == 200
 
 
 def test_a_metric_may_ask_the_judge_of_its_scorer() -> None:
     def compute(_: Any) -> pb.MetricResult:
-        return foreign.answered_here(lambda: pb.MetricResult(value=len(ask_in_threads(3))))
+        return foreign.answered_here(partial(foreign.run, lambda: pb.MetricResult(value=len(ask_in_threads(3)))))
 
     asks = Metric(name="asks", description="Asks.", plan=lambda _: Plan(compute))
     registry = Registry("metric", {}, (Metric,), [asks])

@@ -14,7 +14,10 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses import library as harness
 from lyncean_harnesses.library.library import Group
 from lyncean_harnesses.library.values import encode
+from lyncean_harnesses.scoring import cell, group_metric
+from lyncean_harnesses.scoring.judge import Known, Round, run
 from scorer import foreign_tasks
+from scorer.metrics import Params, Table
 
 GROUPS = {
     "sized": Group("sized", ("few", "many"), {"sized": True}),
@@ -78,6 +81,11 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fake_harness", module)
     monkeypatch.setitem(harness.PREFIXES, "fake", "fake_harness")
     monkeypatch.setattr(foreign_tasks, "_started_with", [foreign_tasks.ForeignTasks(on=True)])
+
+    def measured(_: str, __: Any, params: Mapping[str, Any], table: Table, known: Known) -> Round[pb.MetricResult]:
+        return run(lambda: group_metric.measured_here(Params(params), table), known)
+
+    monkeypatch.setattr(cell, "measured", measured)  # this harness is in this process alone
 
 
 def items(few: Sequence[float | None], many: Sequence[float | None], metric: str = "acc") -> list[pb.ScoreRequest]:

@@ -1,4 +1,6 @@
-"""Tasks whose code runs text as Python: refused before anything is asked, unless the user trusts their code."""
+"""Tasks whose code runs text as Python, on a system that closes no cells: refused before anything is asked, unless the
+user trusts their code.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,14 @@ TRUST = "--trust-task-code"
 
 @pytest.fixture
 def toy(tmp_path: Path) -> ToyHarness:
-    return ToyHarness(tmp_path)
+    return ToyHarness(tmp_path).without_cells()
 
 
 @pytest.fixture
-def proof(tmp_path: Path) -> Path:
-    """A file that the model's answer writes where it runs as code."""
-    return tmp_path / "proof"
-
-
-@pytest.fixture
-def address(proof: Path, tmp_path: Path) -> Iterator[str]:
+def address(tmp_path: Path) -> Iterator[str]:
     """A model server whose answer is 3 where it runs as code."""
-    answer = f"3 * len(str(__import__('pathlib').Path({str(proof)!r}).write_text('x')))"
     program = str(ROOT / "tests" / "helpers" / "answering_server.py")
-    server = Server(tmp_path / "model", ["env", f"ANSWER={answer}", sys.executable, program]).start()
+    server = Server(tmp_path / "model", ["env", "ANSWER=3 * len(str(1))", sys.executable, program]).start()
     yield server.address
     server.kill()
 
@@ -103,35 +98,28 @@ def test_its_prompts_are_shown_since_there_is_no_answer_to_run(toy: ToyHarness) 
     assert [json.loads(line)["key"] for line in done.stdout.splitlines()] == [f"lm-eval:computes/{n}" for n in (0, 1)]
 
 
-def test_who_trusts_it_finds_that_in_the_results(toy: ToyHarness, address: str, proof: Path, tmp_path: Path) -> None:
+def test_who_trusts_it_finds_that_in_the_results(toy: ToyHarness, address: str, tmp_path: Path) -> None:
     done = run(toy, *given(toy, "computes", address, "--run", "run", TRUST))
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["trust_task_code"] is True
-    assert results["tasks"]["lm-eval:computes"]["metrics"][0]["value"] == 1.0
-    assert proof.exists()  # the answer did run as code: what the default refuses
-    proof.unlink()
+    assert results["tasks"]["lm-eval:computes"]["metrics"][0]["value"] == 1.0  # the answer did run as code
     refused(run(toy, "score", "run", "--include-path", "tasks"), RUNS_TEXT, f"give {TRUST} to allow that")
     refused(run(toy, "score", "run", TRUST), f"was given by --include-path {toy.tasks}: give it again")
-    assert not proof.exists()
     again = run(toy, "score", "run", "--include-path", "tasks", TRUST)
     assert again.returncode == 0, again.stderr
     assert json.loads((tmp_path / "run" / "results.json").read_text()) == results
-    assert proof.exists()
 
 
-def test_other_tasks_of_a_folder_need_no_trust(toy: ToyHarness, address: str, proof: Path, tmp_path: Path) -> None:
+def test_other_tasks_of_a_folder_need_no_trust(toy: ToyHarness, address: str, tmp_path: Path) -> None:
     done = run(toy, *given(toy, "compares", address, "--run", "run"))
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["lm-eval:compares"]["counts"]["scored"] == 2
     assert "trust_task_code" not in results
-    assert not proof.exists()
 
 
-def test_a_scorer_that_runs_already_decides_for_itself(
-    toy: ToyHarness, address: str, proof: Path, tmp_path: Path
-) -> None:
+def test_a_scorer_that_runs_already_decides_for_itself(toy: ToyHarness, address: str, tmp_path: Path) -> None:
     for flags, task, says in (
         ((), "compares", "start it with --foreign-tasks; no request was sent to the model"),
         (("--foreign-tasks",), "compares", "has no task 'compares'"),
@@ -150,7 +138,6 @@ def test_a_scorer_that_runs_already_decides_for_itself(
             server.kill()
         refused(done, says)
         assert not (tmp_path / "run" / "responses.jsonl").exists()
-    assert not proof.exists()
     done = run(toy, "score", "run", "--scorer", NOBODY, "--include-path", "tasks")
     assert (done.returncode, "give it to the `scorer serve` that --scorer names" in done.stderr) == (2, True)
 

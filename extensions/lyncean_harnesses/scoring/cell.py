@@ -1,0 +1,331 @@
+"""Cells in which code of other harnesses scores: answers go in, verdicts and metrics come out, and nothing else.
+
+The tasks of a harness share one warm cell. A task whose code runs text as Python has a cell of its own, which makes a
+fresh process for each answer: the model chooses what runs there, and nothing of it reaches the next answer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import binascii
+import json
+import math
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from lyncean.cell import LAYERS, Cell, CellError, Fence, closes
+from lyncean.rpc import MAX_DETAILS
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary import Outcome
+from lyncean_harnesses.library import HarnessError, harness, split
+from lyncean_harnesses.scoring.judge import Known, Round
+from lyncean_harnesses.scoring.programs import readable
+from scorer import RequestError, check_code, foreign_allowed
+from scorer.judges import JudgeError
+from scorer.metrics import Table
+
+LIMIT = "task_limit"
+"""Reason of a verdict: the task's code met a limit of its cell, which the detail names."""
+
+NEEDS_NETWORK = "needs_network"
+"""Reason of a verdict: the task's own code asks a server, or the hub for what the cache lacks."""
+
+MEMORY = 4 << 30
+"""Bytes that a task's code may take beyond what its harness does."""
+SECONDS = 120.0
+"""Processor time for one answer."""
+METRIC_SECONDS = 3600.0
+"""Processor time for one metric."""
+MOST = 4
+"""Cells of tasks that run text, which stay warm."""
+
+_SETUP = "lyncean_harnesses.scoring.inside:setup"
+_READABLE = ("hub", "datasets", "modules")
+"""Folders of Hugging Face's cache; its root has the user's tokens."""
+
+_CERTIFICATES = ("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/usr/share/ca-certificates")
+"""Public ones, which clients of judges read whether or not they are needed; never the private keys beside them."""
+
+Params = Mapping[str, Any]
+Task = tuple[str, str]
+"""A harness's prefix, and the name of one of its tasks or groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What one cell is for.
+
+    Attributes:
+        prefix: The harness.
+        include: Folders with further tasks.
+        task: The one task, or group, whose code runs text; "" for all others.
+        learned: What the harness learned of that task.
+        programs: Whether its tasks start programs.
+    """
+
+    prefix: str
+    include: tuple[str, ...]
+    task: str = ""
+    learned: str = "{}"
+    programs: bool = False
+
+
+class _Place:
+    """A cell with its folders: one that it may write to, and one in which it finds tables.
+
+    Args:
+        kind: What it is for.
+        loads: Tasks that it loads before it closes itself, each with what was learned of it.
+    """
+
+    def __init__(self, kind: _Kind, loads: Sequence[tuple[str, str]]) -> None:
+        self.loads = tuple(loads)
+        self._folders = [tempfile.TemporaryDirectory(prefix="lyncean-") for _ in range(2)]
+        folder, self.inbox = (made.name for made in self._folders)
+        library = harness(kind.prefix)
+        site = library.folder().parent.parent
+        reads = [str(site), *kind.include, *_packages(), *_caches(), *_CERTIFICATES, self.inbox]
+        about = {"prefix": kind.prefix, "include": kind.include, "loads": self.loads, "programs": kind.programs}
+        if kind.programs:
+            reads += readable()
+        self.cell = Cell(
+            _SETUP,
+            {**about, "environment": _environment(folder)},
+            Fence(reads, (folder,), memory=MEMORY, programs=kind.programs),
+            fork=bool(kind.task),
+            layers=LAYERS if closes() else (),
+        )
+
+    def close(self) -> None:
+        """Ends the cell and deletes its folders."""
+        self.cell.close()
+        for folder in self._folders:
+            folder.cleanup()
+
+
+_places: dict[_Kind, _Place] = {}
+_looked_at: dict[tuple[Task, tuple[str, ...]], tuple[str, bool]] = {}
+"""Where the code of tasks runs text, "" where it does not, and whether it starts programs."""
+_lock = threading.RLock()
+
+
+@atexit.register
+def _close() -> None:
+    for place in _places.values():
+        place.close()
+
+
+def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
+    """Scores one answer by the code of its task.
+
+    Raises:
+        RequestError: It names no task, or the task cannot be scored here.
+    """
+    fields = request.params.fields
+    task = _task(fields["task"].string_value) if "task" in fields else ("", "")
+    learned = fields["learned"].string_value if "learned" in fields else "{}"
+    data = base64.b64encode(request.SerializeToString()).decode()
+    try:
+        done = _round(_called(task, learned, "score", data, dict(known), seconds=SECONDS))
+        if isinstance(done.error, CellError):
+            raise done.error
+        if done.error is not None and (_runs_answers(task) or not isinstance(done.error, RequestError)):
+            raise CellError(f"the task's code fails on this answer: {type(done.error).__name__}: {done.error}")
+        if done.value is not None:
+            done.value = _verdict(done.value)
+            if done.value.reason == LIMIT:
+                done.value.reason = _reason(task, done.value.detail)
+    except CellError as error:
+        words = str(error).removeprefix(f"{error.limit}: ")
+        detail = f"{error.limit}: {words}" if error.limit else words
+        reason = _reason(task, detail) if error.limit else "task_failed"
+        return Round(pb.Verdict(outcome="unjudged", reason=reason, detail=detail[:500]))
+    return done
+
+
+def _reason(task: Task, detail: str) -> str:
+    """Returns the reason of a verdict whose task met a limit, which the detail begins with."""
+    return NEEDS_NETWORK if detail.startswith("network: ") and not _runs_answers(task) else LIMIT
+
+
+def measured(metric: str, task: Task, params: Params, table: Table, known: Known) -> Round[pb.MetricResult]:
+    """Computes a metric of a task or group by its code.
+
+    Raises:
+        RequestError: The task cannot be scored here.
+        CellError: Its code met a limit.
+    """
+    done = _round(_called(task, _learned(params), metric, params, dict(known), table=table, seconds=METRIC_SECONDS))
+    if done.value is not None:
+        done.value = _read(pb.MetricResult(), done.value)
+    return done
+
+
+def checked(metric: str, task: Task, params: Params, known: Known) -> Round[None]:
+    """Loads a task or group; errors as in `measured`."""
+    return _round(_called(task, _learned(params), "check", metric, params, dict(known), seconds=METRIC_SECONDS))
+
+
+def _learned(params: Params) -> str:
+    found = params.get("learned", "{}")
+    return found if isinstance(found, str) else "{}"
+
+
+def _task(word: str) -> Task:
+    parts = split(word)
+    if parts is None:
+        raise RequestError(f"parameter 'task' is {word!r}: give a task such as lmms:mme", "invalid_param")
+    return parts
+
+
+def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table | None = None, seconds: float) -> Any:
+    """Returns what a function of the task's cell returns."""
+    include = foreign_allowed().include
+    shared = _Kind(task[0], include)
+    try:
+        runs_text, programs = _look(shared, task)
+        kind = replace(shared, programs=programs)
+        if runs_text:
+            kind = replace(kind, task=task[1], learned=learned)
+        return _ask(_opened(kind, [(task[1], learned)]), name, *arguments, table=table, seconds=seconds)
+    except HarnessError as error:
+        raise RequestError(str(error), "harness") from error
+
+
+def _ask(place: _Place, name: str, *arguments: Any, table: Table | None, seconds: float) -> Any:
+    if table is None:
+        return place.cell.call(name, *arguments, seconds=seconds)
+    with tempfile.NamedTemporaryFile("w", dir=place.inbox) as file:
+        json.dump(_columns(table), file)
+        file.flush()
+        return place.cell.call("measure", name, file.name, *arguments, seconds=seconds)
+
+
+def _columns(table: Table) -> dict[str, list[Any]]:
+    return {
+        "scored": table.scored.tolist(),
+        "repeat": table.repeat.tolist(),
+        "labels": [dict(table.labels[code]) for code in table.combination.tolist()],
+        "details": table.word("details"),
+    }
+
+
+def _look(shared: _Kind, task: Task) -> tuple[str, bool]:
+    """Returns where a task's code runs text, once it is certain that it may, and whether it starts programs."""
+    key = (task, shared.include)
+    with _lock:
+        if key not in _looked_at:
+            done = _round(_opened(shared, []).cell.call("look", task[1], seconds=METRIC_SECONDS))
+            if done.error is not None:
+                raise done.error
+            runs_text, programs = done.value or ("", False)
+            _looked_at[key] = str(runs_text), bool(programs)
+    runs_text, programs = _looked_at[key]
+    if runs_text and not closes():
+        check_code(":".join(task), runs_text)
+    return runs_text, programs
+
+
+def _runs_answers(task: Task) -> bool:
+    """Whether an answer may have written what the cell replied."""
+    return bool(_looked_at.get((task, foreign_allowed().include), ("",))[0])
+
+
+def _opened(kind: _Kind, loads: Sequence[tuple[str, str]]) -> _Place:
+    with _lock:
+        if kind not in _places:
+            own = [each for each in _places if each.task]
+            if kind.task and len(own) >= MOST:
+                _places.pop(own[0]).close()
+            _places[kind] = _Place(kind, loads)
+        elif kind.task:
+            _places[kind] = _places.pop(kind)  # the one that was used last is closed last
+        return _places[kind]
+
+
+def _packages() -> list[str]:
+    """Returns the folders of our packages of which a scorer consists, and those in which further ones are installed."""
+    found = (find_spec(name) for name in ("scorer", "lyncean_harnesses"))
+    own = [folder for spec in found if spec for folder in spec.submodule_search_locations or ()]
+    return [*own, *(folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages"))]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+
+
+def _caches() -> list[str]:
+    own = (os.environ.get(name) for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE"))
+    return [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """Returns the variables that code of harnesses reads; none of the scorer's own but where caches are."""
+    kept = ["XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH"]
+    kept.append("HF_ALLOW_CODE_EVAL")  # without it some tasks of lm-evaluation-harness run no answers
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
+        "HOME": folder,
+        "HF_HOME": str(_cache()),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+    }
+
+
+def _round(reply: Any) -> Round[Any]:
+    """Returns a round of what a cell replied, which a model's answer may have written.
+
+    Raises:
+        CellError: The code met a limit, or the reply cannot be read.
+        RequestError: The task cannot be scored here.
+    """
+    try:
+        error, problem = reply["error"], reply["problem"]
+        done: Round[Any] = Round(reply["value"], None, list(reply["missing"]), [str(name) for name in reply["used"]])
+        done.problem = JudgeError(str(problem[0]), str(problem[1])) if problem else None
+        if error and not done.missing and not done.problem:
+            done.error = _error(*(str(error[name]) for name in ("name", "message", "reason", "limit")))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise CellError("its reply cannot be read") from None
+    return done
+
+
+def _error(name: str, message: str, reason: str, limit: str) -> Exception:
+    if reason:
+        return RequestError(message, reason)
+    if limit:
+        return CellError(f"{limit}: {message}", limit)
+    kind: type[Exception] = type(name, (Exception,), {})
+    return kind(message)
+
+
+def _read(message: Any, word: Any) -> Any:
+    try:
+        message.ParseFromString(base64.b64decode(word))
+    except (DecodeError, TypeError, ValueError, binascii.Error):
+        raise CellError("its reply cannot be read") from None
+    return message
+
+
+def _verdict(word: Any) -> pb.Verdict:
+    """Returns a verdict as a task's code can give one: a score or none, without what a judge said."""
+    verdict: pb.Verdict = _read(pb.Verdict(), word)
+    for name in ("key", "judge", "panel", "span"):
+        verdict.ClearField(name)
+    numbers = [verdict.score, *verdict.scores.values()]
+    if verdict.outcome not in (Outcome.SCORED, Outcome.UNJUDGED) or not all(map(math.isfinite, numbers)):
+        raise CellError("its reply is not a verdict")
+    if len(verdict.details) > MAX_DETAILS or (verdict.outcome == Outcome.SCORED and not verdict.HasField("score")):
+        raise CellError("its reply is not a verdict")
+    return verdict

@@ -1,0 +1,129 @@
+"""The functions of the cells in which code of other harnesses scores; see `cell`."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lyncean.arrays import np
+from lyncean.cell import CLOSED
+from lyncean.errors import UserError
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary import Outcome
+from lyncean_harnesses.library import harness, use_judge
+from lyncean_harnesses.library.foreign import limit_met
+from lyncean_harnesses.library.library import Library
+from lyncean_harnesses.scoring.judge import Known, Round, address, run
+from lyncean_harnesses.scoring.programs import allow_programs
+from scorer import ForeignTasks, RequestError, allow_foreign
+from scorer.metrics import Params, Table
+
+T = TypeVar("T")
+
+
+def setup(
+    prefix: str,
+    include: Sequence[str],
+    loads: Sequence[tuple[str, str]],
+    environment: Mapping[str, str],
+    programs: bool = False,
+) -> dict[str, Callable[..., Any]]:
+    """Imports the harness, and returns the functions of the cell; no code of a task runs before it is closed.
+
+    Args:
+        prefix: The harness.
+        include: Folders with further tasks.
+        loads: Tasks that are loaded before the first call, each with what was learned of it.
+        environment: Variables that the harness's code reads; HOME is the folder to which it may write.
+        programs: Whether the cell may start programs.
+    """
+    from lyncean_harnesses.scoring import group_metric, rule, task_metric
+
+    os.environ.update(environment)
+    os.chdir(environment["HOME"])  # some aggregations write their tables into the folder that they run in
+    folders = tuple(include)
+    allow_foreign(ForeignTasks(on=True, include=folders, trusted=True))
+    use_judge(address())
+    if programs:
+        allow_programs(Path(environment["HOME"]))
+    library: Library = harness(prefix)
+    with contextlib.suppress(UserError):  # who calls a function gets the error
+        _ = library.modules
+        library.index(folders)
+    metrics: Mapping[str, Any] = {module.NAME: module for module in (task_metric, group_metric)}
+
+    def score(data: str, known: Known) -> dict[str, Any]:
+        request = pb.ScoreRequest.FromString(base64.b64decode(data))
+        return _reply(run(lambda: rule.read_here(request), known), _encoded)
+
+    def measure(metric: str, file: str, params: Mapping[str, Any], known: Known) -> dict[str, Any]:
+        table = _table(json.loads(Path(file).read_text()))
+        return _reply(run(partial(metrics[metric].measured_here, Params(params), table), known), _encoded)
+
+    def check(metric: str, params: Mapping[str, Any], known: Known) -> dict[str, Any]:
+        return _reply(run(partial(metrics[metric].check_here, Params(params)), known))
+
+    def look(name: str) -> dict[str, Any]:
+        return _reply(run(lambda: looked_at(library, name, folders), {}))
+
+    def load() -> None:
+        for name, learned in loads:
+            with contextlib.suppress(UserError):  # who calls a function gets the error
+                library.scored(name, folders, learned)
+
+    return {"score": score, "measure": measure, "check": check, "look": look, CLOSED: load}
+
+
+def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool]:
+    """Returns where the code of a task, of a group or of one of its tasks runs text, and whether it starts programs."""
+    try:
+        outer = name.partition("::")[0]
+        every = dict.fromkeys((outer, *library.members(outer, include)))
+        runs_text = next(filter(None, (library.runs_text(each, include) for each in every)), "")
+        return runs_text, any(library.starts_programs(each, include) for each in every)
+    except UserError as error:
+        raise RequestError(str(error), "harness") from error
+
+
+def _encoded(message: pb.Verdict | pb.MetricResult) -> str:
+    return base64.b64encode(message.SerializeToString()).decode()
+
+
+def _reply(done: Round[T], encoded: Callable[[T], Any] = lambda value: value) -> dict[str, Any]:
+    """Returns a round as JSON."""
+    return {
+        "value": None if done.value is None else encoded(done.value),
+        "error": _error(done.error) if done.error else None,
+        "missing": list(done.missing),
+        "used": list(done.used),
+        "problem": [done.problem.reason, str(done.problem)] if done.problem else None,
+    }
+
+
+def _error(error: Exception) -> dict[str, str]:
+    reason = error.reason if isinstance(error, RequestError) else ""
+    limit = "" if reason else limit_met(error)
+    return {"name": type(error).__name__, "message": str(error), "reason": reason, "limit": limit}
+
+
+def _table(columns: Mapping[str, Any]) -> Table:
+    """Returns the columns that metrics of tasks read, as they stood in the scorer's table."""
+    codes = {outcome: code for code, outcome in enumerate(Outcome)}
+    numbers = np.arange(len(columns["repeat"]))
+    return Table(
+        outcome=np.where(columns["scored"], codes[Outcome.SCORED], codes[Outcome.UNJUDGED]).astype(np.uint8),
+        score=np.zeros(len(numbers)),
+        group=numbers.copy(),
+        sample=numbers.copy(),
+        repeat=np.array(columns["repeat"], np.int32),
+        combination=numbers.copy(),
+        labels=columns["labels"],
+        words={"details": numbers.copy()},
+        vocabulary={"details": columns["details"]},
+    )

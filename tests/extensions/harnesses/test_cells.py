@@ -1,0 +1,248 @@
+"""Code of other harnesses runs in cells: what an answer does there reaches no secret, network or other answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.judge_server import JudgeServer, Vendor
+from helpers.toy_harness import ToyHarness, write
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.library.values import encode
+from lyncean_harnesses.scoring import cell, rule
+from lyncean_harnesses.scoring.judge import MOST_REFUSALS
+from scorer import foreign_tasks
+from scorer.judges.current import summarized
+from scorer.judges.options import Judging
+from scorer.metrics import metrics
+from scorer.metrics.summarizer import Summarizer
+
+SECRET = "hf_a_token_of_the_user"
+RIGHT = "1 + 2"
+
+JUDGED = """
+import time
+from openai import OpenAI
+
+def results(doc, answers):
+    return {'right': float(ask(answers[0]) == doc['answer'])}
+
+def ask(answer):
+    client = OpenAI(base_url='http://127.0.0.1:1/v1', api_key='none', max_retries=0)
+    while True:
+        try:
+            messages = [{'role': 'user', 'content': answer}]
+            return client.chat.completions.create(model='any', messages=messages).choices[0].message.content.strip('"')
+        except Exception:
+            time.sleep(3600)
+"""
+
+STARTS = """
+import subprocess
+
+def results(doc, answers):
+    done = subprocess.run(['sh', '-c', answers[0]], capture_output=True, text=True)
+    return {'right': float(done.stdout == doc['answer'])}
+"""
+DECLARED = "metadata: {starts_programs: true}\n"
+
+HOSTILE = """
+import os, socket, subprocess
+from pathlib import Path
+
+ATTACKS = [
+    lambda: Path(TOKEN).read_text(), lambda: os.environ['HF_TOKEN'], lambda: Path(PROOF).write_text('x'),
+    lambda: socket.create_server(('127.0.0.1', PORT + 1)), lambda: os.kill(SCORER, 0), os.fork,
+    lambda: Path(f'/proc/{SCORER}/environ').read_text(), lambda: subprocess.run(['true']),
+    lambda: Path(__file__).write_text('def results(doc, answers): return {"right": 1.0}'),
+]
+
+def works(attack):
+    try:
+        attack()
+    except (OSError, KeyError):
+        return False
+    return True
+
+AT_IMPORT = sum(map(works, ATTACKS))
+
+def results(doc, answers):
+    if answers[0] == 'online':
+        works(lambda: socket.create_connection(('127.0.0.1', PORT)))
+    return {'right': float(AT_IMPORT + sum(map(works, ATTACKS)))}
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ToyHarness]:
+    """The toy harness, in this process allowed; beside it a token in the cache's root, and one in the environment."""
+    made = ToyHarness(tmp_path)
+    task = (made.tasks / "compares.yaml").read_text().replace("compares", "asks").replace("plain", "judged")
+    write(made.tasks, {"asks.yaml": task, "judged.py": JUDGED})
+    write(tmp_path / "hf", {"token": SECRET, "hub/part": "public"})
+    monkeypatch.syspath_prepend(str(made.site))
+    for name in ("HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, made.environment[name])
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    before = foreign_tasks._started_with[0]
+    foreign_tasks.allow(foreign_tasks.ForeignTasks(on=True, include=(str(made.tasks),)))
+    yield made
+    foreign_tasks.allow(before)
+    cell._close()
+    cell._places.clear()
+    cell._looked_at.clear()
+
+
+def request(answer: str, task: str = "computes", index: int = 0) -> pb.ScoreRequest:
+    made = pb.ScoreRequest(key=f"lm-eval:{task}/{index}", rule="harness_task", text=answer)
+    made.params.update({"task": f"lm-eval:{task}", "doc": encode({"question": "?", "answer": "3"}), "index": index})
+    return made
+
+
+def read(*requests: pb.ScoreRequest, judge: Any = None) -> list[pb.Verdict]:
+    async def run() -> list[pb.Verdict]:
+        return [await rule.read(each, judge) for each in requests]
+
+    return asyncio.run(run())
+
+
+def attack(words: str) -> str:
+    """Returns an answer that does something and is right if that works."""
+    return f"[3, {words}][0]"
+
+
+def test_an_answer_reaches_nothing(toy: ToyHarness, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        attacks = {
+            "token": (f"open({str(tmp_path / 'hf' / 'token')!r}).read()", "file"),
+            "home": ("__import__('os').listdir('/root')", "file"),
+            "environment of the scorer": (f"open('/proc/{os.getpid()}/environ').read()", "file"),
+            "write": (f"open({str(tmp_path / 'proof')!r}, 'w')", "file"),
+            "write into the task": (f"open({str(toy.tasks / 'plain.py')!r}, 'a')", "file"),
+            "socket": (f"__import__('socket').create_connection(('127.0.0.1', {port}))", "network"),
+            "listening": ("__import__('socket').create_server(('127.0.0.1', 0))", "network"),
+            "program": ("__import__('subprocess').run(['true'])", "process"),
+            "memory": ("bytearray(16 << 30)", "memory"),
+        }
+        for name, (words, limit) in attacks.items():
+            with subtests.test(name):
+                (verdict,) = read(request(attack(words)))
+                assert (verdict.outcome, verdict.reason) == ("unjudged", "task_limit")
+                assert verdict.detail.startswith(f"{limit}: ")
+                assert SECRET not in str(verdict)
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert not (tmp_path / "proof").exists()
+    public = f"'{SECRET}' not in str(dict(__import__('os').environ)) and open({str(tmp_path / 'hf/hub/part')!r}).read()"
+    assert [verdict.score for verdict in read(request(attack(f"1 // bool({public})")))] == [1.0]
+
+
+def test_a_hostile_task_reaches_nothing_when_it_is_loaded_and_when_it_scores(toy: ToyHarness, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        known = {"TOKEN": str(tmp_path / "hf" / "token"), "PROOF": str(tmp_path / "proof"), "SCORER": os.getpid()}
+        known["PORT"] = listening.getsockname()[1]
+        task = (toy.tasks / "compares.yaml").read_text().replace("compares", "hostile").replace("plain", "hostile")
+        values = "".join(f"{name} = {value!r}\n" for name, value in known.items())
+        write(toy.tasks, {"hostile.yaml": task, "hostile.py": values + HOSTILE})
+        verdict, online = read(request("3", "hostile"), request("online", "hostile"))
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert (verdict.outcome, verdict.score) == ("scored", 0.0), verdict
+    assert (online.outcome, online.reason) == ("unjudged", "needs_network")
+    assert f"127.0.0.1:{known['PORT']}" in online.detail
+    assert not (tmp_path / "proof").exists()
+
+
+def test_declared_tasks_start_programs_which_reach_nothing_and_end(toy: ToyHarness, tmp_path: Path) -> None:
+    task = (toy.tasks / "compares.yaml").read_text().replace("compares", "starts").replace("plain", "starting")
+    ours = (toy.tasks / "computes.yaml").read_text().replace("computes", "both") + DECLARED
+    undeclared = task.replace("task: starts", "task: silent")
+    write(toy.tasks, {"starts.yaml": task + DECLARED, "silent.yaml": undeclared, "both.yaml": ours})
+    write(toy.tasks, {"starting.py": STARTS})
+    secret, proof = tmp_path / "hf" / "token", tmp_path / "proof"
+    words = f"cat {secret}; touch {proof}; printf 3"
+    found, refused = read(request(words, "starts"), request("printf 3", "silent"))
+    assert (found.outcome, found.score) == ("scored", 1.0)
+    assert (refused.reason, refused.detail[:9]) == ("task_limit", "process: ")
+    # An answer that runs, and whose programs would go on: they end with it.
+    left = f"__import__('subprocess').Popen(['sleep', '{os.getpid()}987'])"
+    away = "__import__('subprocess').Popen(['sleep', '1'], start_new_session=True)"
+    first, second, third = read(*(request(attack(words), "both") for words in (left, away)), request(RIGHT, "both"))
+    assert (first.score, second.reason, third.score) == (1.0, "task_limit", 1.0)
+    assert not proof.exists()
+    running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [words for words in running if f"{os.getpid()}987".encode() in words]
+
+
+def test_what_computes_without_end_is_ended(toy: ToyHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell, "SECONDS", 1.0)
+    endless = attack("sum(iter(int, 1))")
+    ended, asleep, right = read(request(endless), request(attack("__import__('time').sleep(3600)")), request(RIGHT))
+    for verdict in (ended, asleep):
+        assert (verdict.outcome, verdict.reason, verdict.detail[:5]) == ("unjudged", "task_limit", "cpu: ")
+    assert right.score == 1.0
+
+
+def test_nothing_of_one_answer_reaches_another(toy: ToyHarness) -> None:
+    everything = "[setattr(m, n, lambda *_, **__: 7.0) for m in list(__import__('sys').modules.values()) "
+    everything += "for n in ('number', 'read_here', 'results', 'scored', 'encode', 'decode', 'run') if hasattr(m, n)]"
+    loaded = "__import__('builtins').__dict__.update(float=lambda *_: 7.0, len=lambda *_: 0)"
+    forged = "[__import__('os').write(n, bytes([2]) + bytes(7) + b'{}') for n in range(3, 9)]"
+    hostile = [request(f"[{words}, 3][1]") for words in (everything, loaded, forged, "__import__('os')._exit(0)")]
+    answers = [RIGHT, "4", "3.0", "2 * 2", "int('3')", "0", "9 - 6"]
+    alone = read(*map(request, answers))
+    assert [verdict.score for verdict in alone] == [1, 0, 1, 0, 1, 0, 1]
+    attacked, beside = [], []
+    for number, answer in enumerate(answers):
+        first, second = read(hostile[number % len(hostile)], request(answer))
+        attacked.append(first)
+        beside.append(second)
+    assert beside == alone
+    assert {verdict.outcome for verdict in attacked} <= {"scored", "unjudged"}
+
+
+def test_tasks_that_do_not_run_text_share_a_warm_cell(toy: ToyHarness) -> None:
+    verdicts = read(request("3", "compares"), request("4", "compares"), request("3", "asks"))
+    assert [verdict.score for verdict in verdicts[:2]] == [1.0, 0.0]
+    assert (verdicts[2].reason, len(cell._places)) == ("no_judge", 1)
+    read(request(RIGHT))
+    assert len(cell._places) == 2
+    assert "lm_eval" not in sys.modules  # the scorer itself imports nothing of the harness
+
+
+def test_a_judge_in_a_tasks_code_replies_and_metrics_are_computed(toy: ToyHarness) -> None:
+    vendor = Vendor(lambda words: "3" if words == "right" else "4")
+
+    async def run(url: str) -> tuple[list[pb.Verdict], pb.Summary]:
+        opened = Judging((f"openai:strict@{url}",)).open()
+        assert opened
+        try:
+            requests = [request(answer, "asks", index) for index, answer in enumerate(("right", "wrong"))]
+            verdicts = [await rule.read(each, opened.judge) for each in requests]
+            wanted = pb.MetricSpec(name="m", metric="harness_task")
+            wanted.params.update({"task": "lm-eval:asks", "metric": "right"})
+            summarizer = Summarizer([wanted], metrics())
+            for each, verdict in zip(requests, verdicts, strict=True):
+                summarizer.add(each, verdict)
+            return verdicts, await summarized(summarizer.finish, opened.judge)
+        finally:
+            await opened.close()
+
+    with JudgeServer(vendor) as url:
+        verdicts, summary = asyncio.run(run(url))
+    assert [verdict.score for verdict in verdicts] == [1.0, 0.0], verdicts
+    assert all(verdict.HasField("judge") for verdict in verdicts)
+    assert vendor.charged == 2 < MOST_REFUSALS
+    assert summary.metrics[0].value == 0.5, summary
+    assert json.loads(verdicts[0].details)["results"] == {"none": {"right": 1.0}}
