@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from lyncean.rpc import shown_place, without_password
+from lyncean_kubernetes.fences import POLICIES, judge_ports, shut
 from lyncean_kubernetes.kubectl import SubmitError, kubectl
 from lyncean_kubernetes.objects import Manifest, hash_of, mark, owned, slug, way_out
 from lyncean_kubernetes.server import LOADING, NAME, Server, merge
@@ -187,7 +188,8 @@ def render(submission: Submission) -> list[Manifest]:
     overlay = _folder(deploy / "overlays", submission.overlay)
     # First the one that adds a Job: others change every Job that they find.
     names = [*(["sharded"] if submission.shards else []), *submission.components]
-    components = [_folder(deploy / "components", name) for name in names]
+    named = [_folder(deploy / "components", name) for name in names]
+    components = shut(named, deploy / "components", runs_code=bool(_code(submission)))
     if submission.servers == "run" or submission.endpoints:
         for folder in components:
             if folder.name in ("keda", "monitoring"):
@@ -201,8 +203,8 @@ def render(submission: Submission) -> list[Manifest]:
         _write(here / "run", _run(submission), overlay)
         for name, text in submission.files.items():
             (here / "run" / name).write_text(text, encoding="utf-8")
-        if any(one.name == "network-policies" for one in components) and _is_shut(here / "run"):
-            components = [one for one in components if one.name != "network-policies"]
+        if any(one.name == POLICIES for one in components) and _is_shut(here / "run"):
+            components = [one for one in components if one.name != POLICIES]
         _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
         content = _all(submission)
         model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
@@ -221,7 +223,9 @@ def render(submission: Submission) -> list[Manifest]:
             "overlay itself, then submit with --endpoint http://vllm.lyncean:8000/v1 and --model"
         )
     manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
-    manifests += way_out(manifests, submission.name, _ports(submission))
+    # Who names the policies opens ports for judges as well.
+    judges = judge_ports(manifests) if len(components) > len(named) else set()
+    manifests += way_out(manifests, submission.name, _ports(submission) | judges)
     if submission.suite:
         mark(manifests, submission.suite)
     return manifests
@@ -277,9 +281,14 @@ def _check_endpoints(submission: Submission) -> None:
             raise SubmitError(f"{flag} with --endpoint: the servers are there already; leave it out")
 
 
-def _run(submission: Submission) -> dict[str, Any]:
+def _code(submission: Submission) -> list[str]:
+    """Returns the arguments by which a run's scorer runs code of others, none where it runs none."""
     from orchestrator.run import scorer_arguments  # loads gRPC, which `--help` does without
 
+    return list(scorer_arguments(submission.flags))
+
+
+def _run(submission: Submission) -> dict[str, Any]:
     addresses = ("model:50051",) if submission.url or not submission.endpoints else submission.endpoints
     servers = [*(f"--endpoint={word}" for word in addresses), "--scorer=scorer:50052"]
     arguments = ["eval", *submission.flags, "--run=$(RUN)", *servers, "--patience=3600"]
@@ -296,10 +305,7 @@ def _run(submission: Submission) -> dict[str, Any]:
         changes.append({"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount})
         volume = {"name": "tasks", "configMap": {"name": name}}
         changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
-    code = [
-        {"op": "add", "path": f"{pod}/containers/0/args/-", "value": word}
-        for word in scorer_arguments(submission.flags)
-    ]
+    code = [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in _code(submission)]
     patches = [_patch("Job", JOB, *changes), *([_patch("Deployment", SCORER, *code)] if code else [])]
     return {"namespace": "lyncean", "configMapGenerator": maps, "patches": patches}
 
