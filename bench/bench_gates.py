@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lyncean.arrays import Ints
 from lyncean.statistics import distributions, intervals as stats
 from orchestrator.compare import gate, statistics
 from orchestrator.compare.items import Units
@@ -23,6 +25,8 @@ from orchestrator.run_folder.reader import Run
 FLIPPED = 0.15
 """Share of the answers that turn from right to wrong or the reverse where nothing changes on average."""
 ACCURACY = 0.6
+TASKS, ITEMS = 61, 100
+"""Of runs in which one task falls."""
 Pairs = dict[Step, tuple[Units, Units]]
 
 
@@ -43,11 +47,45 @@ def world(random: np.random.Generator, sizes: tuple[int, ...], change: float, gr
         clusters = np.arange(size) // group
         own, shared = random.choice(3, size, p=chances), random.choice(3, size // group + 1, p=chances)[clusters]
         turn = np.where(random.random(size) < alike, shared, own) - 1
-        first = np.where(turn == 0, random.random(size) < ACCURACY, turn < 0).astype(float)
-        names = np.arange(size).astype("S16")
-        both = [Units(names, scores, clusters.astype(np.uint64) + task * 10**6) for scores in (first, first + turn)]
-        found[Step(f"task{task}", "")] = both[0], both[1]
+        found[Step(f"task{task}", "")] = pair(random, turn, clusters.astype(np.uint64) + task * 10**6)
     return found
+
+
+def pair(random: np.random.Generator, turn: Ints, clusters: NDArray[np.uint64]) -> tuple[Units, Units]:
+    """Returns a task in two runs, of which each item got worse (-1), stayed or got better (1)."""
+    first = np.where(turn == 0, random.random(len(turn)) < ACCURACY, turn < 0).astype(float)
+    names = np.arange(len(turn)).astype("S16")
+    return Units(names, first, clusters), Units(names, first + turn, clusters)
+
+
+def collapse(random: np.random.Generator, flips: float, fall: float, worlds: int) -> dict[str, float]:
+    """Returns how often a fall of the first of TASKS tasks is found, by the tests of single tasks.
+
+    Args:
+        random: The source of chance.
+        flips: Share of the answers that change by chance, as many to the better as to the worse.
+        fall: Share of the first task's answers that are lost besides.
+        worlds: Pairs of runs.
+    """
+    run, conditions, counts = Run("", {}, None, "run"), gate.parse("no_regression"), Counter[str]()
+    for _ in range(worlds):
+        units: Pairs = {}
+        for task in range(TASKS):
+            lost = flips / 2 + (0.0 if task else fall)
+            turn = random.choice(3, ITEMS, p=[lost, 1 - lost - flips / 2, flips / 2]) - 1
+            clusters = np.arange(ITEMS, dtype=np.uint64) + np.uint64(task * 10**6)
+            units[Step(f"task{task:02}", "")] = pair(random, turn, clusters)
+        pairs, pooled = statistics.compare_units(units), statistics.pool(units)
+        fell, holm = [each.regression for each in pairs], [each.significant and each.difference < 0 for each in pairs]
+        found = gate.judge(conditions, run, pairs, list(units), pooled)
+        lows = [each.fall.low for each in pairs if each.fall and each.fall.low is not None]
+        counts["found"] += fell[0]
+        counts["found_by_holm"] += holm[0]
+        counts["another_task_named"] += any(fell[1:])
+        counts["any_task_named"] += any(fell)
+        counts["gate_FAIL"] += gate.worst(found) == gate.FAIL
+        counts["bounds_hold_for_all_tasks"] += lows[0] <= -fall and max(lows[1:]) <= 0
+    return {name: round(count / worlds, 3) for name, count in counts.items()}
 
 
 def compared(worlds: Iterator[Pairs], change: float) -> dict[str, float]:
@@ -118,6 +156,10 @@ def main() -> None:
     found["independent runs of 100 items at 95%"] = independent(random, 0.95, 100, flags.worlds)
     found["independent runs of 500 items at 60%"] = independent(random, 0.6, 500, flags.worlds)
     found["paired"] = [paired_power(random, items, flags.worlds) for items in (191, 1337)]
+    for flips in (0.1, 0.2):
+        for fall in (0.0, 0.2):
+            name = f"{TASKS} tasks of {ITEMS}, {flips:.0%} change, one falls by {100 * fall:.0f} points"
+            found[name] = collapse(np.random.default_rng([flags.seed, len(found)]), flips, fall, flags.worlds)
     found["error_of_a_share"] = round(math.sqrt(0.25 / flags.worlds), 3)
     print(json.dumps(found, indent=1))
 

@@ -97,7 +97,7 @@ def mean_interval(
         if not clustered:
             return Interval(*wilson(float(sums.sum()), len(sums), level), "wilson")
         mean = float(sums.sum() / sizes.sum())
-        size = _interval_size(sums, sizes, mean * (1 - mean), level)
+        size = interval_size(sums, sizes, mean * (1 - mean), level)
         return Interval(*wilson(mean * size, size, level), "wilson over clusters")
     if len(sums) < 2 or (error := standard_error(sums, sizes)) < NO_SPREAD:
         return None
@@ -135,7 +135,7 @@ def change_interval(
     if len(sums) < 2 and sizes.sum() > 1:
         return None, None
     difference = float(sums.sum() / sizes.sum())
-    size = _interval_size(sums, sizes, changed - difference**2, level)
+    size = interval_size(sums, sizes, changed - difference**2, level)
     middle = difference * size / (size + 2)
     spread = normal_quantile(level) * math.sqrt(((changed * size + 2) / (size + 2) - middle**2) / (size + 2))
     return max(-1.0, middle - spread), min(1.0, middle + spread)
@@ -163,7 +163,7 @@ def effective_size(sums: Floats, sizes: Floats, variance: float) -> float:
     return number if error < NO_SPREAD else min(variance / error**2, number)
 
 
-def _interval_size(sums: Floats, sizes: Floats, variance: float, level: float) -> float:
+def interval_size(sums: Floats, sizes: Floats, variance: float, level: float) -> float:
     """Returns the effective size at which a normal interval is as wide as one by Student's t over the clusters."""
     if (number := float(sizes.sum())) == len(sizes):
         return number
@@ -241,7 +241,7 @@ class Detectable(NamedTuple):
     rise: float | None
 
 
-_REACH = normal_quantile(0.95) + NormalDist().inv_cdf(0.8)
+REACH = normal_quantile(0.95) + NormalDist().inv_cdf(0.8)
 """Standard errors that a difference needs to be significant at 5 %, two-sided, with power 0.8."""
 
 
@@ -258,7 +258,7 @@ def detectable_difference(sums: Floats, sizes: Floats, *, binary: bool) -> Detec
     if len(sums) < 2:
         return Detectable(None, None)
     if not binary:
-        either = _REACH * math.sqrt(2) * standard_error(sums, sizes) or None
+        either = REACH * math.sqrt(2) * standard_error(sums, sizes) or None
         return Detectable(either, either)
     mean = float(sums.sum() / sizes.sum())
     return detectable_shares(mean, effective_size(sums, sizes, mean * (1 - mean)))
@@ -266,7 +266,7 @@ def detectable_difference(sums: Floats, sizes: Floats, *, binary: bool) -> Detec
 
 def detectable_shares(share: float, n: float) -> Detectable:
     """Returns the same for a share of `n` independent items."""
-    angle, step = math.asin(math.sqrt(share)), _REACH * math.sqrt(2 / n) / 2
+    angle, step = math.asin(math.sqrt(share)), REACH * math.sqrt(2 / n) / 2
     fall = share - math.sin(angle - step) ** 2 if angle >= step else None
     return Detectable(fall, math.sin(angle + step) ** 2 - share if angle + step <= math.pi / 2 else None)
 
@@ -288,16 +288,16 @@ def detectable_change(sums: Floats, sizes: Floats, changed: float | None) -> flo
     if len(sums) < 2:
         return None
     if changed is None:
-        return _REACH * standard_error(sums, sizes) or None
+        return REACH * standard_error(sums, sizes) or None
     difference = float(sums.sum() / sizes.sum())
-    return detectable_flips(changed, _interval_size(sums, sizes, changed - difference**2, 0.95))
+    return detectable_flips(changed, interval_size(sums, sizes, changed - difference**2, 0.95))
 
 
 def detectable_flips(changed: float, n: float) -> float | None:
     """Returns the same for `n` independent items that are right or wrong; a change of d changes d of them or more."""
-    found = _REACH * math.sqrt(changed * n + 2) / (n + 2)
+    found = REACH * math.sqrt(changed * n + 2) / (n + 2)
     if found > changed:
-        found = _REACH * (_REACH * n + math.sqrt((_REACH * n) ** 2 + 8 * (n + 2) ** 2)) / (2 * (n + 2) ** 2)
+        found = REACH * (REACH * n + math.sqrt((REACH * n) ** 2 + 8 * (n + 2) ** 2)) / (2 * (n + 2) ** 2)
     return found if found <= 1 else None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from lyncean.statistics import intervals as stats, significance
 from lyncean.statistics.intervals import SHARE, UNBOUNDED
+from orchestrator.compare.falls import Fall, of_tasks
 from orchestrator.compare.items import Floats, Units
 from orchestrator.compare.scores import Scores, Step, common
 
@@ -41,6 +42,7 @@ class Paired:
         detectable: Change that items which vary like these show at 5%, two-sided, with power 0.8; the same for a
             rise and for a fall. None where the spread is unknown or no change within 0 and 1 is detectable.
         adjusted: `p` after Holm's correction over the tasks that could have come out significant.
+        fall: What all tasks together say of a fall of this one; None where there is one task, and for other steps.
     """
 
     step: Step
@@ -55,6 +57,7 @@ class Paired:
     test: str
     detectable: float | None
     adjusted: float | None = None
+    fall: Fall | None = None
 
     @property
     def interval(self) -> str:
@@ -69,6 +72,8 @@ class Paired:
     @property
     def regression(self) -> bool:
         """Whether the second run is worse beyond chance, at 5% over all tasks."""
+        if self.fall:
+            return self.fall.p < _ALPHA
         return self.difference < 0 and self.significant
 
     @property
@@ -107,7 +112,11 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
     ]
     holm = significance.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
     adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
-    return [replace(pair, adjusted=None if pair.p is None else adjusted.get(pair.step, 1.0)) for pair in found]
+    falls = of_tasks({step: units[step] for step in primary.values()})
+    return [
+        replace(pair, adjusted=None if pair.p is None else adjusted.get(pair.step, 1.0), fall=falls.get(pair.step))
+        for pair in found
+    ]
 
 
 def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:

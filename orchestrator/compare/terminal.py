@@ -71,7 +71,7 @@ def _pairs(pairing: Pairing, wide: bool) -> Table:
 
 
 def _cells(pair: Paired, wide: bool) -> list[str | Text]:
-    colour = ("green" if pair.difference > 0 else "red") if pair.significant else ""
+    colour = ("green" if pair.difference > 0 else "red") if pair.significant or pair.regression else ""
     difference = Text(f"{100 * pair.difference:+.1f} {pair.interval}".rstrip(), colour)
     counts = [f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
     if not wide:

@@ -143,7 +143,7 @@ def assert_alike(after: Any, before: Any) -> None:
     When the runs were stored, every metric was tested and Holm's correction was over them all.
     """
     if isinstance(before, dict):
-        assert after.keys() - {"overall", "detectable", "verdict"} == before.keys()
+        assert after.keys() - {"overall", "detectable", "fall", "verdict"} == before.keys()
         untested = {"adjusted"} | ({"p", "test"} if "p" in after and after["p"] is None else set())
         for name, value in before.items():
             if name not in untested:

@@ -1,0 +1,138 @@
+"""Many tasks at once: which of them fell beyond chance, and how far each of them may have fallen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from numpy.typing import NDArray
+
+from lyncean.arrays import Floats, Ints, np
+from lyncean.statistics.bounded import gaffke
+from lyncean.statistics.distributions import t_quantile
+from lyncean.statistics.intervals import NO_SPREAD, interval_size, standard_error
+
+DRAWS = 9_999
+"""Draws of signs: a p-value near 5% is met within 0.4 points."""
+
+_AT_ONCE = 1 << 16
+"""Clusters of several tasks whose changes lie in memory at once."""
+_BITS = 2.0 * ((np.arange(256)[None] >> np.arange(8)[:, None]) & 1) - 1
+"""The signs of eight clusters for each byte."""
+_TIE = 1e-9
+_SKEWED = 100
+"""Clusters up to which Student's t, one-sided, holds too rarely of partial credit: in 91% for 95% of 60 clusters."""
+
+
+class Changes(NamedTuple):
+    """A task's clusters, each once, and the change of each of them from the first run to the second."""
+
+    clusters: Ints | NDArray[np.uint64]
+    sums: Floats
+
+
+def step_down(tasks: Sequence[Changes], seed: int = 0) -> list[float]:
+    """Returns for each task the one-sided p-value that it did not fall, adjusted for the number of tasks.
+
+    Of the tasks below 5%, the chance that any did not fall is 5% or less. If a run is neither better nor worse, each
+    cluster's change could as well have the other sign. The signs are drawn for all tasks together, so a cluster of
+    several tasks has one sign in all, and each task's fall, in units of its standard error without a fall, is held
+    against the largest one of all tasks whose fall is not larger. Tasks in which few answers change can hardly reach
+    such a fall, and so cost the others nothing, as they do in Holm's correction. The p-values follow from the changes
+    and the order of the tasks, not from the clusters' order or numbers.
+
+    Source: Westfall and Young, Resampling-Based Multiple Testing (1993), algorithm 4.1 (step-down max-T).
+    """
+    scales = [float(np.sqrt((task.sums**2).sum())) for task in tasks]
+    able = [at for at, scale in enumerate(scales) if scale > 0]
+    found = [1.0] * len(tasks)
+    if not able:
+        return found
+    scale = np.array([scales[at] for at in able])
+    falls = -np.array([np.sort(tasks[at].sums).sum() for at in able]) / scale
+    drawn = _drawn([tasks[at] for at in able], seed) / scale[:, None]
+    order = np.argsort(-falls, kind="stable")
+    # Each task's rivals are the tasks whose fall is not larger than its own.
+    largest = np.maximum.accumulate(drawn[order][::-1], axis=0)[::-1]
+    reached = (largest >= falls[order, None] - _TIE).sum(axis=1)
+    p_values = np.maximum.accumulate((1 + reached) / (1 + DRAWS))
+    for at, p_value in zip(order.tolist(), p_values.tolist(), strict=True):
+        found[able[at]] = p_value
+    return found
+
+
+def _drawn(tasks: Sequence[Changes], seed: int) -> Floats:
+    """Returns the sum of each task's changes (tasks x DRAWS) with random signs, of which each cluster has one."""
+    random = np.random.default_rng(seed)
+    clusters, counts = np.unique(np.concatenate([task.clusters for task in tasks]), return_counts=True)
+    shared = clusters[counts > 1]
+    found = np.zeros((len(tasks), DRAWS))
+    for row, task in enumerate(tasks):
+        own = task.sums[(task.sums != 0) & ~np.isin(task.clusters, shared)]
+        found[row] = _flipped(random, np.sort(own)[None])[0]
+    for start in range(0, len(shared), _AT_ONCE):
+        part = shared[start : start + _AT_ONCE]
+        changes = np.zeros((len(tasks), len(part)))
+        for row, task in enumerate(tasks):
+            here = np.isin(task.clusters, part)
+            changes[row, np.searchsorted(part, task.clusters[here])] = task.sums[here]
+        changes = changes[:, changes.any(axis=0)]
+        found += _flipped(random, changes[:, np.lexsort(changes)])
+    return found
+
+
+def _flipped(random: np.random.Generator, changes: Floats) -> Floats:
+    """Returns the sum of each row under DRAWS random signs of the columns, eight columns a time."""
+    found = np.zeros((len(changes), DRAWS))
+    for start in range(0, changes.shape[1], 8):
+        some = changes[:, start : start + 8]
+        table = some @ _BITS[: some.shape[1]]
+        found += np.take(table, random.integers(0, 256, DRAWS, dtype=np.uint8), axis=1)
+    return found
+
+
+def lowest_change(sums: Floats, sizes: Floats, changed: float | None, chance: float) -> float:
+    """Returns the lower end of a one-sided interval of the difference of two paired means of shares.
+
+    Of shares of items that are right or wrong it is Tango's score interval, at the effective sample size over clusters;
+    of partial credit Gaffke's for few clusters, and Student's t. Simulated for 3 to 61 tasks of 20 to 400 items, of
+    which 2 to 20% change by chance and none or all fell by 10 or 30 points, Tango's intervals of all tasks held
+    together in 94% or more; Bonett and Price's, which holds in 95% for one task, in 80% or more.
+
+    Source: Tango, Statistics in Medicine 17 (1998), 891-908.
+
+    Args:
+        sums: Change of each cluster.
+        sizes: Items of each cluster.
+        changed: Share of the items that got better or worse; None for partial credit.
+        chance: Of the true difference being lower.
+    """
+    if len(sums) < 2 and sizes.sum() > 1:
+        return -1.0
+    difference, level = float(sums.sum() / sizes.sum()), 1 - 2 * chance
+    if changed is not None:
+        size = interval_size(sums, sizes, changed - difference**2, level)
+        return _tango(difference, (changed + difference) / 2, size, NormalDist().inv_cdf(1 - chance))
+    if len(sums) <= _SKEWED or (error := standard_error(sums, sizes)) < NO_SPREAD:
+        return 2 * gaffke((sums + sizes) / 2, sizes, level)[0] - 1
+    return max(-1.0, difference - t_quantile(level, len(sums) - 1) * error)
+
+
+def _tango(difference: float, gained: float, size: float, z: float) -> float:
+    """Returns the lowest difference that a score test with the quantile `z` leaves; by halving."""
+    lost = gained - difference
+    low, high = -1.0, difference
+    for _ in range(60):
+        middle = (low + high) / 2
+        # The share that got better, most likely if this were the difference.
+        linear = -lost - gained - (2 - lost + gained) * middle
+        constant = gained * middle * (1 + middle)
+        share = (math.sqrt(max(linear**2 - 8 * constant, 0.0)) - linear) / 4
+        variance = max(2 * share - middle * (1 + middle), 0.0)
+        if difference - middle <= z * math.sqrt(variance / size):
+            high = middle
+        else:
+            low = middle
+    return high
