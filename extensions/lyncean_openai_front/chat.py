@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MAX_CHOICES = 64
 """Choices of one request; each is a call of its own."""
+MAX_PARTS = 10_000
+"""Messages and parts of one request: more are a mistake, and reading them would hold up all others."""
 _FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _ROLES = {
     "system": model.ROLE_SYSTEM,
@@ -50,6 +52,10 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
     """
     _check_last(chat)
+    if (
+        parts := sum(1 if isinstance(each.content, str) else 1 + len(each.content) for each in chat.messages)
+    ) > MAX_PARTS:
+        raise refuse("too_many_parts", f"{count:,} messages and parts: at most {MAX_PARTS:,}")
     first = model.GenerateRequest()
     for index, message in enumerate(chat.messages):
         parts = [Text(message.content)] if isinstance(message.content, str) else message.content

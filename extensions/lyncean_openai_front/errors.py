@@ -43,6 +43,10 @@ class BodyTooLarge(CallError):
     """A body beyond the limit: 413, which gRPC has no status for."""
 
 
+class BodyTooSlow(CallError):
+    """A body that does not arrive: 408, as it is the client that is late."""
+
+
 def refuse(reason: str, message: str, code: grpc.StatusCode = grpc.StatusCode.INVALID_ARGUMENT) -> CallError:
     """Returns the failure of a request that this front refuses."""
     return CallError(code, reason, message)
@@ -53,6 +57,8 @@ def error_response(error: CallError, param: str | None = None) -> JSONResponse:
     status, kind = (502, "bad_gateway") if error.foreign else HTTP[error.code]
     if isinstance(error, BodyTooLarge):
         status = 413
+    if isinstance(error, BodyTooSlow):
+        status = 408
     text = printable(" ".join(str(error).split()))
     text = text if len(text) <= _LINE else f"{text[:_LINE]}..."
     body = {"message": text, "type": kind, "param": param, "code": printable(error.reason)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from lyncean.errors import printable
 from lyncean_openai_front.body import chunks
 from lyncean_openai_front.errors import refuse
+from lyncean_openai_front.owned_folder import OwnedFolder
 
 MAX_FILE_BYTES = 200_000_000
 """Largest input file, as at OpenAI."""
@@ -32,6 +32,8 @@ KEPT = 7 * 86400
 """Seconds that a file, and a batch, is remembered."""
 SPARED = 3600
 """Seconds that a file is remembered where there is no room for others."""
+_FORM = 10_000
+"""Bytes around a file that is uploaded."""
 
 
 @dataclass(slots=True)
@@ -68,7 +70,8 @@ class Files:
     def __init__(self, in_use: Callable[[str], bool]) -> None:
         self._in_use = in_use
         self._found: dict[str, StoredFile] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: OwnedFolder | None = None
+        self._arriving = 0  # bytes that uploads under way may still store
 
     def create(self, name: str, purpose: str) -> StoredFile:
         """Returns a new empty file, to be written at its path.
@@ -78,8 +81,8 @@ class Files:
         """
         self.make_room(files=1)
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="lyncean-batch-", ignore_cleanup_errors=True)
-        file = StoredFile(Path(self._folder.name, f"file-{uuid.uuid4().hex}"), printable(name[:200]), purpose)
+            self._folder = OwnedFolder("lyncean-batch-")
+        file = StoredFile(Path(self._folder.path, f"file-{uuid.uuid4().hex}"), printable(name[:200]), purpose)
         file.path.touch()
         self._found[file.path.name] = file
         return file
@@ -90,7 +93,7 @@ class Files:
         Raises:
             CallError: RESOURCE_EXHAUSTED if there is still no room: files in use, and those of the last hour, stay.
         """
-        stored = sum(each.size for each in self._found.values()) + more
+        stored = sum(each.size for each in self._found.values()) + self._arriving + more
         for file in list(self._found.values()):
             full = stored > MAX_STORED_BYTES or len(self._found) + files > MAX_STORED
             if time.time() - file.created > (SPARED if full else KEPT) and not self._in_use(file.path.name):
@@ -112,11 +115,21 @@ class Files:
 
     async def upload(self, request: Request) -> Response:
         """`POST /v1/files`."""
-        most = MAX_FILE_BYTES + 10_000  # with the form around it
+        most = MAX_FILE_BYTES + _FORM
+        stated = request.headers.get("content-length", "")
+        room = max(0, (min(most, int(stated[:20])) if stated.isdecimal() else most) - _FORM)
+        self.make_room(room, 1)  # before a byte of it reaches the disk
+        self._arriving += room
+        try:
+            return await self._upload(request, most, room)
+        finally:
+            self._arriving -= room
+
+    async def _upload(self, request: Request, most: int, room: int) -> Response:
         try:
             form = await MultiPartParser(request.headers, chunks(request, most), max_files=1, max_fields=8).parse()
         except (MultiPartException, KeyError) as error:
-            raise refuse("bad_form", f"the body is no form with a file: {error}") from None
+            raise refuse("bad_form", f"the body is not a form with a file: {error}") from None
         try:
             upload = form.get("file")
             if not isinstance(upload, UploadFile) or form.get("purpose") != "batch":
@@ -124,7 +137,7 @@ class Files:
             if others := set(form) - {"file", "purpose"}:
                 refused = f"{min(others)[:60]!r} is not a field that this server can obey; leave it out"
                 raise refuse("field_unsupported", refused, grpc.StatusCode.UNIMPLEMENTED)
-            self.make_room(upload.size or 0)
+            self.make_room((upload.size or 0) - room)
             file = self.create(upload.filename or "", "batch")
             file.size = upload.size or 0
             try:

@@ -17,6 +17,7 @@ import uvicorn
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import PLAIN, BindError, Credentials, SecurityError, ServerConfig, dial, log_to_stderr, write_port
 from lyncean_openai_front.app import Front
+from lyncean_openai_front.connections import BoundedProtocol, backlog
 from lyncean_openai_front.local import LocalStub
 from model_server.service import ModelServicer
 
@@ -116,6 +117,8 @@ def settings(front: Front, config: ServerConfig) -> uvicorn.Config:
             more |= {"ssl_ca_certs": str(tls.ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
     uvicorn_config = uvicorn.Config(
         front.app(),
+        http=BoundedProtocol,
+        backlog=backlog(),
         lifespan="off",
         log_config=None,
         log_level="warning",
