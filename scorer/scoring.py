@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lyncean.rpc import InternalFailure
+from lyncean.rpc import InternalFailure, StatusError
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.reasons import Reason
@@ -130,7 +130,7 @@ def _explained(error: Exception, request: pb.ScoreRequest) -> Exception:
     where = f"item {request.key!r}, rule {request.rule!r}"
     if isinstance(error, RequestError):
         return RequestError(f"{where}: {error}", error.reason)
-    if isinstance(error, InternalFailure):
+    if isinstance(error, StatusError):
         return error
     log.error("%s: the rule failed", where, exc_info=error)
     return InternalFailure("rule_failed", f"{where}: the rule failed with {type(error).__name__}; see the log")

@@ -91,8 +91,9 @@ class Wait:
                 await asyncio.wait({task}, timeout=min(left, _LOOK_SECONDS))
             return await task
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
 
 class Waits:

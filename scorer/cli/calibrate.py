@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
     """
     from scorer.calibration import calibrate
     from scorer.judges.base import JudgeError
+    from scorer.judges.cache import Cache
+    from scorer.judges.keeping import CacheLost
 
     if file and len(names) != 1:
         raise click.UsageError("--cases needs one --set that says what they are cases of")
@@ -71,7 +74,10 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
                     _report(done, as_json)
                     whole &= not done.unasked
                     if file is None and not done.unasked:
-                        judges.cache.calibrated(judges.spec, name, done.agreed, done.decisions)
+                        measured = partial(
+                            Cache.calibrated, spec=judges.spec, cases=name, agreed=done.agreed, decisions=done.decisions
+                        )
+                        judges.cache.call(measured)
             return whole
         finally:
             await judges.close()
@@ -80,6 +86,8 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
         whole = asyncio.run(run())
     except JudgeError as error:
         raise JudgeUnavailable(f"{judges.spec} does not reply: {error}; {_fix(error)}") from error
+    except CacheLost as error:
+        raise JudgeUnavailable(f"{error}; the same command again goes on") from error
     if not whole:
         raise JudgeUnavailable(
             "not every case got a reply, so this is not kept; the same command again asks only for those"

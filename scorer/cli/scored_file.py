@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
 from lyncean.errors import UserError
-from lyncean.rpc import InternalFailure
+from lyncean.rpc import StatusError
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.outcomes import Outcome
 from scorer.cli.options import in_flight
@@ -88,13 +88,13 @@ async def _verdicts(
                 )
         except UserError as error:
             failure = error
-        except (RequestError, InternalFailure) as error:
+        except (RequestError, StatusError) as error:
             failure = UserError(f"{file.name}, line {number}: {error}")
         await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
         for number, request, waited in begun:
             try:
                 verdict = waited if isinstance(waited, pb.Verdict) else await waited
-            except (RequestError, InternalFailure) as error:
+            except (RequestError, StatusError) as error:
                 raise UserError(f"{file.name}, line {number}: {error}") from error
             yield number, request, verdict
         if not begun:

@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import replace
 
 from scorer.judges.base import JudgePrompt, Reply, Single
-from scorer.judges.cache import Cache
+from scorer.judges.keeping import KeptReplies
 
 
 class Cached:
     """A judge that is asked once for each prompt, ever.
 
-    Equal prompts that arrive while the first is in flight wait for it, and count as cached. Only
+    Equal prompts that arrive while the first is looked up or in flight wait for it, and count as cached. Only
     usable replies are kept: what failed is asked again when the item is scored again.
 
     Args:
@@ -20,7 +20,7 @@ class Cached:
         cache: Where replies are kept.
     """
 
-    def __init__(self, judge: Single, cache: Cache) -> None:
+    def __init__(self, judge: Single, cache: KeptReplies) -> None:
         self._judge = judge
         self._cache = cache
         self._waiting: dict[str, asyncio.Task[Reply]] = {}
@@ -32,15 +32,12 @@ class Cached:
 
     @property
     def waits_for(self) -> str:
-        """The judge's own."""
-        return self._judge.waits_for
+        """The judge's own, or the cache's."""
+        return self._judge.waits_for or self._cache.waits_for
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
         """Returns the kept reply, or asks; raises as the judge does."""
         await self._judge.prepare()
-        kept = self._cache.get(self.identity, prompt)
-        if kept is not None:
-            return kept
         task = self._waiting.get(prompt.sha256)
         shares = task is not None
         if task is None:
@@ -53,8 +50,11 @@ class Cached:
         return replace(reply, input_tokens=0, output_tokens=0, cached=True) if shares else reply
 
     async def _ask(self, prompt: JudgePrompt) -> Reply:
+        kept = await self._cache.get(self.identity, prompt)
+        if kept is not None:
+            return kept
         reply = await self._judge.ask(prompt)
-        self._cache.put(self.identity, prompt.sha256, reply)
+        await self._cache.put(self.identity, [(prompt.sha256, reply)])
         return reply
 
     async def close(self) -> None:

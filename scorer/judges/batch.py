@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from lyncean.rpc.patience import backoff
 from scorer.judges.base import JudgeError, JudgePrompt, Reply, take
 from scorer.judges.cache import Cache
 from scorer.judges.endpoint import TRIES, EndpointConfig, body, client, content, read, spent
+from scorer.judges.keeping import KeptReplies
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class Batch:
     """
 
     def __init__(
-        self, config: EndpointConfig, budget: Budget, cache: Cache, *, poll: float = 30.0, gather: float = 5.0
+        self, config: EndpointConfig, budget: Budget, cache: KeptReplies, *, poll: float = 30.0, gather: float = 5.0
     ) -> None:
         self.config = config
         self._budget = budget
@@ -57,7 +59,7 @@ class Batch:
         self._client = client(config)
         self._fresh: dict[str, JudgePrompt] = {}
         self._waiting: dict[str, tuple[JudgePrompt, asyncio.Future[Reply]]] = {}
-        self._under_way = dict(cache.batches(self.identity))
+        self._under_way = dict(cache.call(lambda kept: kept.batches(self.identity)))
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._submitting: asyncio.Task[None] | None = None
         self._arrived = asyncio.Event()
@@ -107,7 +109,7 @@ class Batch:
                 for sha256 in prompts:
                     self._settle(sha256, JudgeError("judge_batch_failed", f"the batch could not be submitted: {error}"))
                 continue
-            self._cache.begin_batch(self.identity, batch, prompts)
+            await self._cache.write(partial(Cache.begin_batch, judge=self.identity, batch=batch, prompts=list(prompts)))
             self._under_way |= dict.fromkeys(prompts, batch)
             log.info("judge: batch %s with %d questions", batch, len(prompts))
             self._follow(batch)
@@ -173,9 +175,10 @@ class Batch:
             left = JudgeError("judge_batch_failed", f"batch {batch} cannot be read, and stays remembered: {error}")
         replies = [(str(line["custom_id"]), self._read(line)) for line in lines]
         # In this order: whoever is killed in between finds the replies, and pays for none twice.
-        self._cache.put_all(self.identity, ((sha256, it) for sha256, it in replies if isinstance(it, Reply)))
+        usable = [(sha256, it) for sha256, it in replies if isinstance(it, Reply)]
+        await self._cache.put(self.identity, usable)
         if known:
-            self._cache.end_batch(self.identity, batch)
+            await self._cache.write(partial(Cache.end_batch, judge=self.identity, batch=batch))
         for sha256, reply in replies:
             self._settle(sha256, reply)
         for sha256 in [sha256 for sha256, under_way in self._under_way.items() if under_way == batch]:

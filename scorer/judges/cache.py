@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,8 +31,12 @@ _T = TypeVar("_T")
 _KEEP = "INSERT INTO replies VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
+BUSY_SECONDS = 4
+"""How long a connection may take to be made, and how long a file is waited for that another process has locked."""
+
+
 class CacheError(UserError):
-    """A cache that cannot be opened. A configuration mistake."""
+    """A cache that cannot be opened, read or written. At the start of a process a configuration mistake."""
 
 
 class Cache:
@@ -38,25 +45,32 @@ class Cache:
     Args:
         place: Path of an SQLite file, shared by the scorers of one host, ":memory:", or a
             `postgresql://` address, shared by replicas on several.
+        create: Whether its tables are created now, and not by `create`.
 
     Raises:
-        CacheError: If it cannot be opened.
+        CacheError: If it cannot be opened. Later calls raise it where it cannot be read or written.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, *, create: bool = True) -> None:
         self._place = place
         remote = place.startswith(("postgresql://", "postgres://"))
         self._mark = "%s" if remote else "?"
         self._lost: tuple[type[Exception], ...] = ()
+        self._errors: tuple[type[Exception], ...] = (sqlite3.Error,)
         self._database = self._postgres() if remote else self._sqlite()
+        if create:
+            self.create()
+
+    def create(self) -> None:
+        """Creates the tables that are not there."""
         for table in _TABLES:
-            self._database.execute(table)
+            self._run(table, ())
 
     def _sqlite(self) -> Any:
         try:
             if self._place != ":memory:":
                 Path(self._place).parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(self._place, isolation_level=None, timeout=30)
+            database = sqlite3.connect(self._place, isolation_level=None, timeout=BUSY_SECONDS)
             database.execute("PRAGMA journal_mode=WAL")
         except (sqlite3.Error, OSError) as error:
             raise CacheError(f"cannot open the judge cache {self._place}: {error}") from None
@@ -67,9 +81,9 @@ class Cache:
             import psycopg
         except ImportError:
             raise CacheError("a PostgreSQL cache needs the extra `postgres`: pip install 'lyncean[postgres]'") from None
-        self._lost = (psycopg.OperationalError,)
+        self._lost, self._errors = (psycopg.OperationalError,), (psycopg.Error,)
         try:
-            return psycopg.connect(self._place, autocommit=True)
+            return psycopg.connect(self._place, autocommit=True, connect_timeout=BUSY_SECONDS)
         except psycopg.OperationalError as error:
             # The address may hold a password, so it is not repeated.
             raise CacheError(f"cannot open the judge cache in PostgreSQL: {type(error).__name__}") from None
@@ -80,12 +94,16 @@ class Cache:
         Every statement here may be run twice: what it writes is then the same.
         """
         try:
+            try:
+                return work()
+            except self._lost:
+                if not self._database.closed:
+                    raise
+            self._database = self._postgres()
             return work()
-        except self._lost:
-            if not self._database.closed:
-                raise
-        self._database = self._postgres()
-        return work()
+        except self._errors as error:
+            words = type(error).__name__ if self._lost else str(error)
+            raise CacheError(f"the judge cache cannot be used: {words}") from error
 
     def _run(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         def work() -> list[tuple[Any, ...]]:
@@ -161,6 +179,12 @@ class Cache:
     def calibrations(self, spec: str) -> list[tuple[str, int, int]]:
         """Returns what was measured of a judge: cases, agreed, decisions."""
         return self._run("SELECT cases, agreed, decisions FROM calibrations WHERE judge = ? ORDER BY cases", (spec,))
+
+    def abandon(self) -> None:
+        """Ends a call that hangs in another thread, by its connection; of an SQLite file none hangs for long."""
+        with contextlib.suppress(Exception):
+            with socket.socket(fileno=os.dup(self._database.pgconn.socket)) as connection:
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Closes the database."""

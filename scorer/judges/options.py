@@ -14,7 +14,8 @@ from lyncean.rpc.budget import Budget
 from lyncean.rpc.security import Tls
 from scorer.judges.asking import Cached
 from scorer.judges.base import VENDOR, Judge, Single
-from scorer.judges.cache import Cache, CacheError
+from scorer.judges.cache import CacheError
+from scorer.judges.keeping import KeptReplies
 from scorer.judges.panel import Panel
 
 URL_VARIABLE = "OPENAI_BASE_URL"
@@ -65,7 +66,7 @@ class Judging:
         if not self.specs:
             return None
         try:
-            cache = Cache(self.cache)
+            cache = KeptReplies(self.cache)
         except CacheError as error:
             raise UserError(str(error), fix="give --judge-cache a place that can be written") from error
         budget = copy(self.budget)
@@ -73,7 +74,7 @@ class Judging:
         judges = [Cached(self._single(spec, budget, cache), cache) for spec in specs]
         return Opened(judges[0] if len(judges) == 1 else Panel(judges), specs, cache)
 
-    def _single(self, spec: str, budget: Budget, cache: Cache) -> Single:
+    def _single(self, spec: str, budget: Budget, cache: KeptReplies) -> Single:
         kind, _, rest = spec.partition(":")
         if kind in ("grpc", "grpcs") and ":" in rest:
             from scorer.judges.model_service import ModelServiceJudge
@@ -134,7 +135,7 @@ class Opened:
 
     judge: Judge
     specs: Sequence[str]
-    cache: Cache
+    cache: KeptReplies
 
     @property
     def spec(self) -> str:
@@ -147,14 +148,14 @@ class Opened:
         return [self._name(without_password(spec)) for spec in self.specs]
 
     def _name(self, spec: str) -> str:
-        known = self.cache.calibrations(spec)
+        known = self.cache.call(lambda cache: cache.calibrations(spec))
         said = ", ".join(f"{agreed} of {decisions} {cases}" for cases, agreed, decisions in known)
         return f"{spec} (agrees with {said} cases)" if known else f"{spec} (not calibrated)"
 
     async def close(self) -> None:
         """Closes the judges and the cache."""
         await self.judge.close()
-        self.cache.close()
+        await self.cache.close()
 
 
 def _placed(spec: str) -> str:
