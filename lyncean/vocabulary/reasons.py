@@ -93,6 +93,9 @@ class Reason(StrEnum):
 DOUBTFUL = frozenset({Reason.CONCLUDED, Reason.MARKED, Reason.LIKELY, Reason.OPTION_TEXT, Reason.ONLY_NUMBER})
 """Reasons of the weakest readings of a scored answer; all others are firm."""
 
+SCORELESS = frozenset({"no_score", "part_of_an_answer"})
+"""Reasons of scored verdicts whose score of 0 stands for none: metrics of the task's own make a score of many items."""
+
 READ_BY_WORDS = frozenset({"choice", "choice_number", "count", "two_way"})
 """Rules that read an answer in words, and for which `ERRORS` holds."""
 

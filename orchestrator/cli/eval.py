@@ -32,7 +32,17 @@ _GROUPS = {
         "dry_run",
     ),
     "What is evaluated": (
-        *("include_path", "trust_task_code", "settings", "repeats", "shuffle_options", "seed", "blind", "parity"),
+        *(
+            "include_path",
+            "trust_task_code",
+            "settings",
+            "metrics",
+            "repeats",
+            "shuffle_options",
+            "seed",
+            "blind",
+            "parity",
+        ),
         "shard",
     ),
     "Fewer samples": ("share", "items", "until", "against"),

@@ -20,16 +20,18 @@ from orchestrator.cli.options import OF_CODE, request_options, run_to_end, score
     epilog=examples(
         "orchestrator score runs/first",
         "orchestrator score runs/first --parity",
+        "orchestrator score runs/repeated --metric pass_at,k=4 --metric consistency",
     ),
 )
 @click.argument("run", type=WrittenRun())
 @click.option("--parity", is_flag=True, help="Read as the reference does; the metrics go to RUN/parity.")
-@request_options("scorer", "patience", "judge", "judge_cache", "judge_reads", *OF_CODE)
+@request_options("metrics", "scorer", "patience", "judge", "judge_cache", "judge_reads", *OF_CODE)
 @client_options
 def command(
     credentials: Credentials,
     run: Path | str,
     parity: bool,
+    metrics: Sequence[str],
     scorer: str | None,
     patience: float,
     judge: Sequence[str],
@@ -50,7 +52,7 @@ def command(
     async def work() -> None:
         from orchestrator.report import Reports, write_report
         from orchestrator.report.readings import described
-        from orchestrator.run import evaluate, foreign, rescore
+        from orchestrator.run import evaluate, foreign, further_metrics, rescore
         from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
@@ -58,6 +60,7 @@ def command(
         from orchestrator.run_folder import manifest as run_manifest, remote
         from orchestrator.run_folder.files import has_verdicts
 
+        further = further_metrics.read(metrics)
         arguments = judge_arguments(judge, judge_cache, judge_reads, scorer)
         with remote.writing(run) as (path, _):
             assert path
@@ -65,7 +68,7 @@ def command(
                 arguments += foreign.of_run(path, include_path, trusted=trust_task_code)
             async with connect_scorer(endpoint, credentials, patience, arguments=arguments) as (client, rules):
                 given = foreign.recorded(include_path, trusted=trust_task_code)
-                scored = await rescore.rescore(path, client, rules, parity=parity, given=given)
+                scored = await rescore.rescore(path, client, rules, parity=parity, given=given, further=further)
             Reports().finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):
                 click.echo("\n".join(described(path)))

@@ -21,7 +21,7 @@ from orchestrator.benchmarks.registry import find, groups
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.engine.deviations import Deviations, choices_of, config_of
 from orchestrator.errors import ConfigError, EngineError
-from orchestrator.run import reason_then_score
+from orchestrator.run import further_metrics, reason_then_score
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
 from orchestrator.run.foreign import check_code
 from orchestrator.run.request import RunRequest
@@ -169,7 +169,11 @@ class Plan:
 
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the results to compute, by task."""
-        found = {task.variant.task: list(task.benchmark.metrics(task.variant)) for task in self.tasks}
+        further = further_metrics.read(words_of(self.request.metrics))
+        found = {
+            (name := task.variant.task): further_metrics.added(task.benchmark.metrics(task.variant), further, name)
+            for task in self.tasks
+        }
         if self.request.repeats > 1:
             for spec in itertools.chain.from_iterable(found.values()):
                 if spec.metric in _MEANS and "facets" not in spec.params:
@@ -300,6 +304,7 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
         ConfigError: As `make` does.
     """
     deviations_of(request)  # refuses what is no setting before any data is read
+    further_metrics.check_repeats(further_metrics.read(words_of(request.metrics)), request.repeats)
     benchmarks = find(words_of(request.tasks), words_of(request.include_path))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -18,6 +18,7 @@ from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample, Sco
 
 _PROBE = Answer(text="?")
 """An answer that any rule for texts must be able to read, and in which none finds anything."""
+_NOTHING_SENT = "; no request was sent to the model"
 
 
 async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRulesResponse) -> None:
@@ -31,22 +32,41 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
     """
     known = {rule.name: rule for rule in rules.rules}
     fine: set[bytes] = set()
+    of_tasks = plan.metrics()
     for task in plan.tasks:
         where, items = f"task {task.variant.task}", []
         for key, scoring in _first_items(plan, task):
             _check_rule(f"{where}, rule {scoring.rule!r}", scoring, known, judged=bool(rules.judges))
             if task.variant.method == "generate" and not rules.judges:
                 items.append(put_answer(score_request(key, scoring_json(scoring) or {}), _PROBE))
-        metrics = task.benchmark.metrics(task.variant)
+        metrics = of_tasks[task.variant.task]
         words = b"".join(spec.SerializeToString(deterministic=True) for spec in metrics)
         if words not in fine:
-            await _try(where, client.summarize(tuple, metrics))
+            await check_metrics(where, client, metrics)
             fine.add(words)
         # Apart from the metrics: to compute some of them takes long, of one item as well.
         if items:
             await _try(where, client.try_out(items))
     for name, group in plan.groups().items():
-        await _try(f"group {name}", client.summarize(tuple, group["metrics"]))
+        await check_metrics(f"group {name}", client, group["metrics"])
+
+
+async def check_metrics(
+    where: str, client: ScorerClient, metrics: Iterable[scorer.MetricSpec], after: str = _NOTHING_SENT
+) -> None:
+    """Makes sure that the scorer knows metrics and takes their parameters, by a summary of nothing.
+
+    Args:
+        where: Words before the message.
+        client: The scorer.
+        metrics: The results.
+        after: Words behind the message.
+
+    Raises:
+        ConfigError: If it does not; names `where` and the metric.
+        IncompleteError: If the scorer goes away.
+    """
+    await _try(where, client.summarize(tuple, metrics), after)
 
 
 def _first_items(plan: Plan, task: Task) -> Iterator[tuple[str, Scoring]]:
@@ -81,7 +101,7 @@ def _check_rule(where: str, scoring: Scoring, known: Mapping[str, scorer.RuleInf
         raise ConfigError(f"{where}: it asks a judge, and the scorer has none: give --judge")
 
 
-async def _try(where: str, trial: Coroutine[Any, Any, object]) -> None:
+async def _try(where: str, trial: Coroutine[Any, Any, object], after: str = _NOTHING_SENT) -> None:
     try:
         await trial
     except EngineError as error:
@@ -90,4 +110,4 @@ async def _try(where: str, trial: Coroutine[Any, Any, object]) -> None:
             raise
         # A rule for images is no mistake: only what it is tried with is.
         if cause.reason != "wrong_answer":
-            raise ConfigError(f"{where}: {cause}; no request was sent to the model") from error
+            raise ConfigError(f"{where}: {cause}{after}") from error

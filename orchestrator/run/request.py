@@ -73,6 +73,13 @@ class RunRequest:
     settings: Sequence[str] | Mapping[str, object] | None = _option(
         (), "Benchmark setting; `orchestrator tasks` lists them.", "--set", metavar="NAME=VALUE", multiple=True
     )
+    metrics: str | Sequence[str] = _option(
+        (),
+        "Further metric of every task; `scorer rules` lists them.",
+        "--metric",
+        metavar="NAME[,PARAMETER=VALUE...]",
+        multiple=True,
+    )
     answer: Literal["free", "constrained", "likelihood-after-reasoning"] = _option(
         "free",
         "How the model answers: in its own words; by the label of one of the choices alone; or in its own words, "

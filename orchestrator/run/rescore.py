@@ -13,7 +13,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ScorerClient
 from orchestrator.errors import IncompleteError
-from orchestrator.run import reason_then_score, results
+from orchestrator.run import further_metrics, preflight, reason_then_score, results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.appender import Appender
@@ -44,6 +44,7 @@ async def rescore(
     *,
     parity: bool,
     given: Mapping[str, Any] = MappingProxyType({}),
+    further: Mapping[str, scorer.MetricSpec] = MappingProxyType({}),
 ) -> Path:
     """Reads every answer of a complete run anew and returns the folder that holds the metrics.
 
@@ -56,15 +57,21 @@ async def rescore(
         rules: What it lists.
         parity: Whether to read as the references do.
         given: Further fields of the manifest.
+        further: Metrics for every task beside its own, by their words.
 
     Raises:
         IncompleteError: If the run is not complete, or the scorer goes away.
         EngineError: If the scorer finds an item at fault.
         ManifestError: If there is no run, or no reference rule for a task.
+        ConfigError: If a further metric cannot be computed of the run, which is then left as it is.
     """
     manifest = run_manifest.read(run)
     if "planned" not in manifest:
         raise IncompleteError(f"{run} is not complete: run its command again first ({manifest['command']})")
+    if further:
+        further_metrics.check_repeats(further, further_metrics.repeats_of(run))
+        manifest["metrics"] = further_metrics.in_manifest(manifest, further)
+        await preflight.check_metrics(str(run), client, further.values(), after="")
     log = RunLog(run)
     try:
         target = _beside(run, PARITY_FOLDER) if parity else run

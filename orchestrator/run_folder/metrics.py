@@ -13,7 +13,7 @@ from orchestrator.run_folder.index import natural_key
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
 HIGHER_IS_BETTER = {
-    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "caption"), True),
+    **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "avg_at", "caption"), True),
     **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
 }
 """Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""

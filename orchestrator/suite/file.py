@@ -29,7 +29,7 @@ _NOT_HERE = {
     "progress": "give --quiet beside --suite",
 }
 """Fields of a request that a suite does not take, and what is there in their place."""
-_SPELLED = {"set": "settings", "model_option": "model_options", "stage": "stages"}
+_SPELLED = {"set": "settings", "metric": "metrics", "model_option": "model_options", "stage": "stages"}
 """Options of the command whose fields are called otherwise."""
 _OPTIONS = [each.name for each in fields(RunRequest) if each.name not in _NOT_HERE]
 

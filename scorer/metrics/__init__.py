@@ -31,8 +31,8 @@ FOREIGN = {
 MODULES = {
     name: f"scorer.metrics.{name}"
     for name in (
-        "accuracy", "caption", "calibration", "choice_bias", "consistency", "group_all", "instability",
-        "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
+        "abstention", "accuracy", "avg_at", "caption", "calibration", "choice_bias", "consistency", "group_all",
+        "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
     )
 } | FOREIGN  # fmt: skip
 """Metric -> module whose `METRIC` it is; those of an extension that is not installed are passed over."""

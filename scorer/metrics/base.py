@@ -111,6 +111,7 @@ class Plan:
         graded: Whether those values are scores of answers, of which 1 is the best: what cut answers leave open is told.
         check: Makes sure before the first item that `compute` can be called later, where that takes more than the
             parameters; raises `RequestError`. Called where a run tries its metrics on nothing.
+        of_scores: Whether it reads `Table.score`: undefined where a rule gives items no score of their own.
     """
 
     compute: Callable[[Table], pb.MetricResult]
@@ -121,6 +122,7 @@ class Plan:
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
     graded: bool = False
     check: Callable[[], None] = lambda: None
+    of_scores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

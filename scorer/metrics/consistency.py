@@ -10,7 +10,8 @@ from lyncean.statistics.intervals import SHARE
 from scorer.metrics import answers
 from scorer.metrics.answers import UNREADABLE
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result
+from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.requirements import require_repeats
 from scorer.metrics.table import Table, together
 
 
@@ -19,8 +20,10 @@ def plan(params: Params) -> Plan:
     level = params.level
 
     def compute(table: Table) -> pb.MetricResult:
+        require_repeats(table, 2)
         values, groups, unanimous, right = _agreement(table)
-        result = mean_result(values, groups, level, SHARE, _agreement(table.take(table.answered))[0])
+        answered = _agreement(table.take(table.answered))[0]
+        result = with_reason(mean_result(values, groups, level, SHARE, answered))
         if values:
             result.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
         return result

@@ -26,7 +26,7 @@ def plan(params: Params) -> Plan:
         result.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
         return result
 
-    return Plan(compute)
+    return Plan(compute, of_scores=True)
 
 
 METRIC = Metric(

@@ -12,6 +12,7 @@ from lyncean.vocabulary.outcomes import Outcome
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.intervals import mean_result
+from scorer.metrics.requirements import require_repeats
 from scorer.metrics.table import CODES, Table, together
 
 _READ = [CODES[outcome] for outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED)]
@@ -23,6 +24,8 @@ def plan(params: Params) -> Plan:
     by_group = params.word("over", "sample", ("sample", "group")) == "group"
 
     def compute(table: Table) -> pb.MetricResult:
+        if not by_group:
+            require_repeats(table, 2)
         kept = table.take(np.isin(table.outcome, _READ))
         if not len(kept):
             return pb.MetricResult()

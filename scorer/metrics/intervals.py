@@ -44,6 +44,13 @@ def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
     return sums[0], sizes
 
 
+def with_reason(result: pb.MetricResult) -> pb.MetricResult:
+    """Returns a mean, with the reason in `details.no_interval` where it has no interval."""
+    if result.HasField("value") and not result.HasField("interval"):
+        result.details["no_interval"] = "all samples have the same value, or are in one group"
+    return result
+
+
 def mean_result(
     values: Floats | Sequence[float],
     clusters: Ints | Sequence[int] | None,

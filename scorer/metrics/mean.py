@@ -56,7 +56,15 @@ def plan(params: Params) -> Plan:
 
     columns = frozenset[str]() if facets is None else frozenset(standard_error.ORDERS)
     parts = (part,) if part else ()
-    return Plan(compute, columns=columns, labels=facets or (), parts=parts, items=items, graded=share)
+    return Plan(
+        compute,
+        columns=columns,
+        labels=facets or (),
+        parts=parts,
+        items=items,
+        graded=share,
+        of_scores=not part,
+    )
 
 
 METRIC = Metric(

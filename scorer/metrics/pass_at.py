@@ -8,7 +8,8 @@ from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics.intervals import SHARE
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result
+from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.requirements import FEWER, require_repeats, require_shares
 from scorer.metrics.table import Table
 
 
@@ -19,14 +20,16 @@ def plan(params: Params) -> Plan:
     level = params.level
 
     def compute(table: Table) -> pb.MetricResult:
+        require_repeats(table, k, "k")
+        require_shares(table)
         values, groups, skipped = _values(table, k, every)
         answered, _, _ = _values(table.take(table.answered), k, every)
-        result = mean_result(values, groups, level, SHARE, answered)
+        result = with_reason(mean_result(values, groups, level, SHARE, answered))
         if skipped:
-            result.details["samples_with_fewer_than_k"] = skipped
+            result.details[FEWER] = skipped
         return result
 
-    return Plan(compute)
+    return Plan(compute, of_scores=True)
 
 
 def _values(table: Table, k: int, every: bool) -> tuple[np.ndarray, np.ndarray, int]:

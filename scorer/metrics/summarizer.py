@@ -7,7 +7,7 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from google.protobuf.json_format import MessageToDict
@@ -18,6 +18,7 @@ from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import SCORELESS
 from scorer.errors import RequestError, unknown_param
 from scorer.judges.panel import decision
 from scorer.metrics import bootstrap, cut_band, multiplicity
@@ -90,6 +91,7 @@ class Summarizer:
         self._groups: bytearray | None = None
         self._repeats = _SmallNumbers()
         self._outcomes = bytearray()
+        self._scoreless = 0
         self._scores = array("d")
         # Of most streams no answer is cut.
         self._cut: bytearray | None = None
@@ -137,6 +139,7 @@ class Summarizer:
             self._groups += _hash(request.group, 8) if request.group else sample
         self._repeats.append(repeat)
         self._outcomes.append(outcome)
+        self._scoreless += verdict.reason in SCORELESS
         self._scores.append(score)
         if self._cut is None and request.cut:
             self._cut = bytearray(len(self._scores) - 1)
@@ -165,6 +168,8 @@ class Summarizer:
             for wanted in self._wanted:
                 _check(wanted)
             return pb.Summary(counts=pb.Counts(), metrics=[_metric(wanted, None, {}) for wanted in self._wanted])
+        if self._scoreless:
+            self._wanted = [_refused(wanted, self._scoreless) for wanted in self._wanted]
         table = self._table()
         summary = pb.Summary(counts=table.counts())
         for wanted in self._wanted:
@@ -279,6 +284,18 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     except Exception as error:  # refused before the first item, as parameters without sense are
         words = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
+
+
+def _refused(wanted: _Wanted, scoreless: int) -> _Wanted:
+    """Returns a metric that is undefined since items have no score, where it needs one."""
+
+    def refuse(_: Table) -> pb.MetricResult:
+        raise RequestError(
+            f"{scoreless:,} items have no score of their own: the task's metrics are of several items, or no numbers",
+            "no_scores",
+        )
+
+    return replace(wanted, plan=replace(wanted.plan, compute=refuse, items=None)) if wanted.plan.of_scores else wanted
 
 
 def _check(wanted: _Wanted) -> None:
