@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
-from scorer.reading import mentions, refusals, resolve, single_mention
+from scorer.reading import ending, json_answer, mentions, refusals, resolve, single_mention
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, by_ordinal, forms_of
 from scorer.reading.lexicon import DOCUMENT
-from scorer.reading.mentions import LABEL, Mention
-from scorer.reading.normalize import Folded
+from scorer.reading.mentions import LABEL, Mention, without_article
+from scorer.reading.normalize import Folded, fold
 from scorer.reading.numbers import value_of
+from scorer.reading.occurrences import Occurrence
 from scorer.reading.options import options_of
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read, read_end
-from scorer.reading.stance import Occurrence
 
 HEAD, TAIL = 4096, 16384
 """Code points read of the beginning and the end of a text that is longer than both."""
@@ -35,10 +35,16 @@ _OVERRULED = (
     Reason.NEGATION,
 )
 # What a model that declines names in passing is no answer.
+_WEAK = frozenset((*_OVERRULED, Reason.CONCLUDED)) - {Reason.ELIMINATION}
+_FINAL = frozenset((Reason.BARE, Reason.BOXED, Reason.STATED, Reason.CHOSEN, Reason.CORRECTED))
+# What a text states that ends in the middle of a sentence, and what one states that the output limit cut.
 _TAG = re.compile(r"<(answer|final_answer|ans|conclusion|choice|option|output)>", re.IGNORECASE)
+
+_BOOLEANS = {"true": "yes", "false": "no"}
 
 # The commonest answers, read without further ado.
 _BARE = re.compile(r"\s{0,9}[(\[\"*]{0,3}([A-Za-z0-9])[)\]\".*]{0,3}\s{0,9}")
+_LABELLED = re.compile(r"[\s(\[\"*]{0,9}([A-Za-z0-9])[)\].:*]{1,4}\s")
 _LONGEST_BARE = 25
 _SENTENCE, _WORD = 80, 16
 
@@ -50,25 +56,34 @@ class Answer(NamedTuple):
         value: The value; "" if none.
         reason: How it was read, or why nothing was (see `lyncean.vocabulary.reasons`).
         span: Code points of the answer's text.
+        inferred: Whether it only follows from the numbers that the text names.
     """
 
     value: str
     reason: str
     span: tuple[int, int] | None = None
+    inferred: bool = False
 
 
-def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
+def read_answer(text: str, reader: Callable[[Seen], Reading], *, cut: bool = False) -> Answer:
     """Returns what a reader of folded text (see whole) reads of an answer, answer tags and refusals minded.
 
     Of a text longer than HEAD + TAIL code points, beyond any answer a benchmark asks for, only
     that much of its beginning and its end is read.
+
+    Args:
+        text: The answer.
+        reader: Reads a folded text.
+        cut: Whether the output limit ended the answer: then only an answer that it has called so counts.
     """
-    cut = len(text) - HEAD - TAIL - 1
-    if cut > 0:
-        answer = read_answer(f"{text[:HEAD]}\n{text[-TAIL:]}", reader)
+    left = len(text) - HEAD - TAIL - 1
+    if left > 0:
+        answer = read_answer(f"{text[:HEAD]}\n{text[-TAIL:]}", reader, cut=cut)
         if answer.span and answer.span[0] > HEAD:
-            answer = Answer(answer.value, answer.reason, (answer.span[0] + cut, answer.span[1] + cut))
+            answer = answer._replace(span=(answer.span[0] + left, answer.span[1] + left))
         return answer
+    if cut:
+        return _read_cut(text, reader)
     if not text.strip():
         return Answer("", Reason.EMPTY)
     tags = list(_TAG.finditer(text)) if "<" in text else []
@@ -81,7 +96,46 @@ def read_answer(text: str, reader: Callable[[Seen], Reading]) -> Answer:
     return _read(text, 0, reader)
 
 
+def _read_cut(text: str, reader: Callable[[Seen], Reading]) -> Answer:
+    """Returns what an answer that the output limit cut has called its answer in a sentence that it finished."""
+    if json_answer.answers(text) is not None:
+        return read_answer(text, reader)
+    whole = text[: ending.finished(text)]
+    answer = read_answer(whole or text, reader)
+    if not answer.value or answer.span is None:
+        return answer
+    if whole:
+        final = answer.reason in _FINAL and not answer.inferred and ending.stands(text, *answer.span)
+        final = final and not (answer.reason == Reason.BARE and ending.lists(text, answer.span[1]))
+    else:
+        final = answer.reason == Reason.BARE and ending.alone(text, *answer.span)
+    return answer if final else Answer("", Reason.NO_CHOICE)
+
+
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
+    spans = json_answer.answers(text)
+    if spans is None:
+        return _read_words(text, offset, reader)
+    found = [_read_value(text, *span, offset, reader) for span in spans]
+    values = {
+        answer.value: answer for answer in found if answer.value and (len(spans) == 1 or answer.reason == Reason.BARE)
+    }
+    if len(values) > 1:
+        return Answer("", Reason.CONFLICT)
+    return next(iter(values.values()), found[0] if len(spans) == 1 else Answer("", Reason.NO_CHOICE))
+
+
+def _read_value(text: str, start: int, end: int, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
+    """Reads a value of JSON: its words, or true and false as yes and no."""
+    answer = _read_words(text[start:end], offset + start, reader)
+    said = _BOOLEANS.get(text[start:end].lower())
+    if answer.value or not said:
+        return answer
+    answer = _read_words(said, 0, reader)
+    return answer._replace(span=(offset + start, offset + end)) if answer.value else answer
+
+
+def _read_words(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
     seen = resolve.seen(folded.text)
     question = seen.search(DOCUMENT.NEXT)
@@ -92,14 +146,17 @@ def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     )
     # What a base model asks itself next does not count, if it has stated an answer before.
     reading = before if before and before.value and before.reason not in _OVERRULED else reader(seen)
+    last = max(ending.broken(folded.text), ending.goes_on(folded.text))
+    if (reading.inferred or reading.reason in _WEAK) and reading.value and reading.span[1] <= last:
+        reading = Reading("", Reason.NO_CHOICE)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
-        return Answer(reading.value, reading.reason, (start + offset, end + offset))
+        return Answer(reading.value, reading.reason, (start + offset, end + offset), reading.inferred)
     return Answer("", Reason.DECLINED if reading.value or refusals.declines(folded.text) else reading.reason)
 
 
 def read_choice(
-    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: Forms | None = None
+    text: str, labels: tuple[str, ...], options: Sequence[str] = (), *, forms: Forms | None = None, cut: bool = False
 ) -> Answer:
     """Returns the label that an answer states.
 
@@ -108,12 +165,17 @@ def read_choice(
         labels: The labels, in order.
         options: The options' texts, by place; may be empty.
         forms: Every way to write the labels; by default in any case.
+        cut: Whether the output limit ended the answer.
     """
     forms = forms or forms_of(labels)
     bare = _BARE.fullmatch(text) if len(text) <= _LONGEST_BARE else None
     if bare and bare[1] in forms.meanings:
         return Answer(forms.meanings[bare[1]], Reason.BARE, bare.span(1))
     named = options_of(labels, tuple(options))
+    if cut:
+        begun = _begun(text, forms, named.whole)
+        if begun:
+            return begun
     shy = labels[0].isdigit()
 
     def named_in(folded: str) -> list[Mention]:
@@ -140,7 +202,11 @@ def read_choice(
                 return Reading(stated.value, stated.reason, (stated.span[0] + cut, stated.span[1] + cut))
         found = named_in(folded)
         reading = read(seen, found, labels, lone)
-        if not reading.value and options and all(mention.plain for mention in found):
+        if (
+            not reading.value
+            and options
+            and (reading.reason == Reason.NO_CHOICE or all(mention.plain for mention in found))
+        ):
             # What differs in an option counts if it is called the answer, or is all that a sentence names.
             parts = named.find_parts(folded)
             by_part = read(seen, parts, labels, lone) if parts else reading
@@ -152,7 +218,18 @@ def read_choice(
             return _by_count(seen, named.form.numbers, found) or reading
         return reading
 
-    return read_answer(text, reader)
+    return read_answer(text, reader, cut=cut)
+
+
+def _begun(text: str, forms: Forms, whole: Sequence[tuple[str, str]]) -> Answer | None:
+    """Reads an option that the output limit cut behind its label: "B. The man is rid"."""
+    match = _LABELLED.match(text)
+    value = forms.meanings.get(match[1], "") if match else ""
+    said = fold(text[match.end() :]) if match else ""
+    begun = any(
+        label == value and without_article(said) and name.startswith(without_article(said)) for name, label in whole
+    )
+    return Answer(value, Reason.BARE, match.span(1)) if match and begun else None
 
 
 def _by_word(labels: tuple[str, ...], word: str, shy: bool) -> str:
@@ -172,4 +249,4 @@ def _by_count(seen: Seen, numbers: Mapping[str, str], found: list[Mention]) -> R
         return None
     label = numbers[counted.value]
     other = any(mention.kind == LABEL and not mention.plain and mention.value != label for mention in found)
-    return None if other else Reading(label, counted.reason, counted.span)
+    return None if other else counted._replace(value=label)

@@ -33,8 +33,8 @@ class _Number(NamedTuple):
     rank: int
     sentence: int
 
-    def read(self, reason: str) -> Reading:
-        return Reading(str(self.value), reason, (self.start, self.end))
+    def read(self, reason: str, *, inferred: bool = False) -> Reading:
+        return Reading(str(self.value), reason, (self.start, self.end), inferred)
 
 
 MOST = 400
@@ -124,7 +124,7 @@ def _rank(lead: Seen, tail: Seen) -> int | None:
 def read_count(seen: Seen) -> Reading:
     """Returns the number stated, from a folded text and what may be found in it."""
     text = seen.text
-    found = _after_aloud(text, numbers(text))
+    found = _after_aloud(text, _after_items(text, numbers(text)))
     usable = [number for number in found if number.rank > 0]
     if not usable:
         nothing = None if found else LEXICON.NO_SUCH.match(text)
@@ -135,6 +135,8 @@ def read_count(seen: Seen) -> Reading:
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
     last = _lessened(text, usable, at_rank[-1])
+    if rank == 3 and _parallel(text, at_rank):
+        return Reading("", Reason.NO_CONCLUSION)
     if takes_back(seen, last.end):
         return Reading("", Reason.RETRACTED)
     if rank == 1:
@@ -142,7 +144,15 @@ def read_count(seen: Seen) -> Reading:
     same = [number for number in usable if number.sentence == last.sentence]
     if rank == 2 and len({number.value for number in same if number.rank == 2 or number.start > last.start}) > 1:
         return Reading("", Reason.CONFLICT)
-    return last.read(Reason.STATED)
+    return last.read(Reason.STATED, inferred=rank == 2)
+
+
+def _after_items(text: str, found: list[_Number]) -> list[_Number]:
+    """Returns the numbers; those that number the items of a list mean nothing: "1) a red car 2) a blue car"."""
+    items = [number for number in found if LEXICON.NUMBERS_ITEM.match(text, number.end)]
+    if [number.value for number in items] != [*range(1, len(items) + 1)] or len(items) < 2:
+        return found
+    return [number._replace(rank=0) if number in items else number for number in found]
 
 
 def _after_aloud(text: str, found: list[_Number]) -> list[_Number]:
@@ -161,6 +171,14 @@ def _after_aloud(text: str, found: list[_Number]) -> list[_Number]:
     if counted[:1] == " " and counted[1:].isalpha() and not LEXICON.OR.match(text, found[last - 1].end):
         aloud[-1] = aloud[-1]._replace(rank=max(found[last - 1].rank, 1))
     return [*aloud, *found[last:]]
+
+
+def _parallel(text: str, stated: list[_Number]) -> bool:
+    """Whether the last statements are those of a list, of which none is more than another: "Row 1 has a total of 3"."""
+    if len(stated) < 2 or DOCUMENT.RESUMED.search(text, stated[-2].end, stated[-1].start):
+        return False
+    leads = [LEXICON.NO_LETTERS.sub(" ", _lead(text, number.start)).split()[-2:] for number in stated[-2:]]
+    return stated[-2].value != stated[-1].value and leads[0] == leads[1] and len(leads[0]) > 1
 
 
 def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
@@ -204,8 +222,10 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
         return last.read(Reason.CORRECTED)
     total = _sum(text, usable)
     if total:
-        return total.read(Reason.STATED)
+        return total.read(Reason.STATED, inferred=True)
     apart = usable[1].start - first.end > 2
+    if _parallel(text, usable[:2]):
+        return Reading("", Reason.NO_CONCLUSION)
     if apart and LEXICON.BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
-        return first.read(Reason.STATED)
+        return first.read(Reason.STATED, inferred=True)
     return Reading("", Reason.CONFLICT)

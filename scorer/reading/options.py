@@ -200,7 +200,7 @@ def _telling(whole: tuple[tuple[str, str], ...]) -> dict[str, str]:
     parts = [" ".join(rest[: len(rest) - last]) for rest in rests]
     if not (first or last) or not all(parts):
         return {}
-    if len(whole) > 2 and not all(len(part) > 1 and partial_match.telling(part) for part in parts):
+    if len(whole) > 2 and not all((len(part) > 1 or part.isdigit()) and partial_match.telling(part) for part in parts):
         return {}
     return {part: label for part, (_, label) in zip(map(without_article, parts), whole, strict=True)}
 
@@ -256,6 +256,8 @@ def _spellings(name: str) -> Iterator[str]:
     if pair:
         yield f"{pair[2]} and {pair[1]}"
         return
+    if " = " in name:
+        yield name.replace(" = ", "=")
     span = re.fullmatch(r"(\d[\d.,]*) ?- ?(\d[\d.,]*)(.*)", name)
     if span:
         yield from (f"{span[1]} to {span[2]}{span[3]}", f"between {span[1]} and {span[2]}{span[3]}")

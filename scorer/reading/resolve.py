@@ -14,10 +14,13 @@ from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
 from scorer.reading import refusals
+from scorer.reading.context import LEAD, sentence
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
+from scorer.reading.lists import listed, next_item
 from scorer.reading.mentions import LABEL, TEXT, Group, Mention
+from scorer.reading.occurrences import Occurrence, Occurrences
 from scorer.reading.prefilter import Prefilter, Seen
-from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK, Occurrence, Occurrences
+from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
 
 seen = Prefilter(lambda: (*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
 """Tells of a folded text what may be found anywhere in it."""
@@ -30,11 +33,13 @@ class Reading(NamedTuple):
         value: The value stated; "" where nothing was.
         reason: How it was read, or why nothing was.
         span: Where it stands in the folded text.
+        inferred: Whether it only follows from the numbers that the text names.
     """
 
     value: str
     reason: str
     span: tuple[int, int] = (0, 0)
+    inferred: bool = False
 
 
 def takes_back(text: Seen, start: int) -> bool:
@@ -71,23 +76,28 @@ def read(
     text = seen.text
     occurrences = Occurrences(text, mentions, order)
     if not also_possible(seen):
-        reading = _stated_last(seen, occurrences, mentions)
+        reading = _stated_last(seen, occurrences, mentions, order)
         if reading:
             return reading
     judged = occurrences.all()
-    lines = [each for each in judged if occurrences.begins_line(each)]
+    items = listed(text, judged, order)
+    lines = [each for each in judged if occurrences.begins_line(each) and each.group.first not in items]
     statements = [
         (each.group, each.reason)
         for each in judged
-        if each.stance == FIRM and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
+        if each.stance == FIRM
+        and each.group.first not in items
+        and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
-    answers = _line_answers(text, lines, order, stated)
+    answers = [
+        group for group in _line_answers(text, lines, order, stated) if not next_item(text, group, judged, order)
+    ]
     several = len(answers) > 1 and answers[0].values != answers[1].values
     if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
         return Reading("", Reason.CONFLICT)
     statements += [(group, Reason.BARE) for group in answers]
-    if judged and _ends_alone(text, judged):
+    if judged and judged[-1].group.first not in items and _ends_alone(text, judged):
         statements.append((judged[-1].group, Reason.BARE))
     # A sum explains a label that was stated before it: "Answer: B. 3 + 9 = 12".
     labels = (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL)
@@ -108,11 +118,13 @@ def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], star
 
     What stands before changes nothing, except where it names a second answer.
     """
-    reading = _stated_last(seen, Occurrences(seen.text, mentions, order), mentions)
+    reading = _stated_last(seen, Occurrences(seen.text, mentions, order), mentions, order)
     return reading if reading and reading.value and reading.span[0] >= start else None
 
 
-def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mention]) -> Reading | None:
+def _stated_last(
+    seen: Seen, occurrences: Occurrences, mentions: Sequence[Mention], order: Sequence[str]
+) -> Reading | None:
     """Returns the last statement where that alone decides, so that nothing before it need be looked at.
 
     It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
@@ -124,7 +136,12 @@ def _stated_last(seen: Seen, occurrences: Occurrences, mentions: Sequence[Mentio
             return None
         behind.insert(0, judged)
         if judged.stance == FIRM:
-            if judged.reason in (Reason.MARKED, SUM) or _ends_alone(seen.text, behind):
+            if (
+                judged.marks
+                or judged.reason == SUM
+                or _ends_alone(seen.text, behind)
+                or listed(seen.text, behind, order)
+            ):
                 return None
             return _concluded(seen, judged.group, judged.reason, behind, mentions)
     return None
@@ -225,7 +242,9 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", Reason.ABSTAINED)
-    marked = [each.group for each in judged if each.stance == FIRM and each.reason == Reason.MARKED]
+    marked = [each.group for each in judged if each.stance == FIRM and each.marks]
+    if seen.may(DOCUMENT.OTHER_CASE) and _is_case(text, group) and DOCUMENT.OTHER_CASE.search(text, group.last):
+        return Reading("", Reason.CONFLICT)
     if group in marked and any(other.values != group.values for other in marked):
         return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
@@ -239,6 +258,11 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
     ):
         return Reading("", Reason.CONFLICT)
     return Reading(group.values[0], Reason.CONCLUDED if reason == SUM else reason, group.span)
+
+
+def _is_case(text: str, group: Group) -> bool:
+    """Whether a statement holds under a condition alone: "If the rule is a rotation, the answer would be B"."""
+    return bool(BEFORE.IF_FIRST.match(sentence(text[max(group.first - LEAD, 0) : group.first])))
 
 
 def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from lyncean.vocabulary.reasons import Reason
+from scorer.reading import ending
 from scorer.reading.context import Context
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT, Lexicon
 from scorer.reading.mentions import LABEL, TEXT, Group
+from scorer.reading.occurrences import Occurrence
 from scorer.reading.options import Options
 from scorer.reading.partial_match import short_for, telling
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, takes_back
-from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED, Occurrence
+from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED
 
 LEXICON = Lexicon("single_mention")
 
@@ -24,6 +26,7 @@ def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: 
         _agreed(text, judged)
         or _lone_label(text, judged)
         or _described(text, judged)
+        or _called(judged)
         or _eliminated(judged, order)
         or _lone_text(seen, judged, order)
     )
@@ -104,6 +107,17 @@ def _described(text: str, judged: list[Occurrence]) -> Reading | None:
     return reading if identified and LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]) else None
 
 
+def _called(judged: list[Occurrence]) -> Reading | None:
+    """Reads the one label beside a word for the answer of another language than English: "Somit ist C richtig"."""
+    kept = [each for each in judged if each.stance not in (REJECTED, ASIDE)]
+    last = kept[-1] if kept else None
+    if not last or last.stance != NAMED or len(_values(kept)) > 1 or last.group.plain:
+        return None
+    around = f"{last.here.clause.text} {last.here.tail.text}"
+    called = last.group.mentions[0].kind == LABEL and LEXICON.CALLED_ABROAD.search(around)
+    return Reading(last.group.values[0], Reason.CONCLUDED, last.group.span) if called else None
+
+
 def _eliminated(judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
     """Reads a text that rejects every label but one, and says nothing against that one."""
     rejected = [each for each in judged if each.stance == REJECTED]
@@ -143,7 +157,7 @@ def _cut_off(text: str, group: Group, here: Context, named: set[str]) -> bool:
     """Whether the text ends in the middle of what it says of an option, or before what it says of several."""
     if not LEXICON.CUT_OFF.search(text, max(len(text) - 16, 0)):
         return False
-    if len(named) == 1 and LEXICON.ANNOUNCES.search(text, group.last):
+    if len(named) == 1 and ending.LEXICON.ANNOUNCES.search(text, group.last):
         return False
     told = LEXICON.TOLD.fullmatch(text, group.last) and LEXICON.SAYS.search(here.clause.text)
     return not told or bool(here.lead.match(BEFORE.INVERTED))
@@ -175,6 +189,7 @@ def _lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> 
         group.last > _SHORT
         or len(text) - group.last > _SHORT
         or group.mentions[0].kind != TEXT
+        or (" " not in text[slice(*group.span)] and LEXICON.BESIDE_THING.search(here.lead.text))
         or _cut_off(text, group, here, _values(judged))
         or subject
         or (begins and LEXICON.GENERIC.match(text, group.last))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
-from scorer.reading.context import LEADS, TAILS, Context, context
+from scorer.reading.context import LEADS, TAILS, Context
 from scorer.reading.lexicon import AFTER, ASIDES, BEFORE
-from scorer.reading.mentions import LABEL, TEXT, Group, Mention, groups, is_number
+from scorer.reading.mentions import LABEL, TEXT, Group, is_number
 from scorer.reading.prefilter import Seen
 
 
@@ -53,6 +52,8 @@ NEAR = 160
 """Code points before and behind a name in which a left one is looked for."""
 _VERB = re.compile(r"[)\s]*(?:is|was|can|could|must|would|does)(?:n't|not)?\b", re.IGNORECASE)
 """Behind a box: its sentence goes on, where often the next one begins without a full stop before it."""
+_OWN_LABEL = re.compile(r"(?i:option|choice) [\"'(]?[A-Z1-9]\b")
+"""Announces its own label and no answer: "in option B there are"."""
 _TRUTHS = frozenset(("true", "false", "correct", "incorrect", "right", "wrong"))
 _RELATIONS = tuple("=<>+≈≥≤≠")
 
@@ -121,6 +122,8 @@ def _by_signs(group: Group, here: Context) -> Status | None:
     lead, tail = here.lead, here.tail
     if lead.found & _words().singles:
         if lead.search(BEFORE.BOXED):
+            if lead.search(BEFORE.EXAMPLE):
+                return _SUPPOSED
             return (REJECTED if _VERB.match(tail.text) and tail.match(AFTER.WRONG) else FIRM), Reason.BOXED
         if lead.search(BEFORE.ONLY):
             return _STATED
@@ -134,7 +137,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
         if here.line_after.match(AFTER.NO):
             return _REJECTED
         if here.line_after.match(AFTER.YES):
-            return _MARKED
+            return _REJECTED if "|" in here.line_after.text and "✗" in here.line_after.text else _MARKED
     if len(group.values) > 1:
         return None
     before, after = here.line_before, here.line_after.text
@@ -204,6 +207,8 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
     if not reason:
         return None
     announcement = said.text[cue:]
+    if reason == STATED and group.mentions[0].kind == TEXT and _OWN_LABEL.match(announcement):
+        return None
     denies = said.may(BEFORE.NEGATED) and (said is not clause or reason != CORRECTED)
     # "The one that does not fit" denies nothing.
     if denies and BEFORE.NEGATED.search(BEFORE.ODD.sub(" ", announcement)):
@@ -289,129 +294,3 @@ def _praised(group: Group, here: Context) -> Status | None:
             return _PREFERRED
     meets = tail.match(AFTER.MEETS) if not group.plain and group.mentions[0].kind == LABEL else None
     return _PREFERRED if meets and not AFTER.MISMATCH.search(meets[0]) else None
-
-
-MOST = 1600
-"""Things named that are looked at: the last so many, and an eighth of that at the beginning."""
-
-
-class Occurrence(NamedTuple):
-    """Things named in one breath, and what their sentence does with them.
-
-    Attributes:
-        group: What is named.
-        stance: What the sentence does with it.
-        reason: How that was said.
-        here: The words around it.
-    """
-
-    group: Group
-    stance: Stance
-    reason: str
-    here: Context
-
-    @property
-    def depends(self) -> bool:
-        """Whether what becomes of the group depends on those before it."""
-        return self.stance in (LED, ALSO) or (self.stance == FIRM and len(self.group.values) > 1)
-
-
-class Occurrences:
-    """What the sentences of a text do with what they name, each looked at when it is asked for.
-
-    Args:
-        text: The folded text.
-        mentions: Everything it names, in order, without overlap.
-        order: The labels in their order, by which a list of the options is recognized.
-    """
-
-    def __init__(self, text: str, mentions: Sequence[Mention], order: Sequence[str]) -> None:
-        self._text = text
-        self._following = dict(itertools.pairwise(order))
-        found = groups(text, mentions, two=len(order) == 2)
-        self._groups = found[:-MOST][: MOST // 8] + found[-MOST:]
-        self._apart: dict[int, Occurrence] = {}
-
-    def backward(self) -> Iterator[Occurrence]:
-        """Yields every group from the last on, judged apart from the others."""
-        return map(self._judged_apart, range(len(self._groups) - 1, -1, -1))
-
-    def all(self) -> list[Occurrence]:
-        """Returns every group in order, judged in view of those before it."""
-        judged: list[Occurrence] = []
-        for place in range(len(self._groups)):
-            apart = self._judged_apart(place)
-            judged.append(self._closing(place, _after(self._text, apart, judged)) if apart.depends else apart)
-        return judged
-
-    def begins_line(self, judged: Occurrence) -> bool:
-        """Returns whether a group may be an answer by beginning its line."""
-        group, stance, _, here = judged
-        return (
-            len(group.values) == 1
-            and stance not in (REJECTED, ASIDE)
-            and bool(BEFORE.LINE_START.fullmatch(here.line_before))
-            and (here.alone or _leads(self._text, group, here, self._following.get(group.values[0], "")))
-        )
-
-    def _judged_apart(self, place: int) -> Occurrence:
-        if place not in self._apart:
-            group = self._groups[place]
-            here = context(self._text, group)
-            self._apart[place] = self._closing(place, Occurrence(group, *stance_of(self._text, group, here), here))
-        return self._apart[place]
-
-    def _closing(self, place: int, judged: Occurrence) -> Occurrence:
-        """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
-        mention = judged.group.mentions[0]
-        closes = (
-            judged.stance == NAMED
-            and place == len(self._groups) - 1
-            and mention.kind == LABEL
-            and not mention.plain
-            and judged.here.lead.search(BEFORE.FINALLY)
-        )
-        return judged._replace(stance=FIRM, reason=CONCLUDED) if closes else judged
-
-
-def _after(text: str, apart: Occurrence, judged: list[Occurrence]) -> Occurrence:
-    """Returns a group judged in view of those before it."""
-    group, stance, reason, here = apart
-    before = judged[-1] if judged else None
-    if stance == LED:
-        leads = _nothing_leads(group, here, judged) and not BEFORE.ARTICLE.search(here.lead.text)
-        stance = FIRM if leads else NAMED
-    if stance == ALSO and reason == LIKEWISE and before and before.stance == REJECTED:
-        stance = REJECTED  # "A is wrong, and so is B."
-    several = stance == FIRM and len(group.values) > 1
-    if several and before and before.stance == FIRM and text[before.group.last : group.first].strip() == ":":
-        stance = NAMED  # "The odd one out is C: A, B and D are symmetric."
-    return apart._replace(stance=stance)
-
-
-def _nothing_leads(group: Group, here: Context, judged: list[Occurrence]) -> bool:
-    """Whether nothing named before in the sentence is what leads to the group."""
-    start = group.first - len(here.lead.text)
-    for other, stance, _, _ in reversed(judged[-8:]):
-        if other.first < start:
-            return True
-        number = other.mentions[0].plain and other.values[0].isdigit()
-        if stance != REJECTED and other.values != group.values and not number:
-            return False
-    return True
-
-
-def _leads(text: str, group: Group, here: Context, following: str) -> bool:
-    if here.line_after.text.startswith(")") and AFTER.SUBJECT.match(here.line_after.text[1:]):
-        return False  # "Option C (anger) would require a frown"
-    if group.mentions[0].kind == TEXT and len(group.mentions) > 1 and here.line_after.match(AFTER.SUBJECT):
-        return False  # "The woman (B) is to the left"
-    next_item = rf"[.;,] (?:[A-Za-z]{{1,12}} )?[\"'(]?{re.escape(following)}[\"']?[):]"
-    if following and re.search(next_item, here.line_after.text):
-        return False  # "Option A: 3 dots. Option B: 4 dots."
-    if BEFORE.SCORED.match(here.line_after.text):
-        return False  # "Red: 60%, blue: 40%"
-    if BEFORE.FOLLOWED.match(here.line_after.text):
-        return not BEFORE.LISTED.match(here.line_after.text)
-    # "(B) The glove is woven" answers; "A) shiny. B) soft" lists.
-    return text[group.last - 1] in ")]" and not BEFORE.NEXT_ITEM.search(here.line_after.text)

@@ -22,7 +22,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     if options and len(options) != len(labels):
         raise RequestError(f"choice: {len(options)} options but {len(labels)} labels")
     targets = label_targets(request, labels, options)
-    return verdict(request, read_choice(request.text, labels, options), targets)
+    return verdict(request, read_choice(request.text, labels, options, cut=request.cut), targets)
 
 
 RULE = Rule(
@@ -33,7 +33,7 @@ RULE = Rule(
         " drawn in the image. Several answers, none, or a label that does not exist are unparsed."
     ),
     read=_read,
-    version=5,
+    version=6,
     params={
         "labels": "The labels as the model saw them, in order, where they are not A, B, C...",
         "count": "How many options there are, where `options` is empty; default 4.",

@@ -54,7 +54,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         )
     labels = tuple(str(number) for number in range(1, count + 1))
     targets = label_targets(request, labels, options)
-    answer = read_choice(request.text, labels, options, forms=_forms(count, flag(request, "letters")))
+    answer = read_choice(request.text, labels, options, forms=_forms(count, flag(request, "letters")), cut=request.cut)
     return verdict(request, answer, targets)
 
 
@@ -65,7 +65,7 @@ RULE = Rule(
         " right digit. Options: the choices as the model saw them, if they are words; none where they are drawn."
     ),
     read=_read,
-    version=5,
+    version=6,
     params={
         "count": "How many choices there are, where `options` is empty; default 4.",
         "letters": "Whether A, B, C... stand for 1, 2, 3...; default false.",

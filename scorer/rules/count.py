@@ -17,7 +17,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         if not (target.isascii() and target.isdigit()):
             raise RequestError(f"count: target {target!r} is no whole number in digits")
     targets = {str(int(target)) for target in request.targets}
-    return verdict(request, read_answer(request.text, read_count), targets)
+    return verdict(request, read_answer(request.text, read_count, cut=request.cut), targets)
 
 
 RULE = Rule(
@@ -27,5 +27,5 @@ RULE = Rule(
         " with. Target: the number in digits. Different numbers without a conclusion are unparsed."
     ),
     read=_read,
-    version=5,
+    version=6,
 )

@@ -15,10 +15,11 @@ from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
 from scorer.reading.mentions import Mention
 from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORDS, value_of
+from scorer.reading.occurrences import Occurrence
 from scorer.reading.options import yes_no
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
-from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK, Occurrence
+from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK
 from scorer.rule import Rule
 from scorer.rules.params import strings
 from scorer.rules.request import verdict
@@ -165,7 +166,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         )
         return Reading("", Reason.CONFLICT) if both and reading.reason in (Reason.BARE, Reason.LEADING) else reading
 
-    return verdict(request, read_answer(request.text, reader), targets)
+    return verdict(request, read_answer(request.text, reader, cut=request.cut), targets)
 
 
 RULE = Rule(
@@ -175,6 +176,6 @@ RULE = Rule(
         " its opposite. Options: the two texts. Target: the right one's text. Both, or neither, is unparsed."
     ),
     read=_read,
-    version=4,
+    version=5,
     params={"labels": "The two labels, where the prompt gave the options labels."},
 )

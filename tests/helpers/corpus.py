@@ -35,6 +35,7 @@ def request_of(case: dict[str, Any]) -> pb.ScoreRequest:
     text = reasoning.split(case["text"]).answer
     request = pb.ScoreRequest(key=case["case"], rule=case["rule"], text=text, options=case["options"], targets=[target])
     request.params.update(case["params"])
+    request.cut = bool(case.get("cut"))
     return request
 
 

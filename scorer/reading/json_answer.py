@@ -1,0 +1,165 @@
+"""Finds the answer of a text in JSON: the value of the key that is called the answer, or the item that is judged true.
+
+Text that only resembles JSON is read alike: cut ones, ones with LaTeX in their strings, and those with single quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scorer.reading.lexicon import Lexicon
+
+LEXICON = Lexicon("json")
+
+Span = tuple[int, int]
+
+_PAIR = re.compile(
+    r"""(?:"(?P<key>[^"\n{}:,]{1,60})"|'(?P<other>[^'\n{}:,]{1,60})')\s{0,9}:\s{0,9}"""
+    r"""(?:"(?P<text>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<plain>[\w.+-]+)(?=\s*[,}\]\n])|(?=[{\[]))""",
+    re.DOTALL,
+)
+_BEGINS = re.compile(r"[\s*]*(?:```\w*\s*)?(?:<\w+>\s*)?(?=[{\[])")
+_OPENS = re.compile(r"[{\[\s]*\"[^\"\n{}:,]{1,60}\"\s*:")
+_ENDS = re.compile(r"[\s*]*(?:</\w+>)?\s*(?:```)?[\s*]*(?:<\|[\w|]*>)?\s*")
+_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|[^\W\d_]+")
+_BRACKET = re.compile(r"[{\[}\]]")
+_NOTHING = frozenset(("", "null", "None", "none"))
+
+
+class _Pair(NamedTuple):
+    """A key and its value; that of an object or a list is "", and stands where it is within its brackets.
+
+    Attributes:
+        inside: Where the object or list begins that the pair stands in.
+        depth: How many of them it stands in.
+        key: The key.
+        name: Where the key stands.
+        value: The value.
+        span: Where the value stands.
+    """
+
+    inside: int
+    depth: int
+    key: str
+    name: Span
+    value: str
+    span: Span
+
+    def called(self, table: str) -> bool:
+        """Returns whether a word of the key is in a table."""
+        return any(getattr(LEXICON, table).fullmatch(word) for word in _WORD.findall(self.key))
+
+    @property
+    def answers(self) -> bool:
+        """Whether the key is called the answer."""
+        if self.called("OTHER_KEY"):
+            return False
+        return self.called("ANSWER_KEY") or (self.called("VERDICT_KEY") and not self.boolean)
+
+    @property
+    def judges(self) -> bool:
+        """Whether the key says that what stands beside it is judged."""
+        return self.called("VERDICT_KEY") and not self.called("ANSWER_KEY")
+
+    @property
+    def true(self) -> bool:
+        """Whether the value is a word for true."""
+        return bool(LEXICON.TRUE.fullmatch(self.value))
+
+    @property
+    def boolean(self) -> bool:
+        """Whether the value is a word for true or false."""
+        return self.true or bool(LEXICON.FALSE.fullmatch(self.value))
+
+
+def answers(text: str) -> list[Span] | None:
+    """Returns where the answers of a text in JSON stand; None if it is not one, and is read as any other."""
+    begins = _BEGINS.match(text)
+    pairs, end = _pairs(text)
+    if not pairs:
+        return [] if begins and _OPENS.match(text, begins.end()) else None
+    if end and not _ENDS.fullmatch(text, end):
+        return None
+    named, listed = _named(pairs)
+    if named:
+        answer = named[-1]
+        inner = [pair for pair in pairs if pair.inside == answer.span[0] - 1 and not answer.value]
+        within, _ = _named(inner)
+        judged = _judged(inner)
+        return [within[-1].span] if within else [answer.span] if judged is None else judged
+    judged = _judged(pairs)
+    if judged is not None or not begins:
+        return judged
+    values = [pair.span for pair in pairs if pair.value and not pair.called("OTHER_KEY")]
+    return values if len(values) == 1 and not listed and end else []
+
+
+def _named(pairs: Sequence[_Pair]) -> tuple[list[_Pair], bool]:
+    """Returns the outermost pairs whose key is called the answer, and whether items of a list have such ones.
+
+    What each item of a list has is its own: {"option": "A", "correct": false}.
+    """
+    denied = {pair.inside for pair in pairs if pair.judges and pair.boolean and not pair.true}
+    calls = any(LEXICON.CALL_KEY.fullmatch(pair.key) for pair in pairs)
+    named = [
+        pair
+        for pair in pairs
+        if pair.answers and pair.inside not in denied and not (calls and "answer" not in pair.key.lower())
+    ]
+    values = defaultdict(set)
+    for pair in named:
+        values[pair.key].add(pair.value or pair.span)
+    single = [pair for pair in named if len(values[pair.key]) == 1]
+    top = min((pair.depth for pair in single), default=0)
+    return [pair for pair in single if pair.depth == top], len(single) < len(named)
+
+
+def _judged(pairs: Sequence[_Pair]) -> list[Span] | None:
+    """Returns the items that are judged true, by a key of their own or as keys themselves; None if none is judged."""
+    objects: dict[int, list[_Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.value:
+            objects[pair.inside].append(pair)
+    names = {pair.span[0] - 1: pair.name for pair in pairs if not pair.value}
+    true: list[Span] = []
+    seen = False
+    for inside, own in objects.items():
+        if len(own) > 1 and all(pair.boolean for pair in own):
+            return [pair.name for pair in own if pair.true]
+        verdicts = [pair for pair in own if pair.judges and pair.boolean]
+        label = names.get(inside) or next((pair.span for pair in own if pair not in verdicts), None)
+        if verdicts and label:
+            seen = True
+            true += [label] if verdicts[-1].true else []
+    return true if seen else None
+
+
+def _pairs(text: str) -> tuple[list[_Pair], int]:
+    """Returns all keys with their values, and where the last object ends; 0 if it does not."""
+    matches = list(_PAIR.finditer(text))
+    found: list[_Pair] = []
+    inside: list[int] = []
+    closed: dict[int, int] = {}
+    done = end = 0
+    for match in (*matches, None) if matches else ():
+        stop = match.start() if match else len(text)
+        for bracket in _BRACKET.finditer(text, done, stop):
+            if bracket[0] in "{[":
+                inside.append(bracket.start())
+            elif inside:
+                closed[inside.pop()] = bracket.start()
+                end = bracket.end()
+        done = match.end() if match else stop
+        if match and inside and not _NOTHING & set(match.group("text", "single", "plain")):
+            name = match.span("key" if match["key"] is not None else "other")
+            kind = next((kind for kind in ("text", "single", "plain") if match[kind] is not None), "")
+            span = match.span(kind) if kind else (done + 1, done + 1)
+            found.append(_Pair(inside[-1], len(inside), text[slice(*name)], name, match[kind] if kind else "", span))
+    found = [
+        pair if pair.value else pair._replace(span=(pair.span[0], closed.get(pair.span[0] - 1, pair.span[1])))
+        for pair in found
+    ]
+    return found, 0 if inside else end
