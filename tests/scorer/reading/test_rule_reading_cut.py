@@ -29,6 +29,7 @@ def read(text: str, options: list[str] = SHAPES, rule: str = "choice", **more: A
         ("C\n\nIn row 1 we see a circle", "C"),
         ("B. squ", "B"),
         ("(C)", "C"),
+        ("The third row lacks a square. So the answer is **B**", "B"),
         ("The third row lacks a square. So it must be", "unparsed"),
         ("So it's the square", "unparsed"),
         ("I think it's B. But wait, let me check the column. The first column has", "unparsed"),
