@@ -52,9 +52,8 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
     """
     _check_last(chat)
-    if (
-        parts := sum(1 if isinstance(each.content, str) else 1 + len(each.content) for each in chat.messages)
-    ) > MAX_PARTS:
+    count = sum(1 if isinstance(each.content, str) else 1 + len(each.content) for each in chat.messages)
+    if count > MAX_PARTS:
         raise refuse("too_many_parts", f"{count:,} messages and parts: at most {MAX_PARTS:,}")
     first = model.GenerateRequest()
     for index, message in enumerate(chat.messages):
