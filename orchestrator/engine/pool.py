@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
+from lyncean.rpc.waits import OverdueError, Wait
 from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError, UnreachableError
 
 RESOLVE_SECONDS = 5.0
+_LOOKED_UP_AT_ONCE = 32
 _LOOK_SECONDS = 0.02
 """From an answer of a server that does not say who it is to the look that confirms it and those that follow soon."""
 REACH_SECONDS = 15.0
@@ -69,6 +71,10 @@ class Pool:
         self._notify = notify
         self._resolver = resolver
         self._tasks: set[asyncio.Task[None]] = set()
+        self._looks: dict[Replica, list[asyncio.Task[None]]] = {}
+        self._addresses: dict[Endpoint, Sequence[str]] = {}
+        self._unknown: set[Endpoint] = set()
+        self._looking_up = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
         self._probing: set[str] = set()
         self._usable_at = time.monotonic()
         self._unauthenticated: CallError | None = None
@@ -156,15 +162,8 @@ class Pool:
 
     async def _resolve(self) -> None:
         hosts: dict[str, str | None] = {}
-        for endpoint in self.endpoints:
-            try:
-                addresses = await self._resolver(endpoint)
-            except OSError as error:
-                # A name service that stumbles is no reason to drop replicas that work.
-                if self.replicas:
-                    return
-                self._last_resolve_error = f"the name {endpoint.host} is not known: {error.strerror or error}"
-                continue
+        found = await asyncio.gather(*map(self._look_up, self.endpoints))
+        for endpoint, addresses in zip(self.endpoints, found, strict=True):
             host = None if endpoint.literal else endpoint.host
             hosts.update((address, host) for address in addresses)
         for address, host in hosts.items():
@@ -176,6 +175,23 @@ class Pool:
             replica.health = Health.GONE
             self._spawn(self._let_go(replica))
 
+    async def _look_up(self, endpoint: Endpoint) -> Sequence[str]:
+        """Returns the addresses of an endpoint; the last ones while its name is not known."""
+        try:
+            async with self._looking_up:
+                wait = Wait(f"the name {endpoint.host}", RESOLVE_SECONDS)
+                wait.begin()
+                self._addresses[endpoint] = await wait.bound(self._resolver(endpoint))
+                self._unknown.discard(endpoint)
+        except (OSError, OverdueError) as error:
+            # A name service that stumbles is no reason to drop replicas that work.
+            reason = error.strerror or error if isinstance(error, OSError) else error
+            self._last_resolve_error = f"the name {endpoint.host} is not known: {reason}"
+            if self.ready and endpoint not in self._unknown:
+                self._notify(f"{self._last_resolve_error}; going on without new addresses of it")
+                self._unknown.add(endpoint)
+        return self._addresses.get(endpoint, ())
+
     async def _let_go(self, replica: Replica) -> None:
         while replica.in_flight:
             await asyncio.sleep(0.1)
@@ -184,6 +200,8 @@ class Pool:
                 while replica.wanted.is_set():
                     await asyncio.sleep(0.1)
         await replica.close()
+        for task in self._looks.pop(replica, ()):
+            task.cancel()
 
     async def _watch(self) -> None:
         while True:
@@ -255,8 +273,8 @@ class Pool:
         new = replica.health is Health.UNKNOWN
         replica.admit(info, self._concurrency, look)
         if new and not info.boot_id:
-            self._spawn(self._look_at_connections(replica))
-            self._spawn(self._look_at_answers(replica))
+            looks = (self._look_at_connections(replica), self._look_at_answers(replica))
+            self._looks[replica] = [self._spawn(look) for look in looks]
 
     async def _look_at_answers(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is after its answers, the last ones included."""
@@ -277,10 +295,11 @@ class Pool:
                 replica.health = Health.DOWN
                 self._probe(replica)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lyncean.rpc.addresses import refused_user, shown_place
+from lyncean.rpc.waits import in_thread
 from orchestrator.errors import ConfigError
 
 
@@ -73,8 +74,8 @@ async def resolve(endpoint: Endpoint) -> Sequence[str]:
     """
     if endpoint.literal:
         return [str(endpoint)]
-    loop = asyncio.get_running_loop()
-    records = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    records = await in_thread(look_up, "names")
     hosts: dict[int, set[str]] = {socket.AF_INET: set(), socket.AF_INET6: set()}
     for family, _, _, _, address in records:
         hosts[family].add(str(address[0]))

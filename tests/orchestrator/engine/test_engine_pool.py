@@ -137,3 +137,61 @@ async def test_a_web_server_is_no_model_server_and_the_wait_for_it_has_an_end(mo
     await pool.close()
     web.shutdown()
     assert notes[0].startswith(f"waiting for 127.0.0.1:{web.server_port}, 2 s at most: ")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_one_name_that_is_not_known_blinds_nobody(servers: Servers, silent: bool) -> None:
+    """New addresses of the other names are found, whether the name service refuses the one or keeps silent."""
+    servers.known = [STAYS]
+    notes: list[str] = []
+
+    async def resolve(endpoint: Endpoint) -> Sequence[str]:
+        if endpoint.host == "models":
+            return list(servers.known)
+        if silent:
+            await asyncio.Event().wait()
+        raise OSError(-2, "Name or service not known")
+
+    pool = Pool([Endpoint("nobody", 1), Endpoint("models", 1)], PLAIN, resolver=resolve, notify=notes.append)
+    await pool.connect()
+    servers.known = [STAYS, LEAVES]
+    async with asyncio.timeout(60):
+        while len(pool.ready) < 2:
+            await asyncio.sleep(0.01)
+        servers.known = [LEAVES]
+        while list(pool.replicas) != [LEAVES]:
+            await asyncio.sleep(0.01)
+    await pool.close()
+    assert sum("the name nobody is not known" in note for note in notes) == 1
+
+
+async def test_a_name_keeps_its_addresses_while_it_is_not_known(servers: Servers) -> None:
+    lost = False
+
+    async def resolve(endpoint: Endpoint) -> Sequence[str]:
+        if endpoint.host == "other" and lost:
+            raise OSError(-3, "Temporary failure in name resolution")
+        return [STAYS] if endpoint.host == "models" else [LEAVES]
+
+    pool = Pool([Endpoint("models", 1), Endpoint("other", 1)], PLAIN, resolver=resolve)
+    await pool.connect()
+    lost = True
+    await pool._resolve()
+    assert set(pool.replicas) == {STAYS, LEAVES}
+    await pool.close()
+
+
+async def test_a_replica_that_is_gone_leaves_nothing_behind(servers: Servers) -> None:
+    """Of servers that do not say who they are: each is looked at by two tasks."""
+    servers.known = ["127.0.0.1:100"]
+    pool = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve)
+    await pool.connect()
+    async with asyncio.timeout(60):
+        for port in range(101, 108):
+            servers.known = [f"127.0.0.1:{port}"]
+            while [replica.address for replica in pool.ready] != servers.known:
+                await asyncio.sleep(0.01)
+        while len(pool._tasks) > 3:  # the watch, and the looks at the one that is there
+            await asyncio.sleep(0.01)
+    assert len(pool._looks) == 1
+    await pool.close()
