@@ -151,5 +151,5 @@ class Ledger:
         self._flushing = False
         try:
             self.log.flush()
-        except RunLogError as error:
+        except Exception as error:  # the event loop would only log it
             self.stop(error)

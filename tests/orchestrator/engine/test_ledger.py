@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import errno
 import inspect
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from orchestrator.engine import ledger as module
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.ledger import Ledger
 from orchestrator.errors import EngineError
+from orchestrator.run_folder import appender
 from orchestrator.run_folder.errors import RunWriteError
 from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.records import scoring_json
@@ -144,3 +148,56 @@ async def test_the_budget_says_why_nothing_more_is_sent(log: RunLog) -> None:
     budget.used(1500)
     assert ledger.spent().startswith("the budget of 1,000 tokens is spent (1,500 so far in this run); ")
     assert Ledger(log, budget=Budget(deadline=1e-9)).spent().startswith("the deadline has passed")
+
+
+async def test_a_write_that_fails_and_cannot_be_undone_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once is enough: behind a torn line no further line would be whole."""
+    ledger = Ledger(log := RunLog(tmp_path / "run"))
+    ledger.add_response("toy/0", None, b'{"key": "toy/0"}')
+    await asyncio.sleep(0)
+    whole = (log.path / "responses.jsonl").read_bytes()
+
+    disk = SimpleNamespace(**vars(os))
+
+    def once(fd: int, data: bytes) -> int:
+        disk.write = os.write
+        os.write(fd, data[:5])
+        raise OSError(errno.EIO, "Input/output error")
+
+    def never(_fd: int, _size: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    disk.write, disk.ftruncate = once, never
+    monkeypatch.setattr(appender, "os", disk)
+    ledger.add_response("toy/1", None, b'{"key": "toy/1"}')
+    with pytest.raises(RunWriteError, match="Input/output error; fix that and run the command again"):
+        await asyncio.wait_for(ledger.stopped, 5)
+    ledger.add_response("toy/2", None, b'{"key": "toy/2"}')
+    with pytest.raises(RunWriteError):
+        log.flush()
+    ledger.close()
+    log.close()
+    monkeypatch.undo()
+    assert (log.path / "responses.jsonl").read_bytes() == whole + b'{"key'
+    again = RunLog(log.path)
+    assert (again.resumed, again.entry("toy/1").state) == (1, State.NONE)
+    again.close()
+
+
+async def test_what_could_not_be_synced_is_not_taken_for_synced(log: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second fsync succeeds where a first has failed, and the data is lost all the same: no verdict is written."""
+    log.add_response("toy/0", None, b'{"key": "toy/0"}')
+    log.add_verdict("toy/0", Outcome.SCORED, b'{"key": "toy/0"}')
+    with monkeypatch.context() as patch:
+
+        def fails(_fd: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        patch.setattr(appender.os, "fsync", fails)
+        with pytest.raises(RunWriteError):
+            log.sync()
+    with pytest.raises(RunWriteError):
+        log.sync()
+    assert lines(log.path / "verdicts.jsonl") == []
