@@ -46,6 +46,15 @@ def allowed() -> ForeignTasks:
     return _started_with[0]
 
 
+def layers() -> tuple[str, ...]:
+    """Returns the layers that close the cells in which code of others runs here, none where it does not run."""
+    if not _started_with[0].on:
+        return ()
+    from lyncean.cell import holding  # tries them
+
+    return holding()
+
+
 def check_code(task: str, place: str) -> None:
     """Makes sure that a task's code may run.
 

@@ -8,6 +8,7 @@ import json
 
 from lyncean.plugins.code_hash import closure
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.foreign_tasks import layers
 from scorer.metrics.base import COMMON_PARAMS, Metric
 from scorer.registry import Registry
 from scorer.rule import AnyRule, JudgedRule
@@ -18,7 +19,9 @@ BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reading.reasoning")
 
 def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRulesResponse:
     """Returns the answer to ListRules; imports every rule and metric."""
-    response = pb.ListRulesResponse(scorer_version=f"lyncean {importlib.metadata.version('lyncean')}")
+    response = pb.ListRulesResponse(
+        scorer_version=f"lyncean {importlib.metadata.version('lyncean')}", cell_layers=layers()
+    )
     for name in sorted(rules.names()):
         rule = rules.get(name)
         response.rules.add(

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
-    from lyncean.cell.cell import Cell as Cell, CellError as CellError, StartError as StartError, closes as closes
+    from lyncean.cell.cell import (
+        Cell as Cell,
+        CellError as CellError,
+        StartError as StartError,
+        closes as closes,
+        holding as holding,
+    )
     from lyncean.cell.child import CLOSED as CLOSED, limit_of as limit_of
-    from lyncean.cell.closing import LAYERS as LAYERS, Fence as Fence
+    from lyncean.cell.closing import LAYERS as LAYERS, PROCESS as PROCESS, Fence as Fence
 
 __getattr__ = face(
-    __name__, {"cell": "Cell CellError StartError closes", "child": "CLOSED limit_of", "closing": "LAYERS Fence"}
+    __name__,
+    {"cell": "Cell CellError StartError closes holding", "child": "CLOSED limit_of", "closing": "LAYERS PROCESS Fence"},
 )

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lyncean.cell.closing import LAYERS, Fence
+from lyncean.cell.closing import LAYERS, PROCESS, Fence
 from lyncean.cell.frames import ClosedError, SilentError, receive, send, send_beside
 from lyncean.errors import UserError
 
@@ -216,16 +216,21 @@ class Cell:
 
 
 @cache
-def closes() -> bool:
-    """Whether every layer holds on this system: tried once, by a cell."""
-    cell = Cell("lyncean.cell.child:nothing")
+def holding() -> tuple[str, ...]:
+    """Returns the layers that hold on this system, tried once by a cell; "process" alone where none does."""
+    cell = Cell("lyncean.cell.child:nothing", layers=())
     try:
         cell.call("nothing")
     except CellError:
-        return False
+        return (PROCESS,)
     finally:
         cell.close()
-    return True
+    return cell.layers or (PROCESS,)
+
+
+def closes() -> bool:
+    """Whether every layer holds on this system."""
+    return set(LAYERS) <= set(holding())
 
 
 def interpreter(*modules: str) -> list[str]:

@@ -19,6 +19,8 @@ from pathlib import Path
 from lyncean.cell.syscalls import MACHINES
 
 LAYERS = ("landlock", "seccomp", "rlimits")
+PROCESS = "process"
+"""What there is in place of layers where none holds: a process of its own."""
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_SET_DUMPABLE = 38, 22, 2, 4
 _PR_SET_CHILD_SUBREAPER = 36

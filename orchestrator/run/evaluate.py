@@ -244,6 +244,9 @@ async def evaluate(
             accounting = Accounting(expected=expected)
             manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
             given = foreign.recorded(words_of(request.include_path), trusted=request.trust_task_code)
+            given |= (cell := foreign.fenced(manifest, connections.rules))
+            for layers in cell.values():
+                console.print(f"cell: {layers}", style="dim", highlight=False)
             manifest = {**manifest, "expected": accounting.expected, **given}
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.plugins.folders import absolute
+from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.benchmarks.registry import source_of
 from orchestrator.errors import ConfigError
 from orchestrator.run.arguments import words_of
@@ -16,6 +17,8 @@ from orchestrator.run_folder import manifest as run_manifest
 INCLUDE = "include_path"
 TRUSTED = "trust_task_code"
 """Fields of the manifest, called as those of the request."""
+CELL = "cell"
+"""Field of manifest and results: the layers that close the processes in which the scorer runs code of others."""
 
 
 def check_code(task: str, place: str, *, trusted: bool) -> None:
@@ -74,6 +77,16 @@ def recorded(include: Sequence[str], *, trusted: bool) -> dict[str, Any]:
     return {**({INCLUDE: given} if given else {}), **({TRUSTED: True} if trusted else {})}
 
 
+def fenced(manifest: Mapping[str, Any], rules: scorer.ListRulesResponse) -> dict[str, str]:
+    """Returns what the manifest of a run records of the processes in which its scorer runs code of others, if any."""
+    if not rules.cell_layers or not _is_foreign(manifest):
+        return {}
+    from lyncean.cell import LAYERS, PROCESS  # most runs need no cells
+
+    layers = [name for name in (*LAYERS, PROCESS) if name in rules.cell_layers]
+    return {CELL: ", ".join(layers)} if layers else {}
+
+
 def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
     """Returns the arguments of a `scorer serve` that scores a run folder again, or computes its metrics.
 
@@ -90,7 +103,7 @@ def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
         ManifestError: It is not a run folder.
     """
     manifest = run_manifest.read(run)
-    if not any(spec["metric"] in run_manifest.FOREIGN_METRICS for spec in _specs(manifest)):
+    if not _is_foreign(manifest):
         return []
     given = absolute(include)
     if (before := _folders_of(manifest)) and not given:
@@ -99,6 +112,10 @@ def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
     for task, place in _places(manifest, given):
         check_code(task, place, trusted=trusted)
     return _arguments(given, trusted=trusted)
+
+
+def _is_foreign(manifest: Mapping[str, Any]) -> bool:
+    return any(spec["metric"] in run_manifest.FOREIGN_METRICS for spec in _specs(manifest))
 
 
 def _specs(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

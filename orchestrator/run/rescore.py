@@ -13,7 +13,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ScorerClient
 from orchestrator.errors import IncompleteError
-from orchestrator.run import further_metrics, preflight, reason_then_score, results
+from orchestrator.run import foreign, further_metrics, preflight, reason_then_score, results
 from orchestrator.run.servers import together
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.appender import Appender
@@ -91,6 +91,7 @@ async def rescore(
             "metrics": run_manifest.with_agreement(manifest["metrics"], rules.judges),
             **({"scored_by": PARITY_FOLDER} if parity else {}),
             **given,
+            **foreign.fenced(manifest, rules),
         }
         run_manifest.write(target / MANIFEST, manifest)
         await results.write(target, manifest, client)

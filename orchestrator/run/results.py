@@ -19,7 +19,7 @@ from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run import cut_answers, part
 from orchestrator.run.cut_answers import CutAnswers
-from orchestrator.run.foreign import TRUSTED
+from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.files import RESULTS, VERDICTS
@@ -75,6 +75,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     }
     if manifest.get(TRUSTED):
         results[TRUSTED] = True
+    if manifest.get(CELL):
+        results[CELL] = manifest[CELL]
     if deviations := manifest["identity"].get("deviations"):
         results["deviations"] = deviations
     run_manifest.write(run / RESULTS, results)

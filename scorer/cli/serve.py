@@ -58,10 +58,12 @@ def _name_layers() -> None:
     """Logs which layers close the cells in which code of others runs."""
     import logging
 
-    from lyncean.cell import LAYERS, closes
+    from lyncean.cell import LAYERS
+    from scorer.foreign_tasks import layers
 
-    layers = ", ".join(LAYERS) if closes() else "not closed on this system"
-    logging.getLogger(__name__).info("cell: %s", layers)
+    missing = ", ".join(name for name in LAYERS if name not in layers())
+    words = f" ({missing}: not on this system, so that code that runs answers needs --trust-task-code)"
+    logging.getLogger(__name__).info("cell: %s%s", ", ".join(layers()), words if missing else "")
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: NoTelemetry) -> None:

@@ -47,6 +47,7 @@ class ListRulesResponse(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     SCORER_VERSION_FIELD_NUMBER: _builtins.int
     JUDGES_FIELD_NUMBER: _builtins.int
+    CELL_LAYERS_FIELD_NUMBER: _builtins.int
     scorer_version: _builtins.str
     """Name and version of the scoring software."""
     @_builtins.property
@@ -61,6 +62,13 @@ class ListRulesResponse(_message.Message):
     def judges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The judges that it was started with; never a credential."""
 
+    @_builtins.property
+    def cell_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The layers that close the processes in which it runs code of others:
+        "landlock", "seccomp", "rlimits", or "process" alone where none holds. Empty
+        where it runs none.
+        """
+
     def __init__(
         self,
         *,
@@ -68,10 +76,11 @@ class ListRulesResponse(_message.Message):
         metrics: _abc.Iterable[Global___MetricInfo] | None = ...,
         scorer_version: _builtins.str = ...,
         judges: _abc.Iterable[_builtins.str] | None = ...,
+        cell_layers: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["judges", b"judges", "metrics", b"metrics", "rules", b"rules", "scorer_version", b"scorer_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cell_layers", b"cell_layers", "judges", b"judges", "metrics", b"metrics", "rules", b"rules", "scorer_version", b"scorer_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

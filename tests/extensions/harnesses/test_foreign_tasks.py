@@ -131,7 +131,7 @@ async def test_code_that_runs_answers_is_refused_without_cells_unless_it_is_trus
             assert said.endswith(TRUST)
     assert not proof.exists()
     with serving(toy, tmp_path, *flags, "--trust-task-code") as address:
-        assert "cell: not closed on this system" in (tmp_path / "scorer" / "output").read_text()
+        assert "one that this system lacks: not on this system" in (tmp_path / "scorer" / "output").read_text()
         computed = item("lm-eval:computes", proof)
         computed.text = "3 * len(str(1))"
         (verdict,) = await score(address, computed, metrics=[metric("harness_task", task="lm-eval:computes")])
