@@ -12,9 +12,18 @@ from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
 from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.options import number, refuse, refuse_dialling, request_options, run_to_end, written
+from orchestrator.cli.options import (
+    OF_CODE,
+    number,
+    refuse,
+    refuse_code,
+    refuse_dialling,
+    request_options,
+    run_to_end,
+    written,
+)
 
-_ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", "judge_cache")
+_ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", "judge_cache", *OF_CODE)
 
 
 @click.command(
@@ -83,8 +92,14 @@ def command(
     explanation, tried = explain(first, second, metrics, tasks), None
     if endpoint:
         from orchestrator.compare.experiment import experiment
+        from orchestrator.run import foreign
         from orchestrator.run.request import RunRequest
 
+        if asking["scorer"]:
+            refuse_code()
+        else:
+            for folder in (first, second):
+                foreign.of_run(folder, asking["include_path"] or (), trusted=asking["trust_task_code"])
         request = RunRequest(
             [task.task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
         )

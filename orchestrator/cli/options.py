@@ -167,6 +167,15 @@ def refuse_dialling(*options: str) -> None:
     refuse(_DIALLING, f"is for servers that run already: give {' or '.join(options)}, or leave it out")
 
 
+def refuse_code() -> None:
+    """Refuses to say what code a scorer runs that runs already.
+
+    Raises:
+        click.UsageError: If the command does.
+    """
+    refuse(OF_CODE, "is for a scorer that is started here: give it to the `scorer serve` that --scorer names")
+
+
 def scorer_at(word: str | None) -> Endpoint | None:
     """Returns the endpoint of a command's --scorer, None where the command starts one.
 
@@ -177,7 +186,7 @@ def scorer_at(word: str | None) -> Endpoint | None:
     from orchestrator.run.arguments import one_endpoint
 
     if word:
-        refuse(OF_CODE, "is for a scorer that is started here: give it to the `scorer serve` that --scorer names")
+        refuse_code()
     else:
         refuse_dialling("--scorer")
     return one_endpoint(word)
