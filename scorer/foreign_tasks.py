@@ -35,6 +35,11 @@ def allow(tasks: ForeignTasks) -> None:
     _started_with[0] = tasks
 
 
+def trusted() -> bool:
+    """Whether code that runs answers may run with all rights of this process."""
+    return _started_with[0].trusted
+
+
 def allowed() -> ForeignTasks:
     """Returns what may run in this process.
 

@@ -47,9 +47,11 @@ class Rule(BaseRule):
         read: Scores one request; the service sets Verdict.key. Depends on the request alone.
             `text` arrives with reasoning tags already removed (see scorer.reading.reasoning) unless
             `parity` is set: a parity rule gets the raw text.
+        cell: Whether each answer is read in a fresh closed process, without files, network and secrets.
     """
 
     read: Callable[[pb.ScoreRequest], pb.Verdict]
+    cell: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

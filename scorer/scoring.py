@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -83,6 +84,10 @@ class Scorer:
                 if self.judge is None and rule.required:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
                 return partial(_awaited, partial(rule.read, request, self.judge), request, split)
+            if rule.cell:
+                from scorer import cells  # few rules need one
+
+                return partial(_awaited, partial(asyncio.to_thread, cells.read, rule, request), request, split)
             verdict = rule.read(request)
             if self.judge is not None and rereadable(rule, verdict, self._reads):
                 return partial(_awaited, partial(reread, rule, request, verdict, self.judge), request, split)

@@ -135,6 +135,7 @@ class Metric:
         plan: Reads the parameters; raises `RequestError` where they make no sense.
         params: The parameters it knows beside `COMMON_PARAMS`, each with its meaning.
         unit: The metric's unit, where `compute` sets no other.
+        cell: Whether `compute` runs in a closed process, without files, network and secrets; `items` is not used then.
     """
 
     name: str
@@ -142,3 +143,4 @@ class Metric:
     plan: Callable[[Params], Plan]
     params: Mapping[str, str] = field(default_factory=dict)
     unit: str = "fraction"
+    cell: bool = False

@@ -275,7 +275,7 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         level = params.level
         if any(not slicing.labels for slicing in spec.by):
             raise RequestError("a slice names no label", "invalid_metric")
-        plan = metric.plan(params)
+        plan = _planned(metric, params)
         if plan.bootstrap not in ("", *bootstrap.UNITS):
             raise RequestError(f"its plan resamples {plan.bootstrap!r}, neither samples nor groups", "invalid_metric")
         return _Wanted(spec, plan, metric.unit, percent, unit, draws, level)
@@ -284,6 +284,14 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
     except Exception as error:  # refused before the first item, as parameters without sense are
         words = f"{type(error).__name__}: {error}"
         raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
+
+
+def _planned(metric: Metric, params: Params) -> Plan:
+    if not metric.cell:
+        return metric.plan(params)
+    from scorer import cells  # few metrics need one
+
+    return cells.planned(metric, params)
 
 
 def _refused(wanted: _Wanted, scoreless: int) -> _Wanted:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from helpers.python_path import python_path
+from helpers.plugins import install, scorer
 from hypothesis import given, settings, strategies as st
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
@@ -144,23 +142,6 @@ RULE = Rule(name="exact", description="The whole answer, in lower case.", read=r
 METRIC = Metric(name="longest", description="How many items.", plan=lambda params: Plan(
     lambda table: pb.MetricResult(value=len(table), denominator=len(table))), unit="")
 """
-
-
-def install(folder: Path, code: str, entries: str) -> dict[str, str]:
-    """Writes an installed distribution into a folder; returns the environment that finds it."""
-    (folder / "my_plugin.py").write_text(code)
-    info = folder / "my_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(entries)
-    return {**os.environ, "PYTHONPATH": python_path(folder)}
-
-
-def scorer(environment: dict[str, str], *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scorer", *arguments]
-    return subprocess.run(
-        command, input=given, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
 
 
 def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
