@@ -47,7 +47,7 @@ _GROUPS = {
     ),
     "Fewer samples": ("share", "items", "until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
-    "Decoding": ("answer", "thinking", "chat_template", "extra_body"),
+    "Decoding": ("answer", "finish_cut", "thinking", "chat_template", "extra_body"),
     "Limits": (
         *("max_tokens_total", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_unjudged"),

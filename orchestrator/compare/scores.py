@@ -179,7 +179,7 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
             if note.comparison:
                 text = f"{run.name}: {note.sentence}; {note.comparison['sentence']}"
                 found.append(Caution(note.comparison["differs"], run.name, text))
-    one, other = flat(first.run.identity), flat(second.run.identity)
+    one, other = ({**flat(run.identity), **_finished(run)} for run in runs)
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})
     for name in sorted(one.keys() | other.keys()):
@@ -208,6 +208,10 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
             text = f"{task}: targets or options differ in {targets:,} of {both:,} items"
             found.append(Caution("targets or options", task, text))
     return found
+
+
+def _finished(run: Run) -> dict[str, int]:
+    return {"deviations.finish_cut": run.finish_cut} if run.finish_cut else {}
 
 
 def other_questions(first: Scores, second: Scores) -> str:

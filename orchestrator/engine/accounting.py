@@ -55,6 +55,7 @@ class Accounting:
         answered: Calls answered by this process.
         tokens: Tokens, in and out, of this process's calls.
         cut: Items whose answer the output limit ended in this process, or the reasoning before it.
+        unfinished: Cut answers that a failed call leaves cut; the next process finishes them.
         expected: Items that all rows will come to, None while unknown.
         complete: Whether every row has been planned.
         started: Start of this process's calls, by time.monotonic.
@@ -64,6 +65,7 @@ class Accounting:
     answered: int = 0
     tokens: int = 0
     cut: int = 0
+    unfinished: int = 0
     expected: int | None = None
     complete: bool = False
     started: float = field(default_factory=time.monotonic)

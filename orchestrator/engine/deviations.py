@@ -26,6 +26,7 @@ class Deviations:
         constrained: Whether an answer that a choice rule reads must be one of its labels.
         config: What replaces the benchmark's decoding; fields that are not set replace nothing.
         stages: Stages with a model of their own, whose decoding stays the benchmark's.
+        finish_cut: Most output tokens to which a cut answer is finished; 0 leaves it cut.
         seed: Seed of calls that are sampled because of `config` alone; None where the model takes no seed.
     """
 
@@ -34,6 +35,7 @@ class Deviations:
     config: model.GenerationConfig = field(default_factory=model.GenerationConfig)
     stages: frozenset[str] = frozenset()
     seed: int | None = None
+    finish_cut: int = 0
 
     def applied(self, call: Call, key: str, scoring: Scoring | None) -> Call:
         """Returns the call as this run makes it.

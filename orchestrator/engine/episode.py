@@ -14,13 +14,15 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import DataError
-from orchestrator.engine.check import check_clip, check_image, check_stated
+from orchestrator.engine import finishing
+from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
+from orchestrator.engine.finishing import Begun
 from orchestrator.engine.sent import LEAST_BYTES
-from orchestrator.engine.wire import Request, is_repeat, request_of
+from orchestrator.engine.wire import Request, Response, is_repeat, request_of
 from orchestrator.errors import EngineError
-from orchestrator.run_folder.cut import is_cut
+from orchestrator.run_folder.cut import CUT_REASONING, is_cut
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog
@@ -44,10 +46,12 @@ class Episode:
         sample: The sample.
         answers: The answers to its earlier turns; for one that an earlier process got, where
             its line begins, read only if a later turn asks.
+        begun: Where the line of a cut answer to the next turn begins that is to be finished; None without one.
     """
 
     sample: Sample
     answers: list[Answer | int] = field(default_factory=list)
+    begun: int | None = None
 
     @property
     def task(self) -> str:
@@ -65,6 +69,11 @@ class Episode:
         return self.sample.item_key(self.turn)
 
     @property
+    def answered_key(self) -> str | None:
+        """The key of the turn that was answered last, None before the first answer."""
+        return self.sample.item_key(self.sample.turns[len(self.answers) - 1]) if self.answers else None
+
+    @property
     def over(self) -> bool:
         """Whether every turn has its answer."""
         return len(self.answers) == len(self.sample.turns)
@@ -78,6 +87,7 @@ class PreparedRequest:
         line: The line of the log, without what becomes of the request.
         scoring: How the answer is scored; None for a turn that only prepares another.
         score: The ScoreRequest, but for the answer; None likewise.
+        begun: The cut answer that it finishes; None for any other request.
     """
 
     episode: Episode
@@ -87,6 +97,7 @@ class PreparedRequest:
     line: ResponseLine
     scoring: dict[str, Any] | None
     score: scorer.ScoreRequest | None
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,19 @@ class UnsentOutcome:
     outcome: Outcome
     reason: str
     detail: str
+
+
+_CUT = UnsentOutcome(
+    Outcome.UNPARSED, CUT_REASONING, "the limit of output tokens ended the reasoning, and no answer was begun"
+)
+_TOOL_CALL = UnsentOutcome(Outcome.UNPARSED, "tool_call", "the model called a tool in place of an answer")
+
+
+def without_answer(response: Response) -> UnsentOutcome | None:
+    """Returns why a response has no answer to score, None where it has one."""
+    if cut_in_reasoning(response):
+        return _CUT
+    return _TOOL_CALL if called_tool(response) else None
 
 
 def build(
@@ -120,8 +144,10 @@ def build(
     turn, key = episode.turn, episode.key
     try:
         answers = [_answer(answer, log) for answer in episode.answers]
-        call = changes.applied(turn.ask(answers), key, turn.scoring)
+        call, begun = changes.applied(turn.ask(answers), key, turn.scoring), None
         info = server(call.stage)
+        if episode.begun is not None:
+            call, begun = finishing.applied(call, log.responses.read(episode.begun), changes.finish_cut, info)
         check_stated(call, info)
         digests: list[bytes] = []
         store = partial(_stored, log, info.media_limits.max_image_pixels, digests)
@@ -158,6 +184,7 @@ def build(
         line=line,
         scoring=scoring,
         score=score_request(key, scoring) if scoring else None,
+        begun=begun,
     )
 
 

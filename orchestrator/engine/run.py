@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
-from orchestrator.engine.check import called_tool, cut_in_reasoning
+from orchestrator.engine.check import was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import (
@@ -21,7 +21,9 @@ from orchestrator.engine.episode import (
     prompts_of,
     response_line,
     unsent_line,
+    without_answer,
 )
+from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
@@ -52,8 +54,6 @@ _FEW_CALLS = 8
 STOP_SECONDS = 30.0
 """How long a run that was told to stop waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
-_NO_ANSWER = "the limit of output tokens ended the reasoning, and no answer was begun"
-_TOOL_CALL = "the model called a tool in place of an answer"
 _NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
@@ -99,6 +99,7 @@ class Engine:
         self.ledger = ledger
         self._scorer = scorer
         self._options = options
+        self._finishing = Finishing(options.changes.finish_cut, ledger)
         self._dispatchers = {
             stage: Dispatcher(
                 pool,
@@ -243,16 +244,23 @@ class Engine:
         known = [self.ledger.plan(sample.item_key(turn), task, turn.scoring is not None) for turn in sample.turns]
         if all(entry.state is State.NONE for entry in known):
             return episode
-        if len(known) == 1 and known[0].state is State.ANSWERED and (outcome := self.ledger.settled(known[0])):
+        whole = len(known) == 1 and known[0].state is State.ANSWERED and not self._finishing.is_open(episode.key)
+        if whole and (outcome := self.ledger.settled(known[0])):
             self.ledger.accounting.resume(task, outcome)
             return None
         return None if self._resume(episode) else episode
 
     def _resume(self, episode: Episode) -> bool:
         """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
+        finishing, before, episode.begun = self._finishing, episode.answered_key, None
         while not episode.over:
             entry = self.ledger.log.entry(episode.key)
-            if entry.state in (State.NONE, State.FAILED):
+            stale = before is not None and finishing.is_stale(episode.key, before)
+            if stale or entry.state in (State.NONE, State.FAILED):
+                return False
+            before = episode.key
+            if finishing.is_open(episode.key):
+                episode.begun = entry.offset
                 return False
             if episode.turn.scoring:
                 if outcome := self.ledger.settled(entry):
@@ -309,6 +317,10 @@ class Engine:
         if response is None:
             assert result.error is not None
             error = result.error
+            if built.begun is not None:
+                self._finishing.leave(built.key, built.begun, error)
+                self._go_on(built.episode)
+                return
             self._end_sent(built, result, UnsentOutcome(error.consequence.outcome, error.reason, str(error)))
             return
         self.ledger.used(response.usage)
@@ -317,14 +329,17 @@ class Engine:
             detail = "the server withheld the output by policy"
             self._end_sent(built, result, UnsentOutcome(Outcome.REFUSED, "content_filter", detail))
             return
-        passed_on = built.episode.turn.may_be_cut
-        if cut_in_reasoning(response) and not passed_on:
-            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, CUT_REASONING, _NO_ANSWER))
+        if built.begun is not None:
+            response, built.line.finished = self._finishing.merged(built.key, built.begun, response)
+            result = replace(result, response=response)
+        ended = None if built.episode.turn.may_be_cut else without_answer(response)
+        offset = self._add_line(built, result, ended)
+        if was_cut(response) and self._finishing.take(built.key, offset):
+            self._go_on(built.episode)
             return
-        if called_tool(response) and not passed_on:
-            self._end_sent(built, result, UnsentOutcome(Outcome.UNPARSED, "tool_call", _TOOL_CALL))
+        if ended:
+            self._end(built.episode, ended)
             return
-        offset = self._add_line(built, result, None)
         answer = answer_of(response)
         if built.score is not None and built.scoring is not None:
             cut = built.line.after_cut or is_cut(answer.finish_reason, answer.text, built.request.choices)
@@ -333,8 +348,11 @@ class Engine:
                 self._scorer.put(put_answer(built.score, answer, cut=cut), built.scoring)
             else:
                 self._backlog.append(offset)
-        episode = built.episode
-        episode.answers.append(answer)
+        built.episode.answers.append(answer)
+        self._go_on(built.episode)
+
+    def _go_on(self, episode: Episode) -> None:
+        """Asks what is left to ask of a sample, unless the run drains."""
         if episode.over or self._resume(episode):
             self._open -= 1
             self._room.set()
@@ -369,9 +387,11 @@ class Engine:
         for later in episode.sample.turns[len(episode.answers) + 1 :]:
             key = episode.sample.item_key(later)
             entry = self.ledger.log.entry(key)
-            if entry.state in (State.NONE, State.FAILED):
+            stale = entry.offset < self.ledger.log.entry(episode.key).offset
+            unsent = stale or entry.state in (State.NONE, State.FAILED)
+            if unsent:
                 self._log_unsent(episode, later, ended)
-            if entry.state is State.ENDED and entry.settled and later.scoring:
+            if entry.state is State.ENDED and not unsent and entry.settled and later.scoring:
                 self.ledger.accounting.resume(episode.task, entry.settled)
             else:
                 self._settle(episode, later, ended)

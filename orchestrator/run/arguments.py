@@ -166,6 +166,10 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
     if found and request.method != "generate":
         flag = "--" + next(iter(found)).replace("_", "-")
         raise ConfigError(f"{flag} is for --method generate, and this run scores continuations: leave it out")
+    if request.finish_cut and request.method != "generate":
+        raise ConfigError("--finish-cut is for --method generate, and this run scores continuations: leave it out")
+    if request.finish_cut and request.until is not None:
+        raise ConfigError("--finish-cut is for a run without --until, whose looks are at answers as they came")
     if request.answer == reason_then_score.NAME and request.parity:
         raise ConfigError("--parity asks and scores as the reference does: drop it, or drop --answer")
     return found

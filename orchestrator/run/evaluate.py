@@ -8,6 +8,7 @@ import gc
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +33,7 @@ from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest, remote
+from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS
 from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
@@ -235,7 +237,6 @@ async def evaluate(
         check_capabilities(plan, models, places)
         await check_scoring(plan, connections.scorer, connections.rules)
         changes = plan.changes(connections.info, models)
-        options = Options(request.timeout, request.patience, changes, shard, request.repeats)
         stages = {name: info for name, info in models.items() if name}
         identity = plan.identity(connections.info, stages) | part.identity
         path = run or default_run(plan, identity, shard)
@@ -251,6 +252,8 @@ async def evaluate(
             run_manifest.write(path / MANIFEST, manifest)
             if budget.max_tokens is not None:
                 budget.used(tokens_of_log(path))
+            changes = replace(changes, finish_cut=manifest.get(FINISH_CUT, 0))
+            options = Options(request.timeout, request.patience, changes, shard, request.repeats)
             pools, scorer = connections.pools, connections.scorer
             part.load(log, identity, accounting)
             ledger = Ledger(log, accounting, budget, part.stopping)
@@ -267,6 +270,10 @@ async def evaluate(
             results = await run_results.write(path, manifest, scorer)
         finally:
             log.close()
+    if accounting.unfinished:
+        raise IncompleteError(
+            f"{accounting.unfinished:,} cut answers could not be finished; run the same command again to finish them"
+        )
     failed = run_results.failed(results)
     if failed:
         if reporting:
@@ -316,6 +323,8 @@ def _manifest(
         shard=shard,
         code=plan.code(),
     )
+    if finish := plan.request.finish_cut:
+        fresh[FINISH_CUT] = finish
     if not file.exists():
         if log.resumed:
             raise run_manifest.ManifestError(f"{path} holds answers and no {MANIFEST}: give --run another folder")
@@ -339,6 +348,8 @@ def _manifest(
         old |= {name: fresh[name] for name in ("rules", "scorer", "judges")}
     old["replicas"] = _replicas(old, connections)
     old |= {name: fresh[name] for name in ("metrics", "groups")}
+    if finish := max(old.get(FINISH_CUT, 0), fresh.get(FINISH_CUT, 0)):
+        old[FINISH_CUT] = finish
     run_manifest.write(file, old)
     (path / RESULTS).unlink(missing_ok=True)
     return old

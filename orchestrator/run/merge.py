@@ -13,6 +13,7 @@ from typing import Any
 
 from orchestrator.run.resume import code_of
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, has_results
 from orchestrator.run_folder.index import Index
@@ -112,6 +113,8 @@ def _check_alike(shard: Path, manifest: Mapping[str, Any], other: Path, first: M
                 f"{shard} and {other} were not scored alike: they differ in {field}, {name!r}; run the commands of "
                 f"both again with one scorer, which has {what}"
             )
+    if manifest.get(FINISH_CUT) != first.get(FINISH_CUT):
+        raise ManifestError(f"{shard} and {other} differ in --finish-cut: run the commands of both with the same")
     for name, code in first.get("benchmarks", {}).items():
         if not {code, code_of(first).get(name)} & {manifest["benchmarks"].get(name), code_of(manifest).get(name)}:
             raise ManifestError(

@@ -103,7 +103,8 @@ class Plan:
         seeded = info is not None and model.CAPABILITY_SEED in info.capabilities
         seed = self.request.seed if seeded else None
         constrained = self.request.answer == "constrained"
-        return Deviations(self.request.blind, constrained, config_of(self.deviations), frozenset(stages) - {""}, seed)
+        config, finish = config_of(self.deviations), self.request.finish_cut or 0
+        return Deviations(self.request.blind, constrained, config, frozenset(stages) - {""}, seed, finish)
 
     def samples(self, planned: PlannedRows | None = None) -> Iterator[Sample]:
         """Yields the samples, row by row, no images read.

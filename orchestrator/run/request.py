@@ -91,6 +91,9 @@ class RunRequest:
         metavar="NAME=VALUE,...",
         multiple=True,
     )
+    finish_cut: Annotated[int, Interval(ge=1, le=2**32 - 1)] | None = _option(
+        None, "Continue answers that the output limit cut, or ask for them again, up to N output tokens in all."
+    )
     thinking: str | bool | int | None = _option(
         None, "Turn the model's reasoning on or off, or bound its tokens.", metavar="on|off|BUDGET"
     )

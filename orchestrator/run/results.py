@@ -22,6 +22,7 @@ from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
@@ -77,7 +78,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         results[TRUSTED] = True
     if manifest.get(CELL):
         results[CELL] = manifest[CELL]
-    if deviations := manifest["identity"].get("deviations"):
+    finish = {FINISH_CUT: manifest[FINISH_CUT]} if FINISH_CUT in manifest else {}
+    if deviations := {**(manifest["identity"].get("deviations") or {}), **finish}:
         results["deviations"] = deviations
     run_manifest.write(run / RESULTS, results)
     return results

@@ -23,6 +23,7 @@ from orchestrator.run_folder.records import Medium, answer_of_line, request_json
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
 
+_OF_FINISHING = ("max_output_tokens", "thinking_budget")
 ASKED_AGAIN = "rejected_asked_again"
 """Field of the manifest of a resumed run, as long as it goes on: items that were rejected are asked again."""
 
@@ -95,11 +96,14 @@ def _refusal(log: RunLog, key: str, what: str) -> ManifestError:
 def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, str] | None:
     """Returns the first key of a sample that would be asked or judged otherwise, and which of the two."""
     answers: list[Answer] = []
+    before = 0
     for turn in sample.turns:
         key = sample.item_key(turn)
         entry = log.entry(key)
-        if entry.state in (State.NONE, State.FAILED):  # to be asked, whatever it was
+        # To be asked, whatever it was: also where an earlier answer was finished since.
+        if entry.state in (State.NONE, State.FAILED) or entry.offset < before:
             return None
+        before = entry.offset
         line = log.responses.read(entry.offset)
         stored = line["scoring"] and without_folders(line["scoring"])
         if _plain(scoring_json(turn.scoring)) != stored:
@@ -110,12 +114,21 @@ def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, s
             call = changes.applied(turn.ask(answers), key, turn.scoring)
         except (BadRowError, NoAnswerError):
             return key, "could not be asked"
-        if _plain(request_json(call, _sha256)) != line["request"]:
+        if _benchmark_request(_plain(request_json(call, _sha256)), line) != _benchmark_request(line["request"], line):
             return key, "would be asked otherwise"
         if entry.state is State.ENDED:
             return None
         answers.append(answer_of_line(line, log.images.get))
     return None
+
+
+def _benchmark_request(request: Mapping[str, Any], line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a request without what finishing a cut answer changes in it."""
+    if "finished" not in line:
+        return request
+    messages = [message for message in request["messages"] if message["role"] != "ROLE_ASSISTANT"]
+    config = {name: value for name, value in request["config"].items() if name not in _OF_FINISHING}
+    return {**request, "messages": messages, "config": config}
 
 
 def _plain(content: Any) -> Any:

@@ -10,6 +10,9 @@ from lyncean.model.v1 import model_pb2 as model
 CUT_REASONING = "cut_reasoning"
 """Reason of an item whose reasoning the output limit ended before its answer began."""
 
+FINISH_CUT = "finish_cut"
+"""Field of the manifest: the most output tokens to which cut answers are finished."""
+
 _LIMIT = model.FINISH_REASON_MAX_TOKENS
 
 
@@ -52,6 +55,18 @@ def is_cut(finish_reason: int, text: str, choices: Collection[str]) -> bool:
         choices: The texts among which its request asked for one; empty where it may be anything.
     """
     return finish_reason == _LIMIT and text not in choices
+
+
+def answer_tokens(line: Mapping[str, Any]) -> int:
+    """Returns the output tokens of the answer on a line of `responses.jsonl`; its limit where no server counts them."""
+    if "finished" in line:
+        return int(line["finished"]["tokens"])
+    response, request = line.get("response") or {}, line.get("request") or {}
+    used = int((response.get("usage") or {}).get("output_tokens", 0))
+    limits = (
+        (each or {}).get("max_output_tokens", 0) for each in (response.get("effective_config"), request.get("config"))
+    )
+    return used or next((int(limit) for limit in limits if limit), 0)
 
 
 def line_is_cut(line: Mapping[str, Any]) -> bool:

@@ -49,6 +49,24 @@ class Failure(Struct, frozen=True):
     message: str
 
 
+class Finished(Struct, frozen=True, omit_defaults=True):
+    """How far a cut answer is finished.
+
+    Attributes:
+        limit: The most output tokens to which it was finished; 0 where the server goes on.
+        tokens: Output tokens of the answer as it is.
+        continued: Whether it goes on from the cut one; otherwise it was asked for again.
+        before: Tokens, in and out, of its earlier requests, which the line's usage counts once more.
+        error: Why the server does not finish it, "" where it did.
+    """
+
+    limit: int = 0
+    tokens: int = 0
+    continued: bool = False
+    before: int = 0
+    error: str = ""
+
+
 class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     """A line of `responses.jsonl`: one request and its response, or why there is none.
 
@@ -68,6 +86,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         seconds: How long the last attempt took.
         started: When it began, RFC 3339 in UTC.
         after_cut: Whether the answer follows an output of an unscored turn that the output limit ended.
+        finished: How far a cut answer was finished, whose line this one replaces.
         scoring: How the answer is scored; null for a turn that only prepares another.
     """
 
@@ -86,6 +105,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     seconds: float | UnsetType = UNSET
     started: str | UnsetType = UNSET
     after_cut: bool = False
+    finished: Finished | UnsetType = UNSET
     scoring: Raw
 
 
@@ -175,11 +195,12 @@ class TokensLine(Struct):
     """Of a line of `responses.jsonl`, the tokens that the request cost."""
 
     response: _Response = _Response()
+    finished: Finished = Finished()
 
     @property
     def tokens(self) -> int:
-        """Tokens in and out."""
-        return self.response.usage.input_tokens + self.response.usage.output_tokens
+        """Tokens in and out that no earlier line counts."""
+        return self.response.usage.input_tokens + self.response.usage.output_tokens - self.finished.before
 
 
 class _Finish(Struct, frozen=True):
@@ -189,6 +210,7 @@ class _Finish(Struct, frozen=True):
 class FinishLine(Struct):
     """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
 
+    key: str
     sample: str
     turn: str
     response: _Finish = _Finish()

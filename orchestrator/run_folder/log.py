@@ -159,7 +159,7 @@ class RunLog:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
         line = sealed(line)
         offset = self.responses.add_sealed(line)
-        self._table.put(key, number=offset, check=checksum(line), flags=_state(outcome), mask=_STATE)
+        self._table.put(key, number=offset, check=checksum(line), flags=_state(outcome), mask=_STATE | _VERDICT)
         return offset
 
     def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:

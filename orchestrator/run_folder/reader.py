@@ -22,7 +22,7 @@ from msgspec import Struct
 from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder import notes
-from orchestrator.run_folder.cut import line_is_cut
+from orchestrator.run_folder.cut import FINISH_CUT, line_is_cut
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import CountedLine, DamagedLine, loads, verify_identity
@@ -240,7 +240,13 @@ class Run:
         for name in ("chat_template", "extra_body"):
             if name in found:
                 words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
+        words += [f"cut answers finished up to {self.finish_cut:,} tokens"] if self.finish_cut else []
         return ", ".join(words)
+
+    @property
+    def finish_cut(self) -> int:
+        """Most output tokens to which cut answers were finished; 0 where they were left cut."""
+        return int(self.manifest.get(FINISH_CUT) or 0)
 
     @cached_property
     def notes(self) -> Sequence[Note]:

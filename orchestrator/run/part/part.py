@@ -11,7 +11,10 @@ from orchestrator.engine.ledger import Stopping
 from orchestrator.run.arguments import shard_of
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import key_table
+from orchestrator.run_folder.cut import FINISH_CUT
+from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.manifest import read
 from orchestrator.run_folder.planned_rows import PlannedRows
 from orchestrator.samples import Sample
 
@@ -56,6 +59,8 @@ class Part:
 
     def load(self, log: RunLog, identity: Mapping[str, Any], accounting: Accounting) -> None:
         """Takes the state of the run folder, before anything is asked; counts the items that are passed over."""
+        if (log.path / MANIFEST).exists() and FINISH_CUT in read(log.path):
+            return  # an answer that has a verdict may be left to finish
         name = self._plan.name_of_samples(identity)
         self._planned = PlannedRows(log, name, self._plan.names, accounting.pass_over, self._shard)
 

@@ -1,0 +1,178 @@
+"""`--finish-cut`: cut answers become what they would have been without a limit, at little cost, each asked once."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import re
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from helpers.engine_cluster import Server
+from helpers.model_serving import serve
+
+from lyncean.rpc import InvalidRequest
+from model_server.kit import Model, Output, Request
+from model_server.kit.backend import KitBackend
+from model_server.metrics import Metrics
+from orchestrator.api import evaluate
+from orchestrator.errors import ConfigError
+from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.records import tokens_of_log
+
+TASK = """data: rows.csv
+id: id
+question: question
+options: [A, B]
+answer: answer
+decoding: {max_output_tokens: 100000}
+"""
+LIMIT, ENOUGH = 40, 5000
+
+
+def length(row: int) -> int:
+    """Words of an answer: log-normal with median 20, of which one of six is longer than 40."""
+    return max(1, round(math.exp(math.log(20) + 0.75 * random.Random(row).gauss(0, 1))))
+
+
+class LogNormal(Model):
+    """Answers in so many words, three of four rightly; one row of seven thinks apart from its answer."""
+
+    name = "lognormal"
+    reasoning = True
+
+    def __init__(self, *, continues: bool) -> None:
+        self.answer_prefix = continues
+        self.calls: Counter[tuple[str, int]] = Counter()
+        self.refuses = -1
+
+    def generate(self, request: Request) -> Output:
+        row = int(re.search(r"row (\d+)", request.text)[1])  # type: ignore[index]
+        begun = request.answer_prefix
+        self.calls[f"{row}", len(begun.split()) or request.config.max_output_tokens] += 1
+        if begun and row == self.refuses:
+            raise InvalidRequest("too_long", "the model's context does not take that")
+        words = " ".join(f"w{row * 7 + number}" for number in range(length(row)))
+        said = f"The answer is {'AB'[row % 2] if row % 4 else 'BA'[row % 2]}."
+        if row % 7 == 0:
+            if begun:  # the thoughts were whole
+                assert (request.messages[-1].reasoning, said.startswith(begun)) == (words, True)
+                return Output(said[len(begun) :])
+            return Output(said, reasoning=words)
+        whole = f"{words}\n{said}"
+        assert whole.startswith(begun)
+        return Output(whole[len(begun) :])
+
+
+def folder_of(path: Path, rows: int) -> Path:
+    lines = [f"{row},row {row} ?,cat,dog,{'AB'[row % 2]}" for row in range(rows)]
+    (path / "rows.csv").write_text("\n".join(["id,question,A,B,answer", *lines]))
+    (path / "rows.yaml").write_text(TASK)
+    return path / "rows.yaml"
+
+
+async def run(task: Path, port: int, shared: Server, name: str, **more: Any) -> Path:
+    folder = task.parent / name
+    given = {"endpoint": f"127.0.0.1:{port}", "scorer": shared.address, "run": folder, **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    return folder
+
+
+def results(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads((folder / "results.json").read_bytes())
+    return found
+
+
+def accuracy(folder: Path) -> dict[str, Any]:
+    (found,) = [each for each in results(folder)["tasks"]["rows"]["metrics"] if each["metric"] == "accuracy"]
+    return found  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("continues", [True, False])
+async def test_the_accuracy_is_that_without_a_limit(tmp_path: Path, shared_scorer: Server, continues: bool) -> None:
+    task, model = folder_of(tmp_path, 240), LogNormal(continues=continues)
+    short = {"generation": f"max_output_tokens={LIMIT}"}
+    async with serve(KitBackend(model, Metrics())) as server:
+        free = await run(task, server.port, shared_scorer, "free")
+        cut = await run(task, server.port, shared_scorer, "cut", **short)
+        band, items = accuracy(cut)["cut"], results(cut)["tasks"]["rows"]["cut"]["items"]
+        assert 20 < items < 60
+        assert band["low"] <= accuracy(free)["value"] <= band["high"]
+        assert accuracy(cut)["value"] < accuracy(free)["value"] - 5
+        model.calls.clear()
+        await run(task, server.port, shared_scorer, "cut", **short, finish_cut=ENOUGH)
+        assert model.calls.total() == items
+        assert set(model.calls.values()) == {1}
+        await run(task, server.port, shared_scorer, "cut", **short, finish_cut=ENOUGH)
+        assert model.calls.total() == items, "what is finished is not asked again"
+        at_once = await run(task, server.port, shared_scorer, "at_once", **short, finish_cut=ENOUGH)
+    assert abs(accuracy(cut)["value"] - accuracy(free)["value"]) <= 0.5
+    assert tokens_of_log(cut) <= 1.3 * tokens_of_log(free)
+    assert results(cut)["tasks"]["rows"]["cut"]["items"] == 0
+    assert results(cut)["deviations"]["finish_cut"] == ENOUGH
+    assert "cut answers finished up to 5,000 tokens" in (cut / "report.html").read_text()
+    assert (at_once / "results.json").read_bytes() == (cut / "results.json").read_bytes()
+    texts = [{item.key: (item.text, item.outcome, item.score) for item in open_run(each)} for each in (free, cut)]
+    assert texts[0] == texts[1]
+    print(f"{tokens_of_log(cut) / tokens_of_log(free):.3f} times the tokens")
+
+
+async def test_an_answer_that_is_still_too_long_stays_cut(tmp_path: Path, shared_scorer: Server) -> None:
+    """A larger limit goes on where the smaller one ended; a server that refuses is asked once, and the answer kept."""
+    task, model = folder_of(tmp_path, 60), LogNormal(continues=True)
+    short = {"generation": f"max_output_tokens={LIMIT // 4}"}
+    longest = max((row for row in range(60) if row % 7), key=length)
+    model.refuses = min(row for row in range(60) if row % 7 and length(row) > LIMIT)
+    async with serve(KitBackend(model, Metrics())) as server:
+        folder = await run(task, server.port, shared_scorer, "run", **short, finish_cut=length(longest) - 5)
+        left = {f"rows/{longest}", f"rows/{model.refuses}"}
+        assert left <= {item.key for item in open_run(folder) if item.cut}
+        (refused,) = open_run(folder).read([f"rows/{model.refuses}"])
+        assert (refused.outcome, refused.response["finished"]["error"]) == ("unparsed", "too_long")
+        before = model.calls.total()
+        await run(task, server.port, shared_scorer, "run", **short, finish_cut=length(longest) - 5)
+        assert model.calls.total() == before
+        await run(task, server.port, shared_scorer, "run", **short, finish_cut=ENOUGH)
+    assert {item.key for item in open_run(folder) if item.cut} == {f"rows/{model.refuses}"}
+    (item,) = open_run(folder).read([f"rows/{longest}"])
+    assert item.score == 1.0 if longest % 4 else item.score == 0.0
+
+
+async def test_a_run_killed_while_it_finishes_goes_on(tmp_path: Path, shared_scorer: Server) -> None:
+    task, model = folder_of(tmp_path, 60), LogNormal(continues=True)
+    async with serve(KitBackend(model, Metrics())) as server:
+        words = [sys.executable, "-m", "orchestrator", "eval", "--task", str(task), "--concurrency", "1", "--quiet"]
+        words += ["--endpoint", f"127.0.0.1:{server.port}", "--scorer", shared_scorer.address]
+        words += ["--generation", f"max_output_tokens={LIMIT // 2}"]
+
+        async def go(name: str, *more: str) -> asyncio.subprocess.Process:
+            return await asyncio.create_subprocess_exec(*words, "--run", str(tmp_path / name), *more)
+
+        assert await (await go("killed")).wait() == 0
+        assert await (await go("whole", "--finish-cut", str(ENOUGH))).wait() == 0
+        cut = [item.key for item in open_run(tmp_path / "killed") if item.cut]
+        assert len(cut) > 10
+        model.calls.clear()
+        finishing = await go("killed", "--finish-cut", str(ENOUGH))
+        while model.calls.total() < 5:
+            await asyncio.sleep(0.01)
+        finishing.send_signal(signal.SIGKILL)
+        await finishing.wait()
+        assert await (await go("killed", "--finish-cut", str(ENOUGH))).wait() == 0
+    assert len(model.calls) == len(cut)
+    assert model.calls.total() <= len(cut) + 1, "but for the request that was under way"
+    assert (tmp_path / "killed" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
+
+
+def test_what_cannot_be_finished_is_refused(tmp_path: Path) -> None:
+    task = folder_of(tmp_path, 4)
+    with pytest.raises(ConfigError, match="--finish-cut is for --method generate"):
+        evaluate(str(task), method="likelihood", finish_cut=100)
+    with pytest.raises(ConfigError, match="--finish-cut is for a run without --until"):
+        evaluate(str(task), until="width<=8", finish_cut=100)
