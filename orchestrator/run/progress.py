@@ -83,8 +83,8 @@ class Progress:
     def _warn(self) -> None:
         """Says once that many answers are lost: a run of hours need not end before it is seen."""
         if (cut := self._accounting.cut) >= _MANY_CUT:
-            line = f"the output limit cut {cut:,} answers: raise --generation max_output_tokens=N, or limit the "
-            self._say_once("", f"{line}reasoning with --thinking N")
+            line = f"the output limit cut {cut:,} answers: raise --generation max_output_tokens=N, limit the reasoning "
+            self._say_once("", f"{line}with --thinking N, or finish them with --finish-cut N")
         for task, count in self._accounting.tasks.items():
             found = Unreadable(task, count.unreadable, count.answers, *count.example)
             if found.count >= _MANY_UNREADABLE and found.most:

@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import serve
 
-from lyncean.rpc import InvalidRequest
-from model_server.kit import Model, Output, Request
+from lyncean.rpc import InternalFailure, InvalidRequest
+from model_server.kit import Model, Output, Request, Score
 from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 from orchestrator.api import evaluate
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import tokens_of_log
 
@@ -176,3 +177,76 @@ def test_what_cannot_be_finished_is_refused(tmp_path: Path) -> None:
         evaluate(str(task), method="likelihood", finish_cut=100)
     with pytest.raises(ConfigError, match="--finish-cut is for a run without --until"):
         evaluate(str(task), until="width<=8", finish_cut=100)
+
+
+class Stubborn(LogNormal):
+    """Has a limit of its own, and fails now and then."""
+
+    cap, broken = 12, True
+
+    def generate(self, request: Request) -> Output:
+        begun = request.answer_prefix
+        output = super().generate(request)
+        if begun and self.broken:
+            raise InternalFailure("broken", "it does not work today")
+        request.config.max_output_tokens = min(request.config.max_output_tokens, self.cap)
+        return output
+
+
+async def test_a_server_with_a_limit_of_its_own_that_fails(tmp_path: Path, shared_scorer: Server) -> None:
+    """It is asked for more as long as it goes on; a failure leaves an answer cut until the command runs again."""
+    task, model = folder_of(tmp_path, 30), Stubborn(continues=True)
+    async with serve(KitBackend(model, Metrics())) as server:
+        with pytest.raises(IncompleteError, match=r"\d+ cut answers could not be finished; run the same command again"):
+            await run(task, server.port, shared_scorer, "run", finish_cut=ENOUGH)
+        folder = tmp_path / "run"
+        left = results(folder)["tasks"]["rows"]["cut"]["items"]
+        assert left == sum(length(row) + 4 > 12 for row in range(30))
+        model.broken = False
+        await run(task, server.port, shared_scorer, "run")  # the folder knows that they are to be finished
+    items = {item.key: item for item in open_run(folder)}
+    assert [row for row in range(30) if items[f"rows/{row}"].cut] == [
+        row for row in range(0, 30, 7) if length(row) >= 12
+    ], "thoughts that were cut by the server's own limit cannot be finished"
+    assert all(items[f"rows/{row}"].score == float(bool(row % 4)) for row in range(30) if row % 7)
+
+
+class Reasoner(Model):
+    """Thinks in so many words, then prefers the letter that its words end in; what was cut prefers B."""
+
+    name = "reasoner"
+    answer_prefix = True
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def generate(self, request: Request) -> Output:
+        row, begun = int(request.text.split()[1]), request.answer_prefix
+        self.calls["generate"] += 1
+        whole = " ".join([*(f"w{number}" for number in range(length(row))), "AB"[row % 2]])
+        assert whole.startswith(begun)
+        return Output(whole[len(begun) :])
+
+    def likelihood(self, request: Request, continuations: Sequence[str]) -> Sequence[Score]:
+        self.calls["likelihood"] += 1
+        last = request.answer_prefix.split("\n\n")[0].split()[-1]
+        best = f" {last}" if last in "AB" else " B"
+        return [Score(value, [(text, value)]) for text in continuations for value in [-1.0 - (text != best)]]
+
+
+async def test_options_are_scored_again_after_words_that_were_finished(tmp_path: Path, shared_scorer: Server) -> None:
+    task, model = folder_of(tmp_path, 60), Reasoner()
+    short = {"answer": "likelihood-after-reasoning", "generation": f"max_output_tokens={LIMIT // 2}"}
+    async with serve(KitBackend(model, Metrics())) as server:
+        folder = await run(task, server.port, shared_scorer, "run", **short)
+        cut = results(folder)["tasks"]["rows"]["cut"]["items"]
+        assert cut > 10
+        assert accuracy(folder)["value"] < 90
+        model.calls.clear()
+        await run(task, server.port, shared_scorer, "run", **short, finish_cut=ENOUGH)
+        assert model.calls == {"generate": cut, "likelihood": cut}
+        await run(task, server.port, shared_scorer, "run", **short, finish_cut=ENOUGH)
+        at_once = await run(task, server.port, shared_scorer, "at_once", **short, finish_cut=ENOUGH)
+        assert model.calls["generate"] == 2 * cut + 60
+    assert (accuracy(folder)["value"], results(folder)["tasks"]["rows"]["cut"]["items"]) == (100.0, 0)
+    assert (at_once / "results.json").read_bytes() == (folder / "results.json").read_bytes()
