@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -32,6 +32,7 @@ LIMIT, FAILED = "task_limit", "task_failed"
 
 _ARRAYS = ("outcome", "score", "group", "sample", "repeat", "combination")
 Kind = Literal["rule", "metric"]
+M = TypeVar("M", bound=Message)
 
 
 def read(rule: Rule, request: pb.ScoreRequest) -> pb.Verdict:
@@ -119,7 +120,7 @@ def _word(message: Message) -> str:
     return base64.b64encode(message.SerializeToString()).decode()
 
 
-def _read(message: Any, word: Any) -> Any:
+def _read(message: M, word: Any) -> M:
     from lyncean.cell import CellError
 
     try:
@@ -143,6 +144,7 @@ def setup(kind: Kind, name: str) -> dict[str, Callable[..., Any]]:
 
     if kind == "rule":
         rule = rules().get(name)
+        assert isinstance(rule, Rule)
         return {kind: lambda word: reported(lambda: rule.read(_read(pb.ScoreRequest(), word)))}
     metric = metrics().get(name)
     np.zeros(0)  # imported before the cell is closed
