@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.budget import Budget
+from lyncean.rpc.waits import OverdueError, Wait, in_thread
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting
@@ -20,6 +21,9 @@ from orchestrator.run_folder.records import verdict_line
 from orchestrator.run_folder.unreadable import understood
 
 _SYNC_SECONDS = 0.5
+_DISK_SECONDS = 600.0
+LEAST_DISK_SECONDS = 30.0
+"""How long a disk may always take: a full cache is written back meanwhile."""
 _NO_SCORES: Mapping[str, float] = {}
 
 
@@ -45,6 +49,7 @@ class Ledger:
         draining: Why nothing more is sent; "" while calls are sent.
         stopped: Gets the error that ends the run at once.
         fewer: Called once there is less to ask.
+        disk: The wait for the disk.
     """
 
     log: RunLog
@@ -54,6 +59,7 @@ class Ledger:
     draining: str = ""
     stopped: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     fewer: Callable[[], None] = lambda: None
+    disk: Wait = field(default_factory=lambda: Wait("the disk", _DISK_SECONDS))
     _flushing: bool = False
 
     def plan(self, key: str, task: str, scored: bool) -> Entry:
@@ -130,10 +136,29 @@ class Ledger:
         """Makes the log survive a power cut, about twice a second: answers, and then their verdicts."""
         while True:
             await asyncio.sleep(_SYNC_SECONDS)
-            verdicts = self.log.begin_sync()
-            await asyncio.to_thread(self.log.sync_answers)
-            self.log.write_verdicts(verdicts)
-            await asyncio.to_thread(self.log.sync_verdicts)
+            await self.sync()
+
+    async def sync(self) -> None:
+        """Makes what the log has so far survive a power cut, answers before verdicts.
+
+        Raises:
+            RunLogError: If a log is no longer there or cannot be written, or the disk does not answer.
+        """
+        verdicts = self.log.begin_sync()
+        await self._on_disk(self.log.sync_answers)
+        self.log.write_verdicts(verdicts)
+        await self._on_disk(self.log.sync_verdicts)
+
+    async def _on_disk(self, sync: Callable[[], None]) -> None:
+        """Waits for the disk, in a thread that nobody waits for once it is given up."""
+        wait = self.disk
+        wait.begin()
+        try:
+            await wait.bound(in_thread(sync, "disk"))
+        except OverdueError:
+            raise self.log.give_up(f"{wait.what} did not answer for {wait.limit:.0f} s") from None
+        finally:
+            wait.end()
 
     def close(self) -> None:
         """Writes the log as far as that is possible, at the end of the run or after its error."""

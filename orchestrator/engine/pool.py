@@ -12,6 +12,7 @@ import grpc
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
+from lyncean.rpc.open_files import make_room
 from lyncean.rpc.waits import OverdueError, Wait
 from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff, dialled
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
@@ -166,6 +167,7 @@ class Pool:
         for endpoint, addresses in zip(self.endpoints, found, strict=True):
             host = None if endpoint.literal else endpoint.host
             hosts.update((address, host) for address in addresses)
+        make_room(len(hosts))
         for address, host in hosts.items():
             if address not in self.replicas:
                 self.replicas[address] = Replica(address, self._credentials, host)

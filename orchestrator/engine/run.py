@@ -113,7 +113,7 @@ class Engine:
         }
         self._worker = Worker(self._busy)
         self._open = 0
-        self._prepared = 0
+        self._prepared = self._largest = 0
         self._room = asyncio.Event()
         self._backlog: array[int] = array("Q")
         self._more = asyncio.Event()
@@ -168,14 +168,19 @@ class Engine:
         asyncio.get_running_loop().call_later(STOP_SECONDS, self.ledger.stop, late)
 
     @property
-    def _batch(self) -> int:
-        """Samples that are built together: all repeats of some, where these may go out together."""
+    def _unit(self) -> int:
+        """Samples that are not built apart: all repeats of one, where these may go out together."""
         repeats = self._options.repeats
         together = any(dispatcher.pool.info.max_samples > 1 for dispatcher in self._dispatchers.values())
-        return repeats * max(1, _BATCH // repeats) if together and repeats <= _MOST_REPEATS else _BATCH
+        return repeats if together and repeats <= _MOST_REPEATS else 1
+
+    def _batch(self, most: int) -> int:
+        """Returns how many samples are built together, about `most`; the first alone: it tells how many fit."""
+        fitting = min(most, _PREPARED_BYTES // self._largest) if self._largest else 1
+        return self._unit * max(1, fitting // self._unit)
 
     async def _produce_and_finish(self) -> None:
-        size = most = self._batch
+        size = most = self._unit * max(1, _BATCH // self._unit)
         while not self.ledger.draining:
             [batch] = await self._worker.each(lambda count: list(islice(self._samples, count)), [size])
             if not batch:
@@ -184,13 +189,15 @@ class Engine:
             episodes = [episode for sample in batch if (episode := self._plan(sample))]
             # What an earlier process answered is passed over in long strides.
             size = most if episodes else min(2 * size, _STRIDE // most * most)
-            for start in range(0, len(episodes), most):
+            while episodes:
                 while not self.ledger.draining and self._full():
                     self._room.clear()
                     await self._room.wait()
                 if self.ledger.draining:
                     break
-                self._build(self._wanted(episodes[start : start + most]))
+                count = self._batch(most)
+                self._build(self._wanted(episodes[:count]))
+                del episodes[:count]
         while self._open and not self.ledger.draining:
             self._room.clear()
             await self._room.wait()
@@ -227,7 +234,7 @@ class Engine:
 
     def _full(self) -> bool:
         """Whether enough is prepared: twice what can be in flight, or less where it is large."""
-        if len(self._builds) >= _BUILDS:
+        if len(self._builds) >= (_BUILDS if self._largest else 1):
             return True
         dispatchers = self._dispatchers.values()
         if self._open >= 64 + 2 * sum(dispatcher.pool.slots for dispatcher in dispatchers):
@@ -291,6 +298,7 @@ class Engine:
             going = set(map(id, self._wanted(episodes)))
             prompts = prompts_of(made) if self._options.repeats > 1 else [None] * len(made)
             for episode, built, prompt in zip(episodes, made, prompts, strict=True):
+                self._largest = max(self._largest, built.request.size if isinstance(built, PreparedRequest) else 1)
                 if id(episode) not in going:
                     self._open -= 1
                     continue

@@ -327,16 +327,18 @@ class ScorerClient:
             async for reply in stream:
                 if reply is None:
                     raise bad_response("its bytes are no ScorerServiceScoreResponse")
-                for verdict in reply.verdicts:
-                    checked_verdict(verdict, self._pending.get(verdict.key, (None,))[0])
-                    request, scoring, size = self._pending.pop(verdict.key)
-                    self._bytes -= size
-                    self.on_verdict(verdict, scoring, request)
+                try:
+                    for verdict in reply.verdicts:
+                        checked_verdict(verdict, self._pending.get(verdict.key, (None,))[0])
+                        request, scoring, size = self._pending.pop(verdict.key)
+                        self._bytes -= size
+                        self.on_verdict(verdict, scoring, request)
+                finally:
+                    self._moved.set()  # the last item may be done, though what follows breaks the contract
                 if reply.verdicts:
                     self._wait_on()
                 else:
                     self._silence_wait.alive(reply.waits_for)
-                self._moved.set()
                 if self._closing:
                     self._wake.set()
         except grpc.aio.AioRpcError as error:

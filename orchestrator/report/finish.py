@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.lines import JudgedLine
 from orchestrator.run_folder.metrics import counts
@@ -20,14 +21,12 @@ def write_report(run: Path, *, embed: bool = False, published: bool = False, bli
 
     Raises:
         ConfigError: There is no run at `run`.
-        OSError: The page cannot be written.
+        RunWriteError: The page cannot be written.
     """
     from orchestrator.report.page import render
 
     path = run / "report.html"
-    partial = path.with_suffix(".partial")
-    partial.write_text(render(open_run(run), embed=embed, published=published, blind=blind), encoding="utf-8")
-    partial.replace(path)
+    write_file(path, render(open_run(run), embed=embed, published=published, blind=blind).encode())
     return path
 
 

@@ -20,6 +20,7 @@ from lyncean.rpc.budget import Budget
 from orchestrator.engine import Engine, Ledger, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
+from orchestrator.engine.ledger import LEAST_DISK_SECONDS
 from orchestrator.errors import IncompleteError, LimitError, StoppedError
 from orchestrator.run import foreign, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
@@ -256,12 +257,13 @@ async def evaluate(
             options = Options(request.timeout, request.patience, changes, shard, request.repeats)
             pools, scorer = connections.pools, connections.scorer
             part.load(log, identity, accounting)
-            ledger = Ledger(log, accounting, budget, part.stopping)
+            disk = connections.waits.add(f"the disk of {path}", max(request.patience, LEAST_DISK_SECONDS))
+            ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
             with contextlib.closing(part), _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting, connections.waits):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))
-            log.sync()
+            await ledger.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, **part.finish(path, planned), "replicas": _replicas(manifest, connections)}

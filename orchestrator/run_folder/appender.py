@@ -78,6 +78,12 @@ class Appender:
         del self._lines[: len(lines)]
         self._written += len(data)
 
+    def give_up(self, error: RunLogError) -> None:
+        """Writes nothing any more, and raises this error where it should."""
+        self._broken = self._broken or error
+        self._lines.clear()
+        self._end = self._written
+
     def _give_up(self, error: OSError | RunLockError) -> RunLogError:
         """Takes back what was written in part; nothing is written any more, since behind it no line would be whole."""
         self._broken = error if isinstance(error, RunLockError) else write_error(self.path, error)

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from orchestrator.run_folder.durable import sync_file, sync_folder
+
 _KNOWN_LIMIT = 100_000
 """Hashes of stored images that are remembered, so that an image is not looked for on disk again."""
 
@@ -17,6 +19,7 @@ class ImageStore:
     def __init__(self, folder: Path) -> None:
         self._folder = f"{folder}/"
         self._known: set[bytes] = set()
+        self._unsynced: list[str] = []
 
     def put(self, data: bytes, check: Callable[[bytes], None] | None = None) -> str:
         """Stores a file's bytes unless they are there, and returns their sha256 in hex.
@@ -69,3 +72,16 @@ class ImageStore:
                 view = view[os.write(file, view) :]
         finally:
             os.close(file)
+        self._unsynced.append(path)
+
+    def sync(self) -> None:
+        """Makes what was stored survive a power cut. May block for long: call it in a thread.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        if not self._unsynced:
+            return
+        while self._unsynced:  # others may be stored meanwhile
+            sync_file(self._unsynced.pop())
+        sync_folder(self._folder)

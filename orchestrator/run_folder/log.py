@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeAlias
 from lyncean.arrays import NDArray, np
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.appender import Appender
-from orchestrator.run_folder.errors import write_error
+from orchestrator.run_folder.durable import sync_folder
+from orchestrator.run_folder.errors import RunLogError, RunWriteError, write_error
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
@@ -94,6 +95,7 @@ class RunLog:
             except OSError as error:
                 raise write_error(path, error) from error
             self.images = ImageStore(path / IMAGES)
+            self._named = False
             self._index(expected)
             self._opened = opened.pop_all()
 
@@ -217,13 +219,21 @@ class RunLog:
         return self.verdicts.pending
 
     def sync_answers(self) -> None:
-        """Makes the answers that were written survive a power cut. May block for long: call it in a thread.
+        """Makes answers that were written, and images, survive a power cut. May block for long: call it in a thread.
 
         Raises:
             RunLogError: If a log is no longer there or cannot be written.
         """
         for log in (self.responses, self.verdicts):
             log.check_there()
+        try:
+            self.images.sync()
+            if not self._named:
+                sync_folder(self.path)
+                sync_folder(self.path.parent)
+                self._named = True
+        except OSError as error:
+            raise write_error(self.path, error) from error
         self.responses.sync()
 
     def write_verdicts(self, count: int) -> None:
@@ -243,6 +253,13 @@ class RunLog:
         """
         self.verdicts.sync()
         self._lock.check()
+
+    def give_up(self, why: str) -> RunLogError:
+        """Writes nothing any more; returns the error that says so."""
+        error = RunWriteError(f"{self.path}: {why}; what is on the disk is safe: run the command again to resume")
+        for log in (self.responses, self.verdicts):
+            log.give_up(error)
+        return error
 
     def close(self) -> None:
         """Closes the logs and lets the folder go."""

@@ -18,7 +18,7 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.addresses import without_password
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from orchestrator.run_folder.errors import write_error
+from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.lines import identity_hash, verify_identity
 from orchestrator.run_folder.records import FOLDERS, proto_json
@@ -142,13 +142,7 @@ def write(path: Path, content: Mapping[str, Any], *, indent: bool = True) -> Non
     """
     option = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | (orjson.OPT_INDENT_2 if indent else 0)
     data = orjson.dumps(content, option=option)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(data)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise write_error(path, error) from error
+    write_file(path, data)
 
 
 def check_same(

@@ -7,6 +7,7 @@ real scorer. The seed owns clock, network, disk, servers and the instant at whic
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -27,7 +28,7 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import Benchmark, NoSettings
 from orchestrator.data.rows import Row, RowSource
-from orchestrator.engine import replica as replica_module, scoring as scoring_module
+from orchestrator.engine import ledger as ledger_module, replica as replica_module, scoring as scoring_module
 from orchestrator.run import evaluate as evaluate_module, plan as plan_module
 from orchestrator.run.plan import Plan, Task, code_hash
 from orchestrator.run.request import RunRequest
@@ -82,6 +83,7 @@ class Disk:
 
     def __init__(self) -> None:
         self.full = self.dead = self.open_log = False
+        self.seconds = 0.0
         self.safe: dict[int, int] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -218,11 +220,17 @@ class World:
             mock.patch.object(scoring_module, "dial", self.network.dial),
             mock.patch.object(appender_module, "os", self.disk),
             mock.patch.object(lock_module, "os", self.disk),
+            mock.patch.object(ledger_module, "in_thread", self._on_disk),
             mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
             mock.patch.object(manifest_module, "_version", return_value="0"),
             mock.patch.object(plan_module, "code_hash", _code_hash),
         ):
             yield
+
+    async def _on_disk(self, work: Callable[[], Any], _name: str) -> Any:
+        """Does work of the disk in place of a thread: as slow as the disk is."""
+        await asyncio.sleep(self.disk.seconds)
+        return work()
 
     # What goes wrong
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import resource
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server
+from helpers.report_runs import marvel_run
 
+from lyncean.rpc.waits import Wait
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ledger as ledger_module
 from orchestrator.engine.ledger import Ledger
-from orchestrator.run_folder import appender
+from orchestrator.report import write_report
+from orchestrator.run_folder import appender, durable, manifest
+from orchestrator.run_folder.errors import RunWriteError
 from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.log import RunLog
 
@@ -141,3 +150,72 @@ async def test_no_verdict_is_on_the_disk_without_its_answer(tmp_path: Path, monk
     assert disk.looks > 1
     assert disk.orphans == 0
     assert len((tmp_path / "verdicts.jsonl").read_bytes().splitlines()) == 300
+
+
+@contextlib.contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    """A disk that is full after so many bytes of a file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_manifest_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "manifest.json"
+    manifest.write(file, {"seed": 1})
+    with no_file_longer_than(20), pytest.raises(RunWriteError, match="make room and run the command again"):
+        manifest.write(file, {"seed": 2, "words": "w" * 5000})
+    assert orjson.loads(file.read_bytes()) == {"seed": 1}
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def fsync(fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+
+    monkeypatch.setattr(durable.os, "fsync", fsync)
+    manifest.write(tmp_path / "results.json", {})
+    log = RunLog(tmp_path)
+    name = log.images.put(b"image")
+    log.add_response("toy/0", None, line("toy/0"))
+    log.sync()
+    log.close()
+    assert synced[:2] == [str(tmp_path / ".results.json.partial"), str(tmp_path)]
+    images = tmp_path / "images"
+    wanted = [images / name, images, tmp_path, tmp_path.parent, tmp_path / "responses.jsonl"]
+    assert synced[2:] == list(map(str, wanted))
+
+
+def test_a_disk_that_is_full_during_the_report_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = marvel_run(tmp_path / "run")
+
+    def full(_fd: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(durable.os, "fsync", full)
+    with pytest.raises(RunWriteError, match=r"report.html: No space left on device.*run the command again"):
+        write_report(run)
+
+
+async def test_a_disk_that_keeps_silent_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
+    disk = SimpleNamespace(**vars(os))
+    disk.fsync = lambda _fd: hangs.wait(300)
+    monkeypatch.setattr(appender, "os", disk)
+    monkeypatch.setattr(ledger_module, "_SYNC_SECONDS", 0.0)
+    ledger = Ledger(log := RunLog(tmp_path), disk=Wait("the disk of run", 0.2))
+    ledger.add_response("toy/0", None, line("toy/0"))
+    ledger.add_verdict("toy/0", "toy", Outcome.SCORED, line("toy/0", "scored"))
+    with pytest.raises(RunWriteError, match="the disk of run did not answer for 0 s; what is on the disk is safe"):
+        await ledger.keep()
+    ledger.close()
+    log.close()  # does not wait for it either
+    hangs.set()
+    assert (tmp_path / "verdicts.jsonl").read_bytes() == b""

@@ -1,0 +1,56 @@
+"""Files that survive a power cut: written whole or not at all, and named by a folder that is on the disk as well."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from orchestrator.run_folder.errors import write_error
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all.
+
+    Raises:
+        RunWriteError: If it cannot be written; what was there before stays.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise write_error(path, error) from error
+
+
+def sync_file(path: Path | str) -> None:
+    """Makes a file's bytes survive a power cut.
+
+    Raises:
+        OSError: If they cannot be written.
+    """
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sync_folder(path: Path | str) -> None:
+    """Makes the names in a folder survive a power cut, where its file system can.
+
+    Raises:
+        OSError: If the folder is not there.
+    """
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems refuse it for folders
+            os.fsync(folder)
+    finally:
+        os.close(folder)
