@@ -25,7 +25,13 @@ from orchestrator.run_folder.records import FOLDERS, proto_json
 from orchestrator.samples import metric
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}
-"""What every manifest has, whatever made it."""
+"""Fields that every manifest has."""
+_TYPES: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("identity", "rules", "metrics", "model", "stages", "benchmarks", "versions"), (dict, "an object")),
+    **dict.fromkeys(("replicas", "judges"), (list, "a list")),
+    **dict.fromkeys(("identity_sha256", "command", "created", "scorer"), (str, "a text")),
+}
+"""Types of a manifest's fields, and their names."""
 
 FOREIGN_METRICS = frozenset({"harness_group", "harness_task", "vlmevalkit"})
 """The scorer's metrics that run code of other harnesses; in older runs their parameters name folders with tasks."""
@@ -125,6 +131,9 @@ def read(run: Path) -> dict[str, Any]:
     if missing:
         raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
     found: dict[str, Any] = manifest
+    for name, (kind, words) in _TYPES.items():
+        if name in found and not isinstance(found[name], kind):
+            raise ManifestError(f"{path} is damaged: {name} is {_short(found[name])}, not {words}; restore it")
     verify_identity(path, found)
     return found
 
