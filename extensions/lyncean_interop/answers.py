@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
+NOT_ANSWERED = "the file has no answer"
+"""Why an item of a file failed that is there without an answer."""
 _WORDS = 60
 _MOST_PRINTED = 5
 _MOST_SLICES = 48

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lyncean_interop.answers import Answer, ToolAnswers, samples
+from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, samples
 from orchestrator.data import DataError
 
 _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
@@ -41,6 +41,9 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     score = float(fields[metric]) if isinstance(fields.get(metric), int | float) else None
     common: dict[str, Any] = {"key": str(int(fields["doc_id"])), "score": score}
     responses = fields["resps"]
+    if not responses or responses in ([[]], [[None]]):
+        prompt, right = str(arguments[0][0]), str(fields["target"])
+        return metric, Answer(prompt=prompt, text="", targets=(right,), failed=NOT_ANSWERED, **common)
     if isinstance(responses[0][0], str):
         (context, *_), (text, *_) = arguments[0], responses[0]
         filtered = fields["filtered_resps"][0]

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from lyncean_interop.answers import Answer, ToolAnswers, samples, with_slices
-from lyncean_interop.lmms_eval_samples import FAILED, SAMPLES_FILE
+from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, samples, with_slices
+from lyncean_interop.lmms_eval_samples import FAILED, SAMPLES_FILE, is_text
 from orchestrator.data import DataError
 
 _FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
@@ -44,8 +44,10 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     """Returns the name of a line's first metric, and its answer."""
     metric, score = _score(fields)
-    raw, read = _text(fields.get("resps", "")), _text(fields["filtered_resps"])
-    failed = raw.startswith(FAILED) or read.startswith(FAILED)
+    raw, read = _text(fields.get("resps")), _text(fields["filtered_resps"])
+    if not is_text(fields.get("resps")) and not is_text(fields["filtered_resps"]):
+        raw = NOT_ANSWERED
+    failed = raw == NOT_ANSWERED or raw.startswith(FAILED) or read.startswith(FAILED)
     targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
     doc = fields.get("doc")
     known = {**(doc if isinstance(doc, dict) else {}), **fields}
@@ -70,6 +72,8 @@ def _text(value: Any) -> str:
     """Returns a text, the first of nested lists of them, or what stands in its place as JSON."""
     while isinstance(value, list) and value and isinstance(value[0], list | str):
         value = value[0]
+    if value is None or value == [] or value == [None]:
+        return ""
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 

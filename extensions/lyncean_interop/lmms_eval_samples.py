@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lyncean_interop.answers import Answer, lettered, samples
+from lyncean_interop.answers import NOT_ANSWERED, Answer, lettered, samples
 from orchestrator.data import DataError
 
 TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
@@ -69,7 +69,7 @@ def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
         raise DataError(f"{where}: doc_id {fields['doc_id']!r} is no number") from None
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
-    failed = text if text.startswith(FAILED) else ""
+    failed = text if text.startswith(FAILED) else "" if is_text(fields["filtered_resps"]) else NOT_ANSWERED
     pattern = next(pattern for name, pattern in _OPTION.items() if task.startswith(name))
     return Answer(
         key=str(number),
@@ -88,6 +88,13 @@ def _first(value: Any) -> str:
     while isinstance(value, list) and value:
         value = value[0]
     return value if isinstance(value, str) else ""
+
+
+def is_text(value: Any) -> bool:
+    """Returns whether there is a first response, however deep it is nested."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, str)
 
 
 def _prompt(fields: Mapping[str, Any]) -> str:

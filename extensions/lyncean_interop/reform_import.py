@@ -11,6 +11,8 @@ import orjson
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean_interop.answers import NOT_ANSWERED
 from lyncean_interop.reform_predictions import Prediction, named_by, predictions, read_file
 from orchestrator.benchmarks.reform import reform_metrics
 from orchestrator.engine import Endpoint
@@ -89,7 +91,8 @@ def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for item in items[log.resumed :]:
             key = f"{identity['tasks'][0]}/{item.key}"
-            log.add_response(key, None, _line(key, item, identity, now))
+            outcome = Outcome.FAILED if item.text is None else None
+            log.add_response(key, outcome, _line(key, item, identity, now))
         log.flush()
         log.sync()
     finally:
@@ -98,16 +101,22 @@ def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None
 
 
 def _line(key: str, item: Prediction, identity: dict[str, Any], now: str) -> bytes:
+    answer: dict[str, Any] = {
+        "response": {"parts": [{"text": item.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
+    }
+    if item.text is None:
+        answer = {"error": {"code": "", "reason": "request_failed", "message": NOT_ANSWERED}}
     messages = [{"role": "ROLE_USER", "parts": [{"text": item.prompt}]}] if item.prompt else []
     return orjson.dumps(
         {
             "key": key,
+            **({"outcome": "failed"} if item.text is None else {}),
             "sample": key,
             "turn": "",
             "task": identity["tasks"][0],
             "method": identity["method"],
             "request": {"messages": messages},
-            "response": {"parts": [{"text": item.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"},
+            **answer,
             "scoring": scoring_json(item.scoring),
             "replica": "",
             "attempts": 0,

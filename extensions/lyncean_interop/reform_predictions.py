@@ -26,13 +26,13 @@ class Prediction:
 
     Attributes:
         key: End of the item's key, with the test's number.
-        text: The model's answer; an index in decimal for likelihood.
+        text: The model's answer; an index in decimal for likelihood; None where the record's prediction is null.
         prompt: The prompt, "" where the record has none.
         scoring: How it is scored.
     """
 
     key: str
-    text: str
+    text: str | None
     prompt: str
     scoring: Scoring
 
@@ -119,7 +119,9 @@ def _named(sample_id: Any, owners: dict[str, str]) -> str:
     return name
 
 
-def _prediction_text(prediction: Any, where: str, formulation: str, method: str) -> str:
+def _prediction_text(prediction: Any, where: str, formulation: str, method: str) -> str | None:
+    if prediction is None:
+        return None
     if method == "likelihood":
         # A bool is an int to Python, and the reference fails on it later and less clearly.
         if not isinstance(prediction, int) or isinstance(prediction, bool):

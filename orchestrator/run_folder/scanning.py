@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -14,6 +16,8 @@ from orchestrator.run_folder.lines import DamagedLine, Head, decode, heads_of
 
 T = TypeVar("T")
 _READ = 1 << 20
+_MOST_NAMED = 500
+"""Damaged lines that an error names at most."""
 
 
 def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
@@ -112,13 +116,36 @@ def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
 
 
 def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
-    """Returns the one-line error for a line whose head is whole and whose rest is not what was written."""
-    number = 1
+    """Returns the one-line error for a line that is not what was written, with the numbers of all others of its log."""
+    number, more = 1, list[int]()
     with path.open("rb") as file:
         while offset and (data := file.read(min(offset, _READ))):
             number += data.count(b"\n")
             offset -= len(data)
-    fix = "delete the line and run the command that made the run again: what it held is asked or scored anew"
+        for other, line in enumerate(file, number):
+            if other > number and line.endswith(b"\n") and not _is_whole(line):
+                more.append(other)
+    fix = "and run the command that made the run again: what it held is asked or scored anew"
     if path.name == LABELS:
-        fix = "delete the line and give that label again"
-    return RunLogError(f"{path}, line {number}: damaged ({error}); {fix}")
+        fix = "and give that label again"
+    if not more:
+        return RunLogError(f"{path}, line {number}: damaged ({error}); delete the line {fix}")
+    return RunLogError(
+        f"{path}, line {number}: damaged ({error}), as are {len(more):,} lines after it; "
+        f"delete the lines (sed -i '{';'.join(_ranges([number, *more][:_MOST_NAMED]))}' {shlex.quote(str(path))}) {fix}"
+    )
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        decode(line, Head)
+    except DamagedLine:
+        return False
+    return True
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Yields sed's commands that delete lines of these numbers, in order."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield f"{run[0]}d" if len(run) == 1 else f"{run[0]},{run[-1]}d"

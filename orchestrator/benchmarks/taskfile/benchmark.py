@@ -247,6 +247,12 @@ class FileTask:
                     f"{where}, row {row[_NUMBER]}: column {name!r} is {kind}, and it is shown to the model: "
                     "give it a text, or take the row out"
                 )
+        if not self._identifier(row).strip():
+            raise self.file.error(
+                f"{where}, row {row[_NUMBER]}: column {self.file.values['id']!r} is empty: every row needs an id; "
+                "leave id out of the task file, and the row's number is it",
+                "id",
+            )
         try:
             self.answers.read(row, f"{self.name}/{self._identifier(row)}")
         except DataError as error:

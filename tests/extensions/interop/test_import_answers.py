@@ -65,11 +65,16 @@ def test_samples_of_lm_eval_by_generation_and_by_likelihood(tmp_path: Path) -> N
     ]
     path = tmp_path / "some__model" / "samples_mine_2026-11-24T00-06-01.436358.jsonl"
     path.parent.mkdir()
+    unanswered = lm_eval_line(3, [("Is it?", "")], [["x"]], target="yes") | {"resps": [[]], "filtered_resps": []}
+    lines.append(unanswered)
     path.write_text("".join(json.dumps(line) + "\n" for line in (*lines, lines[0] | {"filter": "second"})))
     told = run_import("lm-eval", path, "--run", tmp_path / "run")
     assert told.exit_code == 0, told.output
-    assert accuracy(tmp_path / "run") == 100
-    assert {key: line["rule"] for key, line in verdicts(tmp_path / "run").items()} == {
+    found = verdicts(tmp_path / "run")
+    assert found.pop("mine/3")["outcome"] == "failed"
+    assert {line["score"] for line in found.values()} == {1.0}
+    assert accuracy(tmp_path / "run") == 75  # of all samples
+    assert {key: line["rule"] for key, line in found.items()} == {
         "mine/0": "choice", "mine/1": "choice", "mine/2": "two_way",
     }  # fmt: skip
     assert "lm-evaluation-harness: accuracy 66.67 over 3 samples" in told.output

@@ -88,6 +88,12 @@ def test_misses_rounds_and_unequal_groups(shared_scorer, tmp_path):
         ],
     )
     words = ["--formulation", "SingleChoice", "--stability", "--multi-round"]
+    records = json.loads(file.read_text())
+    unanswered = write(tmp_path / "q.json", [*records, record("d", 2, None)])
+    done = run_import(
+        "reform", unanswered, *words, "--run", tmp_path / "null", "--scorer", shared_scorer.address, "--quiet"
+    )
+    assert metrics(tmp_path / "null")["counts"]["failed"] == 1, done.output
     done = run_import("reform", file, *words, "--run", tmp_path / "run", "--scorer", shared_scorer.address, "--quiet")
     assert done.exit_code == 0, done.output
     found = metrics(tmp_path / "run")

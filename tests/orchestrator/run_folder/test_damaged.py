@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 from helpers.engine_cluster import Cluster, Server
+
+from orchestrator.run_folder import ManifestError, read_manifest
 
 
 def damage(path: Path, number: int, old: bytes, new: bytes) -> None:
@@ -62,3 +67,27 @@ def test_a_damaged_answer_is_named_when_it_is_scored_again(
     cluster.orchestrator(*words)
     assert cluster.results("run") == before
     assert cluster.calls().total() == 41
+
+
+def test_all_damaged_lines_are_named_at_once_with_the_command_that_deletes_them(
+    cluster: Cluster, shared_scorer: Server, run: Path
+) -> None:
+    before = cluster.results("run")
+    for number in (2, 5, 6, 7, 30):
+        damage(run / "responses.jsonl", number, b'"response"', b'"responxx"')
+    said = error_of(cluster.orchestrator("score", "run", "--scorer", shared_scorer.address, code=2))
+    assert "responses.jsonl, line 2: damaged" in said
+    assert "as are 4 lines after it" in said
+    command = said.partition("(sed ")[2].partition(")")[0]
+    subprocess.run(["sed", *shlex.split(command)], cwd=cluster.folder, check=True)
+    cluster.eval("run", [cluster.servers[0]], shared_scorer)
+    assert cluster.results("run") == before
+    assert cluster.calls().total() == 45
+
+
+@pytest.mark.parametrize(("field", "words"), [("replicas", "a list"), ("metrics", "an object"), ("command", "a text")])
+def test_a_field_of_a_manifest_of_another_type_is_named(run: Path, field: str, words: str) -> None:
+    file = run / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: None}))
+    with pytest.raises(ManifestError, match=f"{field} is null, not {words}"):
+        read_manifest(run)

@@ -202,6 +202,16 @@ def test_a_mistake_is_named_with_its_line(folder: Path, change: tuple[str, str],
     assert not (folder / "run").exists() or said.startswith("line 8")
 
 
+@pytest.mark.parametrize("empty", [None, "", " "])
+def test_a_row_without_an_id_is_named(tmp_path: Path, empty: str | None) -> None:
+    rows = [{"name": "a", "q": "Why?", "right": "so"}, {"name": empty, "q": "How?", "right": "so"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "t.yaml").write_text("{data: rows.jsonl, id: name, question: q, answer: right, rule: contains_word}")
+    said = run("prompts", "--task", tmp_path / "t.yaml")
+    assert said.exit_code == 2
+    assert "row 2: column 'name' is empty: every row needs an id" in said.output
+
+
 def test_an_answer_that_is_no_option_is_named(folder: Path) -> None:
     (folder / "animals.csv").write_text(CSV.replace("hen,B,", "hen,E,"))
     done = run("prompts", "--task", folder / "animals.yaml")
