@@ -102,14 +102,28 @@ def _read_cut(text: str, reader: Callable[[Seen], Reading]) -> Answer:
         return read_answer(text, reader)
     whole = text[: ending.finished(text)]
     answer = read_answer(whole or text, reader)
-    if not answer.value or answer.span is None:
+    if answer.value and _is_final(text, answer, whole=bool(whole)):
         return answer
-    if whole:
-        final = answer.reason in _FINAL and not answer.inferred and ending.stands(text, *answer.span)
-        final = final and not (answer.reason == Reason.BARE and ending.lists(text, answer.span[1]))
-    else:
-        final = answer.reason == Reason.BARE and ending.alone(text, *answer.span)
-    return answer if final else Answer("", Reason.NO_CHOICE)
+    heading = ending.heading(text)
+    first = read_answer(heading, reader) if heading else Answer("", Reason.NO_CHOICE)
+    if first.value and _is_final(text, first, whole=True, heads=True):
+        return first
+    return Answer("", Reason.NO_CHOICE) if answer.value else answer
+
+
+def _is_final(text: str, answer: Answer, *, whole: bool, heads: bool = False) -> bool:
+    """Whether what is read of a cut text is called the answer in it, or is all of it where no sentence is finished."""
+    if answer.span is None:
+        return False
+    if not whole:
+        return answer.reason == Reason.BARE and ending.alone(text, *answer.span)
+    if ending.guesses(text, *answer.span) or (answer.reason == Reason.BARE and ending.lists(text, answer.span[1])):
+        return False
+    return (
+        heads
+        or (answer.reason in _FINAL and not answer.inferred)
+        or (answer.reason in (Reason.CONCLUDED, Reason.ONLY_NUMBER) and ending.called(text, *answer.span))
+    )
 
 
 def _read(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:

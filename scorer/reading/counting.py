@@ -137,10 +137,13 @@ def read_count(seen: Seen) -> Reading:
     last = _lessened(text, usable, at_rank[-1])
     if rank == 3 and _parallel(text, at_rank):
         return Reading("", Reason.NO_CONCLUSION)
+    later = [number for number in usable if number.rank == 2 and number.start > last.end]
+    if rank == 3 and later and DOCUMENT.RESUMED.search(text, last.end, later[-1].start):
+        return later[-1].read(Reason.CORRECTED)
     if takes_back(seen, last.end):
         return Reading("", Reason.RETRACTED)
     if rank == 1:
-        return _mentioned(text, usable)
+        return _mentioned(text, usable, parts=LEXICON.AND_MORE.search(text) is not None)
     same = [number for number in usable if number.sentence == last.sentence]
     if rank == 2 and len({number.value for number in same if number.rank == 2 or number.start > last.start}) > 1:
         return Reading("", Reason.CONFLICT)
@@ -173,6 +176,12 @@ def _after_aloud(text: str, found: list[_Number]) -> list[_Number]:
     return [*aloud, *found[last:]]
 
 
+def _in_passing(text: str, usable: list[_Number]) -> bool:
+    """Whether numbers are named in the middle of a description of several sentences alone."""
+    ends = [match.end() for match in BEFORE.SENTENCE_END.finditer(text.rstrip())]
+    return len(ends) > 3 and ends[0] <= usable[0].start and usable[-1].end <= ends[-2]
+
+
 def _parallel(text: str, stated: list[_Number]) -> bool:
     """Whether the last statements are those of a list, of which none is more than another: "Row 1 has a total of 3"."""
     if len(stated) < 2 or DOCUMENT.RESUMED.search(text, stated[-2].end, stated[-1].start):
@@ -203,7 +212,8 @@ def _sum(text: str, usable: list[_Number]) -> _Number | None:
     return None
 
 
-def _mentioned(text: str, usable: list[_Number]) -> Reading:
+def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
+    """Reads numbers that nothing announces; where they are `parts`, the text says that there is more."""
     first, last = usable[0], usable[-1]
     lines = text.rsplit("\n", 1)
     if not text[: first.start].strip(" (\"'") and (
@@ -215,6 +225,8 @@ def _mentioned(text: str, usable: list[_Number]) -> Reading:
     if len({number.value for number in usable}) == 1:
         if DOCUMENT.ABSTAIN.search(text):
             return Reading("", Reason.ABSTAINED)
+        if parts or _in_passing(text, usable):
+            return Reading("", Reason.NO_CONCLUSION)
         return last.read(Reason.ONLY_NUMBER)
     resumed = list(DOCUMENT.RESUMED.finditer(text, first.end, last.start))
     after = [number for number in usable if resumed and number.start > resumed[-1].end()]

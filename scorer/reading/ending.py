@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scorer.reading.lexicon import Lexicon
+from scorer.reading.lexicon import DOCUMENT, Lexicon
 
 LEXICON = Lexicon("ending")
 
@@ -41,9 +41,23 @@ def lists(text: str, end: int) -> bool:
     return any(map(str.isalnum, behind)) and bool(LEXICON.ITEM.match(text, finished(text)))
 
 
-def stands(text: str, start: int, end: int) -> bool:
-    """Returns whether what a text states at a place is no first guess, and is not weighed again behind it."""
+def called(text: str, start: int, end: int) -> bool:
+    """Returns whether the sentence of what stands at a place has a word for the answer."""
+    return bool(LEXICON.ANSWERING.search(_sentence(text, start, end)))
+
+
+def guesses(text: str, start: int, end: int) -> bool:
+    """Returns whether the sentence of what stands at a place is a first guess, or the text takes it up again behind."""
+    return bool(LEXICON.HEDGED.search(_sentence(text, start, end)) or DOCUMENT.RESUMED.search(text, end))
+
+
+def heading(text: str) -> str:
+    """Returns the first paragraph of a text, where it is one sentence and more follows; else ""."""
+    first, line, _ = text.partition("\n")
+    return first if line and not LEXICON.STOP.search(first) and first.rstrip(" *").endswith((".", "!", "。")) else ""
+
+
+def _sentence(text: str, start: int, end: int) -> str:
     before = [match.end() for match in LEXICON.FINISHED.finditer(text, 0, start)]
     behind = LEXICON.FINISHED.search(text, end)
-    sentence = text[before[-1] if before else 0 : behind.end() if behind else len(text)]
-    return not LEXICON.HEDGED.search(sentence) and not LEXICON.WEIGHS.search(text, end)
+    return text[before[-1] if before else 0 : behind.end() if behind else len(text)]

@@ -25,6 +25,7 @@ _BEGINS = re.compile(r"[\s*]*(?:```\w*\s*)?(?:<\w+>\s*)?(?=[{\[])")
 _OPENS = re.compile(r"[{\[\s]*\"[^\"\n{}:,]{1,60}\"\s*:")
 _ENDS = re.compile(r"[\s*]*(?:</\w+>)?\s*(?:```)?[\s*]*(?:<\|[\w|]*>)?\s*")
 _WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|[^\W\d_]+")
+_EXPLAINED = re.compile(r"[:;,(-]|\.\s|\s[-–—]")
 _BRACKET = re.compile(r"[{\[}\]]")
 _NOTHING = frozenset(("", "null", "None", "none"))
 
@@ -67,12 +68,17 @@ class _Pair(NamedTuple):
     @property
     def true(self) -> bool:
         """Whether the value is a word for true."""
-        return bool(LEXICON.TRUE.fullmatch(self.value))
+        return bool(LEXICON.TRUE.fullmatch(_said(self.value)))
 
     @property
     def boolean(self) -> bool:
         """Whether the value is a word for true or false."""
-        return self.true or bool(LEXICON.FALSE.fullmatch(self.value))
+        return self.true or bool(LEXICON.FALSE.fullmatch(_said(self.value)))
+
+
+def _said(value: str) -> str:
+    """Returns a value without what explains it: "wrong" of "wrong - no shadow"."""
+    return _EXPLAINED.split(value)[0].strip(" .!").lower()
 
 
 def answers(text: str) -> list[Span] | None:
@@ -104,15 +110,12 @@ def _named(pairs: Sequence[_Pair]) -> tuple[list[_Pair], bool]:
     """
     denied = {pair.inside for pair in pairs if pair.judges and pair.boolean and not pair.true}
     calls = any(LEXICON.CALL_KEY.fullmatch(pair.key) for pair in pairs)
-    named = [
-        pair
-        for pair in pairs
-        if pair.answers and pair.inside not in denied and not (calls and "answer" not in pair.key.lower())
-    ]
+    calls = calls and not any(LEXICON.SUBMITS.search(pair.value) for pair in pairs)
+    named = [pair for pair in pairs if pair.answers and not (calls and "answer" not in pair.key.lower())]
     values = defaultdict(set)
     for pair in named:
         values[pair.key].add(pair.value or pair.span)
-    single = [pair for pair in named if len(values[pair.key]) == 1]
+    single = [pair for pair in named if len(values[pair.key]) == 1 and pair.inside not in denied]
     top = min((pair.depth for pair in single), default=0)
     return [pair for pair in single if pair.depth == top], len(single) < len(named)
 

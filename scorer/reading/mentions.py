@@ -83,6 +83,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
                 continue
         else:
             plain = shy or word != value or word == "I"
+        plain = plain and not (shy and thing and LEXICON.NUMBERED.search(thing))
         first = begin if opening or prefix or thing else start
         yield Mention(start, end, value, LABEL, first, stop if closed else end, plain, word.islower())
 

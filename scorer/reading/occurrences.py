@@ -102,15 +102,24 @@ class Occurrences:
 
     def _closing(self, place: int, judged: Occurrence) -> Occurrence:
         """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
-        mention = judged.group.mentions[0]
-        closes = (
-            judged.stance == NAMED
-            and place == len(self._groups) - 1
-            and mention.kind == LABEL
-            and not mention.plain
-            and judged.here.lead.search(BEFORE.FINALLY)
+        last = judged.stance == NAMED and place == len(self._groups) - 1 and not judged.group.plain
+        closes = last and judged.group.mentions[0].kind == LABEL and judged.here.lead.search(BEFORE.FINALLY)
+        return (
+            judged._replace(stance=FIRM, reason=CONCLUDED)
+            if closes or (last and self._sums_up(place, judged.here.lead.text))
+            else judged
         )
-        return judged._replace(stance=FIRM, reason=CONCLUDED) if closes else judged
+
+    def _sums_up(self, place: int, lead: str) -> bool:
+        """Whether a sentence that concludes names one thing, at its end and that of the text: "So it sank in 1912"."""
+        group = self._groups[place]
+        before = self._groups[place - 1].last if place else 0
+        return bool(
+            len(group.values) == 1
+            and before <= group.first - len(lead)
+            and BEFORE.SUMS_UP.match(lead)
+            and not self._text[group.last :].strip(" .!)\"'")
+        )
 
 
 def _after(text: str, apart: Occurrence, judged: list[Occurrence]) -> Occurrence:

@@ -214,7 +214,11 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
     """Returns the last statement, unless what follows takes it back or sets another beside it."""
     text = seen.text
     if text[group.last :].strip(" .!)*\n"):
-        if takes_back(seen, group.last):
+        denied = any(
+            each.group.first > group.last and each.stance == REJECTED and each.group.values == group.values
+            for each in judged
+        )
+        if takes_back(seen, group.last) or (denied and DOCUMENT.RESUMED.search(text, group.last)):
             return Reading("", Reason.RETRACTED)
         if (
             seen.may(DOCUMENT.RESUMED)

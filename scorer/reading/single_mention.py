@@ -114,8 +114,9 @@ def _called(judged: list[Occurrence]) -> Reading | None:
     if not last or last.stance != NAMED or len(_values(kept)) > 1 or last.group.plain:
         return None
     around = f"{last.here.clause.text} {last.here.tail.text}"
+    denied = LEXICON.DENIED_ABROAD.search(around)
     called = last.group.mentions[0].kind == LABEL and LEXICON.CALLED_ABROAD.search(around)
-    return Reading(last.group.values[0], Reason.CONCLUDED, last.group.span) if called else None
+    return Reading(last.group.values[0], Reason.CONCLUDED, last.group.span) if called and not denied else None
 
 
 def _eliminated(judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:

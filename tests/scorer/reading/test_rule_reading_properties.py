@@ -13,7 +13,12 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.reading import reasoning
 from scorer.rules import rules
 
-CASES = [case for path in sorted(CORPUS.glob("*.jsonl")) for case in cases(path) if not case.get("open")]
+CASES = [
+    case
+    for path in sorted(CORPUS.glob("*.jsonl"))
+    for case in cases(path)
+    if not case.get("open") and not case.get("cut")
+]
 MATERIALS = ("rubber", "cotton", "kevlar", "leather")
 WORDS = (
     *(
@@ -154,7 +159,7 @@ def test_typography_changes_nothing(change: Any) -> None:
     for case in CASES[::7]:
         text = change(case["text"])
         got = read(case, reasoning.split(text).answer)
-        if got != read(case, case["text"]):
+        if got != read(case, reasoning.split(case["text"]).answer):
             changed.append((case["case"], text, case["expected"], got))
     assert not changed, "\n".join(map(str, changed))
 
