@@ -8,11 +8,12 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server, wait_for
 
-from lyncean.rpc import PLAIN
+from lyncean.rpc import PLAIN, Unavailable
 from lyncean.rpc.waits import Waits
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from orchestrator.engine import Endpoint, ScorerClient, scoring as scoring_module
@@ -21,7 +22,7 @@ from orchestrator.run.local_scorer import LocalChannel
 from orchestrator.run_folder.records import scoring_json
 from orchestrator.samples import Scoring
 from scorer import service
-from scorer.judges.base import JudgePrompt, Reply
+from scorer.judges.base import Judge, JudgePrompt, Reply
 from scorer.metrics import metrics
 from scorer.rules import rules
 from scorer.scoring import Scorer
@@ -29,6 +30,10 @@ from scorer.telemetry import NoTelemetry
 
 CHOICE = scoring_json(Scoring("choice", targets=("A",))) or {}
 ITEM = pb.ScoreRequest(key="toy/1", rule="choice", text="A", targets=["A"])
+
+
+def servicer(judge: Judge | None = None) -> service.Servicer:
+    return service.Servicer(Scorer(rules(), judge, "unparsed"), metrics(), (), NoTelemetry())
 
 
 @pytest.fixture
@@ -101,8 +106,8 @@ async def test_a_slow_judge_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(service, "BEAT_SECONDS", 0.02)
     monkeypatch.setattr("lyncean.rpc.waits.SAID_AFTER", 1e-9)
     judge, waits, verdicts = Slow(), Waits(), list[str]()
-    servicer = service.Servicer(Scorer(rules(), judge, "unparsed"), metrics(), (), NoTelemetry())
-    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(servicer), waits=waits)
+    channel = LocalChannel(servicer(judge))
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=channel, waits=waits)
     client.on_verdict = lambda verdict, *_: verdicts.append(verdict.outcome)
     client.put(pb.ScoreRequest(key="toy/1", rule="choice", text="hm", targets=["A"], options=["a", "b"]), CHOICE)
     running = asyncio.create_task(client.run())
@@ -116,3 +121,72 @@ async def test_a_slow_judge_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> No
     await asyncio.wait_for(running, 60)
     assert verdicts == ["scored"]
     assert str(waits) == ""
+
+
+def test_bytes_that_wait_for_the_scorer_are_bounded() -> None:
+    async def fill() -> int:
+        client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(servicer()))
+        count = 0
+        while client.room:
+            client.put(pb.ScoreRequest(key=f"toy/{count}", rule="choice", text="A" * (1 << 20)), CHOICE)
+            count += 1
+        return count
+
+    assert asyncio.run(fill()) == 32
+
+
+class Breaking:
+    """A scorer that reads the items of its first stream and breaks off; it answers those of the second.
+
+    Args:
+        answered: How many items of the first it answers before.
+    """
+
+    def __init__(self, answered: int) -> None:
+        self.answered, self.streams = answered, list[list[str]]()
+
+    async def ListRules(self, request: Any, context: Any) -> pb.ListRulesResponse:  # noqa: N802
+        return pb.ListRulesResponse()
+
+    async def Score(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.streams.append(keys := [])
+        async for message in requests:
+            keys += [item.key for item in message.items]
+            first = len(self.streams) == 1
+            kept = message.items[: self.answered] if first else message.items
+            yield pb.ScorerServiceScoreResponse(verdicts=[verdict_of(item.key) for item in kept])
+            if first:
+                raise Unavailable("away", "it breaks off")
+
+
+def verdict_of(key: str) -> pb.Verdict:
+    return pb.Verdict(key=key, outcome="scored", score=1.0)
+
+
+@pytest.mark.parametrize("answered", [0, 2])
+async def test_what_was_not_acknowledged_is_sent_again_after_a_break(answered: int) -> None:
+    breaking, verdicts = Breaking(answered), list[str]()
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(breaking))
+    client.on_verdict = lambda verdict, *_: verdicts.append(verdict.key)
+    keys = [f"toy/{number}" for number in range(5)]
+    for key in keys:
+        client.put(pb.ScoreRequest(key=key, rule="choice", text="A", targets=["A"]), CHOICE)
+    running = asyncio.create_task(client.run())
+    await asyncio.wait_for(client.finish(), 60)
+    await asyncio.wait_for(running, 60)
+    assert verdicts == keys
+    assert breaking.streams == [keys, keys[answered:]]
+
+
+async def test_a_broken_message_behind_the_last_verdict_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Repeating(Breaking):
+        async def Score(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+            async for message in requests:
+                found = [verdict_of(item.key) for item in message.items]
+                yield pb.ScorerServiceScoreResponse(verdicts=[*found, *found])
+
+    client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(Repeating(0)))
+    client.put(ITEM, CHOICE)
+    running = asyncio.create_task(client.run())
+    await asyncio.wait_for(client.finish(), 60)
+    await asyncio.wait_for(running, 60)

@@ -100,3 +100,13 @@ def test_failed_items_end_it_as_they_end_eval(cluster: Cluster, shared_scorer: S
     merge(cluster, shared_scorer, "again")
     cluster.eval("whole", [server], shared_scorer, *ROWS)
     assert cluster.results("again") == cluster.results("whole")
+
+
+def test_a_shard_that_lacks_a_verdict_is_refused(cluster: Cluster, shared_scorer: Server, parts: list[Path]) -> None:
+    path = parts[1] / "verdicts.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[1:]))
+    count = len(lines)
+    said = merge(cluster, shared_scorer, code=2)
+    assert f"a gap: part1 settles {count - 1} of {count} items of toy" in said
+    assert not (cluster.folder / "merged" / "manifest.json").exists()

@@ -1,0 +1,89 @@
+"""What askers of one judge share: its pauses, and a question that is being paid for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from helpers.engine_cluster import wait_for
+from helpers.judge_server import Vendor
+
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.options import Judging, Opened
+from scorer.judges.throttle import Throttle
+from scorer.rules import rules
+from scorer.scoring import Scorer
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    made = Vendor(lambda _: {"explanation": "because", "correct": True})
+    yield made
+    made.release.set()
+
+
+def opened(url: str, concurrency: int = 64) -> Opened:
+    judges = Judging(specs=(f"openai:judge@{url}",), key="k3y", concurrency=concurrency).open()
+    assert judges
+    return judges
+
+
+def item(key: str, text: str = "blue") -> pb.ScoreRequest:
+    return pb.ScoreRequest(key=key, rule="judge_answer", text=text, targets=["blue"])
+
+
+async def test_a_pause_that_one_asker_is_told_of_is_every_askers() -> None:
+    throttle, loop = Throttle(8), asyncio.get_running_loop()
+    throttle.refused(0.3)
+    over = loop.time() + 0.3
+    entered: list[float] = []
+
+    async def ask() -> None:
+        async with throttle.slot():
+            entered.append(loop.time())
+
+    await asyncio.gather(ask(), ask(), ask())
+    assert min(entered) >= over - 0.01
+
+
+async def test_retry_after_pauses_the_questions_behind_it(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["429 after"]  # it asks for 0.3 seconds
+    judges = opened(url, concurrency=1)
+    scorer = Scorer(rules(), judges.judge)
+    await asyncio.gather(*(scorer.verdict(item(str(number), f"blue {number}")) for number in range(3)))
+    await judges.close()
+    refused, *others = vendor.times
+    assert len(others) == 3
+    assert min(others) - refused >= 0.3
+
+
+async def test_a_question_that_is_paid_for_outlives_its_first_asker(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["hold"]
+    judges = opened(url)
+    scorer = Scorer(rules(), judges.judge)
+    first = asyncio.create_task(scorer.verdict(item("a")))
+    await asyncio.to_thread(wait_for, lambda: vendor.requests)
+    second = asyncio.create_task(scorer.verdict(item("b")))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    vendor.release.set()
+    verdict = await asyncio.wait_for(second, 60)
+    assert (verdict.outcome, verdict.judge.cached) == ("scored", True)
+    assert len(vendor.requests) == vendor.charged == 1
+    await judges.close()
+
+
+async def test_a_question_nobody_waits_for_any_more_is_kept_all_the_same(url: str, vendor: Vendor) -> None:
+    vendor.faults = ["hold"]
+    judges = opened(url)
+    scorer = Scorer(rules(), judges.judge)
+    asking = asyncio.create_task(scorer.verdict(item("a")))
+    await asyncio.to_thread(wait_for, lambda: vendor.requests)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    vendor.release.set()
+    assert (await asyncio.wait_for(scorer.verdict(item("a")), 60)).judge.cached
+    assert vendor.charged == 1
+    await judges.close()
