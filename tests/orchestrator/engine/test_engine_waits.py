@@ -127,7 +127,7 @@ def test_bytes_that_wait_for_the_scorer_are_bounded() -> None:
     async def fill() -> int:
         client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(servicer()))
         count = 0
-        while client.room:
+        while client.room and count < 100:
             client.put(pb.ScoreRequest(key=f"toy/{count}", rule="choice", text="A" * (1 << 20)), CHOICE)
             count += 1
         return count
