@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
@@ -40,6 +41,8 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONT
 _STARTS_WITHIN = 300.0
 _GRACE = 2.0
 """Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
+_SLACK = 1.0
+"""Seconds within which short calls share a limit."""
 
 
 class CellError(UserError):
@@ -85,9 +88,17 @@ class Cell:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._ours: socket.socket | None = None
+        self._limited = 0.0, 0.0
         self.layers: tuple[str, ...] = ()
 
-    def call(self, name: str, *arguments: Any, seconds: float = 60.0, descriptors: Sequence[int] = ()) -> Any:
+    def call(
+        self,
+        name: str,
+        *arguments: Any,
+        seconds: float = 60.0,
+        descriptors: Sequence[int] = (),
+        kept: bool = False,
+    ) -> Any:
         """Returns what a function of the cell returns; starts the cell if it does not run.
 
         Args:
@@ -96,6 +107,8 @@ class Cell:
             seconds: Processor time that the call may take.
             descriptors: Open files, which the function gets before its arguments, by the numbers that they have in the
                 cell; it has them until it returns.
+            kept: Whether a cell that forks runs it in the process of which it makes the others: they have what it
+                loaded.
 
         Raises:
             CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
@@ -104,7 +117,7 @@ class Cell:
             place = self._started()
             self._limit(seconds)
             try:
-                message = {"call": name, "arguments": arguments}
+                message = {"call": name, "arguments": arguments, "kept": kept}
                 if descriptors and self._ours is not None:
                     send_beside(self._ours, message, descriptors)
                 else:
@@ -148,6 +161,7 @@ class Cell:
                 cwd="/",
             )
         self._ours = ours
+        self._limited = 0.0, 0.0
         self._wait_at_most(_STARTS_WITHIN)
         try:
             first = {
@@ -172,13 +186,17 @@ class Cell:
 
     def _limit(self, seconds: float) -> None:
         """Lets the child take so much processor time from now on, and a little more by the clock."""
+        now = time.monotonic()
+        if self._limited[0] == seconds and now - self._limited[1] < _SLACK:
+            return
+        self._limited = seconds, now
         self._wait_at_most(seconds + _GRACE)
         if self._process is None or not hasattr(resource, "prlimit"):
             return
         ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
         used = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         _, hard = resource.prlimit(self._process.pid, resource.RLIMIT_CPU)
-        resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds) + 1, hard))
+        resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds + _SLACK) + 1, hard))
 
     def _wait_at_most(self, seconds: float) -> None:
         assert self._ours is not None

@@ -62,7 +62,7 @@ def main(place: int) -> None:
             except ClosedError:
                 return
             message["arguments"] = [*descriptors, *message["arguments"]]
-            if fork:
+            if fork and not message.get("kept"):
                 _forked(place, functions, message, fence)
                 _end(children)
             else:

@@ -179,7 +179,8 @@ class _Rule:
 def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool) -> list[_Rule]:
     rules = [_Rule(name) for name in _NEVER]
     rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
-    if not may_fork and not (fence.programs and _scopes_signals(libc)):
+    wanting = may_fork, fence.programs  # those that signal others, which Landlock keeps among themselves if it can
+    if not (any(wanting) if _scopes_signals(libc) else all(wanting)):
         rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")]
     if not fence.programs:
         rules += [_Rule(name) for name in _PROGRAMS]

@@ -1,7 +1,7 @@
 """Cells in which code of other harnesses scores: answers go in, verdicts and metrics come out, and nothing else.
 
-The tasks of a harness share one warm cell. A task whose code runs text as Python has a cell of its own, which makes a
-fresh process for each answer: the model chooses what runs there, and nothing of it reaches the next answer.
+The tasks of a harness share one warm cell. Those whose code runs text as Python share another, which makes a fresh
+process for each answer: the model chooses what runs there, and nothing of it reaches the next answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,9 +46,6 @@ SECONDS = 120.0
 """Processor time for one answer."""
 METRIC_SECONDS = 3600.0
 """Processor time for one metric."""
-MOST = 4
-"""Cells of tasks that run text, which stay warm."""
-
 _SETUP = "lyncean_harnesses.scoring.inside:setup"
 _READABLE = ("hub", "datasets", "modules")
 """Folders of Hugging Face's cache; its root has the user's tokens."""
@@ -68,15 +65,13 @@ class _Kind:
     Attributes:
         prefix: The harness.
         include: Folders with further tasks.
-        task: The one task, or group, whose code runs text; "" for all others.
-        learned: What the harness learned of that task.
+        forks: Whether the code of its tasks runs text.
         programs: Whether its tasks start programs.
     """
 
     prefix: str
     include: tuple[str, ...]
-    task: str = ""
-    learned: str = "{}"
+    forks: bool = False
     programs: bool = False
 
 
@@ -85,26 +80,39 @@ class _Place:
 
     Args:
         kind: What it is for.
-        loads: Tasks that it loads before it closes itself, each with what was learned of it.
     """
 
-    def __init__(self, kind: _Kind, loads: Sequence[tuple[str, str]]) -> None:
-        self.loads = tuple(loads)
+    def __init__(self, kind: _Kind) -> None:
+        self._forks = kind.forks
+        self._loads: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
         self._folders = [tempfile.TemporaryDirectory(prefix="lyncean-") for _ in range(2)]
         folder, self.inbox = (made.name for made in self._folders)
         library = harness(kind.prefix)
         site = library.folder().parent.parent
         reads = [str(site), *kind.include, *_packages(), *_caches(), *_CERTIFICATES, self.inbox]
-        about = {"prefix": kind.prefix, "include": kind.include, "loads": self.loads, "programs": kind.programs}
+        # A cell that is started again loads what it had loaded.
+        about = {"prefix": kind.prefix, "include": kind.include, "loads": self._loads, "programs": kind.programs}
         if kind.programs:
             reads += readable()
         self.cell = Cell(
             _SETUP,
             {**about, "environment": _environment(folder)},
             Fence(reads, (folder,), memory=MEMORY, programs=kind.programs),
-            fork=bool(kind.task),
+            fork=kind.forks,
             layers=LAYERS if closes() else (),
         )
+
+    def load(self, task: str, learned: str) -> None:
+        """Has a cell that makes a process for each answer load a task before it makes them.
+
+        Raises:
+            CellError: The task's code met a limit, or ended the cell.
+        """
+        with self._lock:
+            if self._forks and (task, learned) not in self._loads:
+                self.cell.call("load", task, learned, seconds=SECONDS, kept=True)
+                self._loads.append((task, learned))
 
     def close(self) -> None:
         """Ends the cell and deletes its folders."""
@@ -194,10 +202,9 @@ def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table |
     shared = _Kind(task[0], include)
     try:
         runs_text, programs = _look(shared, task)
-        kind = replace(shared, programs=programs)
-        if runs_text:
-            kind = replace(kind, task=task[1], learned=learned)
-        return _ask(_opened(kind, [(task[1], learned)]), name, *arguments, table=table, seconds=seconds)
+        place = _opened(replace(shared, forks=bool(runs_text), programs=programs))
+        place.load(task[1], learned)
+        return _ask(place, name, *arguments, table=table, seconds=seconds)
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
 
@@ -225,7 +232,7 @@ def _look(shared: _Kind, task: Task) -> tuple[str, bool]:
     key = (task, shared.include)
     with _lock:
         if key not in _looked_at:
-            done = _round(_opened(shared, []).cell.call("look", task[1], seconds=METRIC_SECONDS))
+            done = _round(_opened(shared).cell.call("look", task[1], seconds=METRIC_SECONDS))
             if done.error is not None:
                 raise done.error
             runs_text, programs = done.value or ("", False)
@@ -241,15 +248,10 @@ def _runs_answers(task: Task) -> bool:
     return bool(_looked_at.get((task, foreign_allowed().include), ("",))[0])
 
 
-def _opened(kind: _Kind, loads: Sequence[tuple[str, str]]) -> _Place:
+def _opened(kind: _Kind) -> _Place:
     with _lock:
         if kind not in _places:
-            own = [each for each in _places if each.task]
-            if kind.task and len(own) >= MOST:
-                _places.pop(own[0]).close()
-            _places[kind] = _Place(kind, loads)
-        elif kind.task:
-            _places[kind] = _places.pop(kind)  # the one that was used last is closed last
+            _places[kind] = _Place(kind)
         return _places[kind]
 
 

@@ -72,12 +72,15 @@ def setup(
     def look(name: str) -> dict[str, Any]:
         return _reply(run(lambda: looked_at(library, name, folders), {}))
 
-    def load() -> None:
-        for name, learned in loads:
-            with contextlib.suppress(UserError):  # who calls a function gets the error
-                library.scored(name, folders, learned)
+    def load(name: str, learned: str) -> None:
+        with contextlib.suppress(UserError):  # who calls a function gets the error
+            library.scored(name, folders, learned)
 
-    return {"score": score, "measure": measure, "check": check, "look": look, CLOSED: load}
+    def load_all() -> None:
+        for each in loads:
+            load(*each)
+
+    return {"score": score, "measure": measure, "check": check, "look": look, "load": load, CLOSED: load_all}
 
 
 def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool]:
