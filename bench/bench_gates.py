@@ -90,7 +90,7 @@ def collapse(random: np.random.Generator, flips: float, fall: float, worlds: int
 
 def compared(worlds: Iterator[Pairs], change: float) -> dict[str, float]:
     """Returns the shares of worlds in which each test sees a fall, and in which the gate gives each answer."""
-    run, conditions, counts, number = Run("", {}, None, "run"), gate.parse("no_regression"), Counter[str](), 0
+    run, conditions, counts, number = Run("", {}, {}, "run"), gate.parse("no_regression"), Counter[str](), 0
     for each in worlds:
         number += 1
         pairs, pooled = statistics.compare_units(each), statistics.pool(each)

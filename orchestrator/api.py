@@ -22,6 +22,7 @@ from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder import reader
 from orchestrator.run_folder.metrics import accounting, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, open_run
+from orchestrator.run_folder.validity import lines as doubts
 
 if TYPE_CHECKING:
     from orchestrator.compare import result
@@ -41,7 +42,7 @@ class MetricResult:
         name: The result's name, for example "accuracy".
         metric: The metric behind it.
         labels: The slice that it is of; empty for the whole.
-        value: Over all planned items; None where it is undefined.
+        value: Over all planned items; None where it is undefined, or not a result.
         value_answered: Over those that were answered.
         low: Lower end of the interval, None where there is none.
         high: Upper end.
@@ -139,7 +140,7 @@ class Results:
         """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
         run = self._opened
         lines = [accounting(counts(run.tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
-        lines += [note.sentence for note in run.notes]
+        lines += [*doubts(run.tasks_and_groups), *(note.sentence for note in run.notes)]
         found = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
         return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 
@@ -326,8 +327,11 @@ def load(run: str | Path) -> Results:
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
+    void = {(each.task, each.name) for each in metric_results(opened.tasks_and_groups) if each.void}
     metrics = [
-        _metric(task, result) for task, results in opened.tasks_and_groups.items() for result in results["metrics"]
+        _metric(task, result, void=(task, result["name"]) in void)
+        for task, results in opened.tasks_and_groups.items()
+        for result in results["metrics"]
     ]
     planned = {task: results["counts"] for task, results in opened.tasks.items()}
     return Results(Path(run), opened.model, planned, metrics, opened)
@@ -350,7 +354,9 @@ def _run(work: Any) -> Path:
             raise
 
 
-def _metric(task: str, line: Mapping[str, Any]) -> MetricResult:
+def _metric(task: str, line: Mapping[str, Any], *, void: bool) -> MetricResult:
+    if void:
+        line = {**line, "value": None, "value_answered": None, "interval": None}
     interval = line.get("interval") or {}
     ends = {end: interval.get(end) for end in ("low", "high")}
     return msgspec.convert({**line, **ends, "task": task}, MetricResult, strict=False)

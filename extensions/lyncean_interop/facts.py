@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import ConfigError
-from orchestrator.run_folder import OUTCOMES, Run, counts, cut_counts
+from orchestrator.run_folder import OUTCOMES, Run, counts, cut_counts, doubts
 
 _SYNTHETIC = "synthetic"
 _UNFINISHED = ("failed", "unjudged")
@@ -55,6 +55,7 @@ def caveats(run: Run, task: str) -> list[str]:
     found += [note.sentence.removeprefix(f"{task} ") for note in run.notes if note.task == task and note.brief]
     own = counts({task: run.tasks[task]})
     found += [f"{own[name]:,} items {name}" for name in _UNFINISHED if own[name]]
+    found += [line.removeprefix(f"{task}: ") for line in doubts({task: run.tasks[task]})]
     if own["planned"] != sum(own[name] for name in OUTCOMES):
         found.append("not complete")
     return found

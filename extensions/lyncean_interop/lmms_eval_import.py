@@ -41,7 +41,7 @@ def take(
         samples = {str(number): sample for number, sample in enumerate(itertools.chain.from_iterable(rows))}
     answers = list(lmms_eval_samples.read(path, name))
     if data:
-        _check_fits(data, samples, answers)
+        _check_fits(path, data, samples, answers)
     model_name = model_name or path.resolve().parent.name
     write_run(
         run,
@@ -62,7 +62,7 @@ def _scoring(sample: Sample | None) -> Scoring | None:
     return sample.turns[-1].scoring if sample else None
 
 
-def _check_fits(data: str, samples: Mapping[str, Sample], answers: Sequence[Answer]) -> None:
+def _check_fits(path: Path, data: str, samples: Mapping[str, Sample], answers: Sequence[Answer]) -> None:
     """Makes sure that the answers are to these rows: others' options would be read into them.
 
     Raises:
@@ -73,7 +73,7 @@ def _check_fits(data: str, samples: Mapping[str, Sample], answers: Sequence[Answ
         if found is None or found.targets != answer.targets:
             there = "there is no such row" if found is None else f"that row's is {' or '.join(found.targets)}"
             raise DataError(
-                f"--data {data} is not what these samples were asked from: the right answer to doc_id {answer.key} is "
+                f"--data {data} is not what {path.name} was asked from: the right answer to doc_id {answer.key} is "
                 f"{answer.targets[0] or 'empty'}, {there}; give the same data in its own order, or leave --data out"
             )
 

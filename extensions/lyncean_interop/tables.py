@@ -9,10 +9,12 @@ import orjson
 
 from lyncean_interop import facts
 from orchestrator.run_folder import (
+    NO_RESULT,
     MetricResult,
     Run,
     accounting,
     counts,
+    doubts,
     markdown_cell,
     metric_results,
     overall,
@@ -45,7 +47,7 @@ def write_model_card(runs: Sequence[Run], file: TextIO) -> None:
         for metric in overall(metric_results(run.tasks_and_groups)):
             notes = [*facts.caveats(run, metric.task), *facts.cut(run, metric.task), *facts.settings(run)]
             notes += ["less is better"] if metric.less_is_better else []
-            value = f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"
+            value = NO_RESULT if metric.void else f"{metric.text(metric.value)}{metric.suffix and f' {metric.suffix}'}"
             cells = (metric.task, run.model_name, metric.name, value, metric.interval or "–", f"{metric.denominator:,}")
             file.write(f"| {' | '.join(map(markdown_cell, (*cells, '; '.join(notes))))} |\n")
     for run in runs:
@@ -93,12 +95,14 @@ def _accounted(run: Run) -> str:
     line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
     line += f"; not the benchmark's own decoding: {run.deviations}" if run.deviations else ""
     cut = [f"{task}: {words}" for task in run.tasks for words in facts.cut(run, task)]
-    return "; ".join([line, *cut, *run.in_part])
+    return "; ".join([line, *cut, *run.in_part, *doubts(run.tasks)])
 
 
 def _tex_cell(metric: MetricResult | None) -> str:
     if metric is None:
         return "--"
+    if metric.void:
+        return NO_RESULT
     if metric.low is None:
         return metric.text(metric.value).replace("–", "--")
     return f"{metric.text(metric.value)} {{\\scriptsize {metric.interval}}}"

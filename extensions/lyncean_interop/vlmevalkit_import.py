@@ -57,7 +57,7 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
     try:
         import openpyxl
     except ImportError as error:
-        raise ConfigError("a table in XLSX needs openpyxl: pip install 'lyncean[xlsx]', or save it as TSV") from error
+        raise ConfigError(f"{path.name} needs openpyxl: pip install 'lyncean[xlsx]', or save it as TSV") from error
     try:
         with archives.unpacked(path) as plain:
             book = openpyxl.load_workbook(plain, read_only=True, data_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import math
@@ -15,6 +16,7 @@ from lyncean.errors import UserError
 from lyncean.rpc.parent import end_with_parent
 from lyncean.rpc.security import Tls, read_token
 from lyncean.rpc.settings import ServerConfig, client_credentials
+from lyncean.vocabulary.shares import share_of
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PORT = click.IntRange(0, 65535)
@@ -29,7 +31,10 @@ class FiniteRange(click.FloatRange):
         super().__init__(low, high, min_open=above_low)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns a number."""
+        """Returns a number; of a share it takes the percent, too."""
+        if self.max == 1:
+            with contextlib.suppress(ValueError):  # the range says what is wrong
+                value = share_of(value)
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)

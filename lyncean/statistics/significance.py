@@ -25,6 +25,12 @@ def mcnemar(gained: int, lost: int) -> float:
     return min(1.0, 2 * float(tail.sum()))
 
 
+def at_least(successes: int, n: int, share: float) -> float:
+    """Returns the probability of so many successes or more in `n` independent trials; 0 < `share` < 1."""
+    counts = np.arange(n)
+    return float(unimodal((n - counts) / (counts + 1) * share / (1 - share))[successes:].sum())
+
+
 def fisher(right: int, wrong: int, other_right: int, other_wrong: int) -> float:
     """Returns the two-sided p-value of Fisher's exact test of a 2 x 2 table."""
     first, second, column = right + wrong, other_right + other_wrong, right + other_right

@@ -50,7 +50,7 @@ _GROUPS = {
     "Decoding": ("answer", "finish_cut", "thinking", "chat_template", "extra_body"),
     "Limits": (
         *("max_tokens_total", "max_requests_per_second", "deadline"),
-        *("max_unparsed", "max_failed", "max_unjudged"),
+        *("max_unparsed", "max_failed", "max_rejected", "max_unjudged"),
     ),
     "Scorer and judge": ("scorer", "judge", "judge_cache", "judge_reads"),
     "Access to servers that run already": ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file"),

@@ -46,7 +46,7 @@ def command(
     async def work() -> None:
         from orchestrator.errors import IncompleteError
         from orchestrator.report import Reports
-        from orchestrator.run import evaluate, foreign, merge, results as run_results
+        from orchestrator.run import checks, foreign, merge, results as run_results
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
         from orchestrator.run.servers import connect_scorer
@@ -65,7 +65,8 @@ def command(
                 "into a new folder"
             )
         check_asked(path, "run the shards' commands again and merge into a new folder")
-        evaluate.check_judged(path)
-        evaluate.check_metrics(path)
+        checks.check_judged(path)
+        checks.check_metrics(path)
+        checks.check_results(path)
 
     run_to_end(work())

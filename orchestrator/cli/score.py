@@ -52,7 +52,7 @@ def command(
     async def work() -> None:
         from orchestrator.report import Reports, write_report
         from orchestrator.report.readings import described
-        from orchestrator.run import evaluate, foreign, further_metrics, rescore
+        from orchestrator.run import checks, foreign, further_metrics, rescore
         from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
@@ -75,7 +75,8 @@ def command(
                 # The run's own page now has a reference's reading to show beside its metrics.
                 click.echo(f"report of both: {write_report(path)}")
             check_asked(scored, f"run its command again ({run_manifest.read(path)['command']})")
-            evaluate.check_judged(scored)
-            evaluate.check_metrics(scored)
+            checks.check_judged(scored)
+            checks.check_metrics(scored)
+            checks.check_results(scored)
 
     run_to_end(work())

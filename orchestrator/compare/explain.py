@@ -15,7 +15,7 @@ from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Si
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.metrics import MetricResult, metric_results, overall
+from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
 from orchestrator.run_folder.reader import Item, Run, open_run
 
 _ANSWERED = ".answered"
@@ -233,7 +233,7 @@ def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequen
 def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tuple[Headline, Headline] | str:
     """Returns a task's two results, or why there are none to compare."""
     known = [
-        [result for result in overall(metric_results({task: run.tasks[task]})) if result.unit in _POINTS]
+        [result for result in overall(stored_results({task: run.tasks[task]})) if result.unit in _POINTS]
         for run in runs
     ]
     if not all(known):

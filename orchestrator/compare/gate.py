@@ -37,6 +37,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.run_folder.cut import cut_counts, total as cut_total
 from orchestrator.run_folder.metrics import OUTCOMES, MetricResult, counts, metric_results
 from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.validity import no_result
 
 NO_REGRESSION = "no_regression"
 WORST_TASK = "worst_task"
@@ -49,6 +50,8 @@ _CUT = "cut"
 _SHARES = (*OUTCOMES, _CUT)
 """What a condition is the share of planned items of."""
 _QUANTILE = NormalDist().inv_cdf
+_MOST_DIGITS = 13
+"""Behind the point: beyond it a double in percent has none that mean anything."""
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -148,8 +151,9 @@ def judge(
     pairs: Sequence[Paired] | None,
     steps: Collection[Step] = (),
     overall: Paired | None = None,
+    first: Run | None = None,
 ) -> list[Finding]:
-    """Holds a run against conditions.
+    """Holds a run against conditions. What is not a result meets none of a metric, and shows no change.
 
     Args:
         conditions: What `parse` returned.
@@ -157,13 +161,19 @@ def judge(
         pairs: How it compares with the first run given; None where it is the only one.
         steps: What the first run has that could be compared.
         overall: How it compares over all tasks; None where no metric is a share.
+        first: The first run; None where it is the only one.
 
     Raises:
         ConfigError: A condition names nothing that the run has, or is of what it lacks.
     """
     findings: list[Finding] = []
+    void = {task: why for each in (first, run) if each for task, why in no_result(each.tasks).items()}
     for condition in conditions:
-        if condition.name == NO_REGRESSION:
+        of_change = condition.name in (NO_REGRESSION, WORST_TASK, CHANGE)
+        if of_change and (why := [line for task, line in void.items() if condition.task in ("", task)]):
+            _checked(condition, run, pairs, steps)
+            findings += [Finding(condition.text, run.name, line, FAIL) for line in why]
+        elif condition.name == NO_REGRESSION:
             findings += _no_regression(run, _checked(condition, run, pairs, steps), overall)
         elif condition.name == WORST_TASK:
             findings += _worst_task(condition, run, _checked(condition, run, pairs, steps), overall)
@@ -253,11 +263,17 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
     value = {"": pair.difference, "low": pair.low, "high": pair.high}[condition.part]
     passed = value is not None and _holds(condition, value)
     what = f"{_pair_text(pair)}, limit {100 * condition.number:+g}"
+    if (exact := _told_apart(_points, value, condition.number)) != _points(value, 1):
+        what += f", is {exact}"
     if passed or condition.part != "low" or condition.operator not in (">=", ">"):
         return Finding(condition.text, run.name, what, _passed(passed))
     if pair.regression or (pair.high is not None and pair.high < condition.number):
         return Finding(condition.text, run.name, f"{what}: worse beyond chance", FAIL)
     return Finding(condition.text, run.name, f"{what}: {_too_few(pair, -condition.number)}", NOT_SHOWN)
+
+
+def _points(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{100 * value:+.{digits}f}"
 
 
 def _pair_text(pair: Paired) -> str:
@@ -279,6 +295,13 @@ def _too_few(pair: Paired, margin: float, tasks: int = 1) -> str:
 
 def _holds(condition: Condition, value: float) -> bool:
     return _OPERATORS[condition.operator](value, condition.number)
+
+
+def _told_apart(text: Callable[[float | None, int], str], value: float | None, limit: float) -> str:
+    """Returns a value with as many digits as tell it from the limit, where rounding would make them the same."""
+    digits = range(1, _MOST_DIGITS) if value is not None and value != limit else (1,)
+    shown = [text(value, number) for number in digits]
+    return next((each for each, number in zip(shown, digits, strict=True) if each != text(limit, number)), shown[-1])
 
 
 def _passed(holds: bool) -> str:
@@ -321,11 +344,14 @@ def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
 
 
 def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
+    if metric.void:
+        return Finding(condition.text, run.name, metric.void, FAIL)
     value = {"": metric.value, "low": metric.low, "high": metric.high, "answered": metric.answered}[condition.part]
     # A gate speaks in fractions, whatever unit the metric is kept in.
     comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _holds(condition, comparable)
     name = metric.name + (f" [{metric.where}]" if metric.labels else "")
     name += f".{condition.part}" if condition.part else ""
-    what = f"{metric.task}: {name} is {metric.text(value)}{metric.suffix}"
+    limit = condition.number * (100 if metric.unit == "percent" else 1)
+    what = f"{metric.task}: {name} is {_told_apart(metric.text, value, limit)}{metric.suffix}"
     return Finding(condition.text, run.name, what, _passed(passed))

@@ -14,26 +14,29 @@ from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
-from orchestrator.run_folder.metrics import MetricResult, counts, headlines, metric_results, unasked
+from orchestrator.run_folder.metrics import NO_RESULT, MetricResult, counts, headlines, metric_results, unasked
 from orchestrator.run_folder.reader import Run, open_run
+from orchestrator.run_folder.validity import lines
 
 _SHARES = ("fraction", "percent")
 
 
 class CellState(StrEnum):
-    """What became of a cell; only a complete one has numbers.
+    """What became of a cell; only a complete one has numbers, and of these only a result.
 
     Attributes:
         COMPLETE: Every item has an outcome, and none has failed.
         INCOMPLETE: It was begun, and the same command goes on with it.
         FAILED: A defect or a mistake ended it; the same command does not help.
         NOT_RUN: It was not begun.
+        NO_RESULT: It is complete, and its metric is not a result.
     """
 
     COMPLETE = "complete"
     INCOMPLETE = "incomplete"
     FAILED = "failed"
     NOT_RUN = "not run"
+    NO_RESULT = NO_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +268,13 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
     cautions: list[str] = []
     for task, members in columns.items():
         column = [cell for cell in cells if set(members) <= set(cell.source.tasks)]
-        runs = [cell.scores for cell in column if cell.scores]
-        metrics = {id(run): headlines(metric_results(run.run.tasks_and_groups)).get(task) for run in runs}
+        metrics = {
+            id(cell.scores): headlines(metric_results(cell.scores.run.tasks_and_groups)).get(task)
+            for cell in column
+            if cell.scores
+        }
+        void = {place: metric.void for place, metric in metrics.items() if metric and metric.void}
+        runs = [cell.scores for cell in column if cell.scores and id(cell.scores) not in void]
         step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
         # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
         ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
@@ -276,7 +284,10 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
         cautions += _cautions(ranked, pairs)
         for source, state, run in column:
             entry = Entry(source.model, task, state, source)
-            if run is not None:
+            if why := void.get(id(run)):
+                entry = Entry(source.model, task, CellState.NO_RESULT, replace(source, error=why))
+            elif run is not None:
+                cautions += [f"{run.run.name}: {line}" for line in lines({task: run.run.tasks_and_groups[task]})]
                 place, pair = places.get(run.run.name), by_run.get(id(run))
                 asked = ", ".join(note.brief for note in run.run.notes if note.task == task and note.brief)
                 entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, asked)
@@ -309,8 +320,10 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
     best = next((run for run, pair in zip(runs, pairs, strict=True) if pair is None), None) if pairs else None
     if best is None:
         return []
-    others = [run for run in runs if run is not best]
-    return [f"{best.run.name} and {run.run.name}: {why.text}" for run in others for why in scores.cautions(best, run)]
+    pairs_of_runs = ((run, why) for run in runs if run is not best for why in scores.cautions(best, run))
+    return [
+        f"{best.run.name} and {run.run.name}: {why.text}" for run, why in pairs_of_runs if why.what != scores.RESULT
+    ]
 
 
 def _judge(
@@ -335,7 +348,9 @@ def _judge(
         units = statistics.shared(first, run) if first else {}
         pairs = statistics.compare_units(units) if units else None
         try:
-            findings += gate.judge(conditions, run.run, pairs, first.steps if first else (), statistics.pool(units))
+            before = first.run if first else None
+            steps = first.steps if first else ()
+            findings += gate.judge(conditions, run.run, pairs, steps, statistics.pool(units), before)
         except ConfigError as error:
             unjudged.append(f"{model} cannot be judged: {error}".replace("--gate: ", ""))
     return findings, unjudged
@@ -344,8 +359,8 @@ def _judge(
 def _merged(name: str, runs: Sequence[Scores]) -> Scores:
     """Returns the tasks of several runs of one model as those of one."""
     results = {
-        kind: {task: found for run in runs for task, found in run.run.results.get(kind, {}).items()}
-        for kind in ("tasks", "groups")
+        "tasks": {task: found for run in runs for task, found in run.run.tasks.items()},
+        "groups": {name: found for run in runs for name, found in run.run.groups.items()},
     }
     return Scores(
         Run(runs[0].run.path, runs[0].run.manifest, results, name),

@@ -166,7 +166,7 @@ def compare_scores(
         if not pairings:
             findings += gate.judge(conditions, runs[0], None)
         for pairing in pairings:
-            findings += gate.judge(conditions, pairing.second, pairing.pairs, read[0].steps, pairing.overall)
+            findings += gate.judge(conditions, pairing.second, pairing.pairs, read[0].steps, pairing.overall, runs[0])
     reform = {run.name: scores_of(run.results) for run in runs}
     placed = standings(reform) if len(runs) > 1 and any(reform.values()) else {}
     return Comparison(runs, pairings, [ranking for ranking in rankings if ranking.items], findings, placed)

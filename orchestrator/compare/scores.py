@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from orchestrator.compare.items import GROUP_ALL, Gathering, Items, Units, pair
 from orchestrator.run_folder.reader import STEP, Run
+from orchestrator.run_folder.validity import lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ def _groups(run: Run, items: Mapping[str, Items]) -> Iterator[tuple[str, Mapping
             if math.isclose(mean, first["value"], rel_tol=1e-9):
                 yield name, weights
 
+
+RESULT = "what is a result"
+"""Of cautions: what differs where a run's own metrics are in doubt."""
 
 PAIRED = frozenset({"accuracy", "mean", GROUP_ALL})
 """Metrics that are a mean over items or groups, and so can be paired."""
@@ -175,6 +179,7 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
         if not run.tasks
     ]
     for run in runs:
+        found += [Caution(RESULT, run.name, f"{run.name}: {line}") for line in lines(run.tasks, void=True)]
         for note in run.notes:
             if note.comparison:
                 text = f"{run.name}: {note.sentence}; {note.comparison['sentence']}"

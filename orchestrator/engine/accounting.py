@@ -81,6 +81,12 @@ class Accounting:
         return sum(task.settled for task in self.tasks.values())
 
     @property
+    def goes_on(self) -> bool:
+        """Whether items without an outcome are left, as far as that is known."""
+        total = self.planned if self.complete else max(self.planned, self.expected or self.planned + 1)
+        return self.settled < total
+
+    @property
     def resumed(self) -> int:
         """Items that an earlier process had settled."""
         return sum(task.resumed for task in self.tasks.values())

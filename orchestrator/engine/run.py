@@ -10,6 +10,7 @@ from itertools import islice
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine.beginning import Beginning
 from orchestrator.engine.check import was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
@@ -32,6 +33,7 @@ from orchestrator.errors import IncompleteError
 from orchestrator.run_folder.cut import CUT_REASONING, is_cut
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.key_table import shard_of
+from orchestrator.run_folder.lines import Failure
 from orchestrator.run_folder.log import State
 from orchestrator.run_folder.records import (
     answer_of,
@@ -117,6 +119,7 @@ class Engine:
         self._room = asyncio.Event()
         self._backlog: array[int] = array("Q")
         self._more = asyncio.Event()
+        self._beginning = Beginning()
         self._builds: set[asyncio.Task[None]] = set()
         ledger.fewer = self._drop_unwanted
         scorer.on_verdict = ledger.judged
@@ -305,6 +308,7 @@ class Engine:
                 if isinstance(built, UnsentOutcome):
                     self._log_unsent(episode, episode.turn, built)
                     self._end(episode, built)
+                    self._heed_beginning(built, "")
                     continue
                 dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
                 self._prepared += built.request.size
@@ -329,8 +333,11 @@ class Engine:
                 self._finishing.leave(built.key, built.begun, error)
                 self._go_on(built.episode)
                 return
-            self._end_sent(built, result, UnsentOutcome(error.consequence.outcome, error.reason, str(error)))
+            failed = UnsentOutcome(error.consequence.outcome, error.reason, str(error))
+            self._end_sent(built, result, failed)
+            self._heed_beginning(failed, error.code.name)
             return
+        self._beginning.answered()
         self.ledger.used(response.usage)
         self._heed_budget()
         if getattr(response, "finish_reason", 0) == model.FINISH_REASON_CONTENT_FILTER:
@@ -436,6 +443,12 @@ class Engine:
                     dispatcher.pool.check()
             self._drop_unwanted()  # a call may have failed since, and wait to be sent again
             self._heed_budget()
+
+    def _heed_beginning(self, ended: UnsentOutcome, code: str) -> None:
+        """Stops where all that was sent so far failed alike, and something is left to send."""
+        why = self._beginning.failed(ended.outcome, Failure(code, ended.reason, ended.detail))
+        if why and self.ledger.accounting.goes_on:
+            self.drain(why)
 
     def _heed_budget(self) -> None:
         """Stops where something is left to send that may not be sent; what is complete stays complete."""

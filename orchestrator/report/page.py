@@ -35,11 +35,10 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
-    without_answers,
 )
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.state import state
-from orchestrator.run_folder.unreadable import excerpt, unreadable
+from orchestrator.run_folder.validity import excerpt, of_results
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _SHOWN_ELSEWHERE = ("model", "model_name", "model_revision", "rules")
@@ -147,9 +146,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         state=state(run),
         metrics=totals,
         cards=cards(metrics, labels, packed.wrong),
-        without_answers=without_answers(run.tasks_and_groups),
-        unreadable=(unread := unreadable(run)),
-        silent={each.task for each in unread},
+        doubts=[(task, doubt) for task, found in run.tasks_and_groups.items() for doubt in of_results(found)],
         undefined=undefined(metrics),
         errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),

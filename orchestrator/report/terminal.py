@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -23,10 +23,9 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
-    without_answers,
 )
 from orchestrator.run_folder.reader import open_run
-from orchestrator.run_folder.unreadable import unreadable
+from orchestrator.run_folder.validity import lines, no_result
 
 _MOST_VALUES = 24
 _MOST_TASKS = 3
@@ -52,22 +51,22 @@ def print_results(run: Path, console: Console) -> None:
         console.print(f"{opened.name}: no results yet")
         return
     metrics = answered_results(opened.tasks_and_groups)
-    unread, empty = unreadable(opened), without_answers(opened.tasks_and_groups)
-    for line in (*empty.values(), *map(str, unread)):
+    for line in lines(opened.tasks_and_groups, void=True):
         console.print()
         console.print(Text(line, "bold red"))
-    silent = {each.task for each in unread}
     if metrics and len(opened.tasks) > _MOST_TASKS:
         console.print()
         console.print(Text(opened.model_name, "bold"))
-        console.print(_table(overall(metrics), console.width, silent, tasks=True))
+        console.print(_table(overall(metrics), console.width, tasks=True))
     else:
         tables = slices(metrics)
-        for task in (each for each in opened.tasks_and_groups if each not in empty):
+        with_metrics = {metric.task for metric in metrics}
+        void = no_result(opened.tasks_and_groups)
+        for task in (each for each in opened.tasks_and_groups if each in with_metrics or each not in void):
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
             totals = [metric for metric in overall(metrics) if metric.task == task]
-            console.print(_table(totals, console.width, silent))
+            console.print(_table(totals, console.width))
             for metric in totals:
                 if metric.standard_error:
                     for line in filter(None, (f"{metric.name}:", *metric.standard_error)):
@@ -83,6 +82,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    for line in lines(opened.tasks_and_groups, void=False):
+        console.print(Text(line, "yellow"))
     if read := how_read(opened.tasks):
         console.print(Text(f"  {printable(read)}", "dim"))
     for one in results(opened):
@@ -103,7 +104,7 @@ def print_results(run: Path, console: Console) -> None:
     console.print()
 
 
-def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *, tasks: bool = False) -> Table:
+def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", expand=False)
     names = [row.name for row in rows]
     wide = width >= NARROW
@@ -126,7 +127,7 @@ def _table(rows: Sequence[MetricResult], width: int, silent: Collection[str], *,
         cells = [Text(row.task)] if tasks and not stacked else []
         cells += [
             Text(f"{row.task}\n{row.name}" if stacked else row.name),
-            _value(row, bold=row.task not in silent),
+            _value(row),
             Text(f"{row.denominator:,}", "dim"),
         ]
         if wide:
@@ -147,8 +148,8 @@ def _labels(result: LabelledResult, console: Console) -> None:
     console.print(Text(f"  {result.note}", "dim"))
 
 
-def _value(row: MetricResult, *, bold: bool) -> Text:
-    return Text.assemble((row.text(row.value), "bold" if bold else "dim"), " ", (f"{row.interval:>12}", "dim"))
+def _value(row: MetricResult) -> Text:
+    return Text.assemble((row.text(row.value), "bold"), " ", (f"{row.interval:>12}", "dim"))
 
 
 def _by_label(
@@ -189,7 +190,7 @@ def _slices(label: str, rows: Mapping[str, Mapping[str, MetricResult]], width: i
 def _cell(metric: MetricResult | None, interval: bool) -> Text:
     if metric is None:
         return Text("")
-    return _value(metric, bold=True) if interval else Text(metric.text(metric.value))
+    return _value(metric) if interval else Text(metric.text(metric.value))
 
 
 def _problem(problem: Problem) -> Text:

@@ -8,8 +8,8 @@ from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
     from orchestrator.run.asked import check_asked as check_asked
+    from orchestrator.run.checks import check_metrics as check_metrics
     from orchestrator.run.console import Terminal as Terminal
-    from orchestrator.run.evaluate import check_metrics as check_metrics
     from orchestrator.run.foreign import of_flags as scorer_arguments
     from orchestrator.run.local_server import LocalServers as LocalServers
     from orchestrator.run.plan import make as make_plan, variants as variants
@@ -35,7 +35,7 @@ __getattr__ = face(
         "rescore": "rescore:score_again write_reported",
         "results": "read:read_results",
         "servers": "connect_scorer",
-        "evaluate": "check_metrics",
+        "checks": "check_metrics",
         "foreign": "of_flags:scorer_arguments",
         "asked": "check_asked",
     },

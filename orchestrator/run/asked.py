@@ -13,11 +13,10 @@ from orchestrator.run import results
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import EndedLine, Failure
 from orchestrator.run_folder.metrics import unasked
+from orchestrator.run_folder.mistakes import OF_SETTINGS
 from orchestrator.run_folder.scanning import scan
 
 _EARLIER = "earlier_turn"
-_OF_SETTINGS = frozenset({"outside_data", "no_system_messages", "too_many_images", "image_too_large"})
-"""Reasons of rejections on this side that no other attempt changes: of the data's folder, and of what servers state."""
 _FIXES = {
     "outside_data": "copy the files there, since a link does not do",
     "endpoint_not_found": "start the model server with what is right",
@@ -45,7 +44,7 @@ def check_asked(run: Path, again: str = "run the command again", *, shard: bool 
     if not never:
         return
     error = _most_frequent(run, never)
-    mistake = bool(error.code) or error.reason in _OF_SETTINGS
+    mistake = bool(error.code) or error.reason in OF_SETTINGS
     planned = [task for task, found in tasks.items() if found["counts"]["planned"]]
     if shard and (never != planned or not mistake):
         return

@@ -21,10 +21,10 @@ from orchestrator.engine import Engine, Ledger, Options
 from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.ledger import LEAST_DISK_SECONDS
-from orchestrator.errors import IncompleteError, LimitError, StoppedError
+from orchestrator.errors import IncompleteError, StoppedError
 from orchestrator.run import foreign, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
-from orchestrator.run.asked import check_asked
+from orchestrator.run.checks import check, check_limits
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.part import part_of
@@ -35,17 +35,15 @@ from orchestrator.run.request import RunRequest
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest, remote
 from orchestrator.run_folder.cut import FINISH_CUT
-from orchestrator.run_folder.files import MANIFEST, PARITY_FOLDER, RESULTS
+from orchestrator.run_folder.files import MANIFEST, RESULTS
 from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
-from orchestrator.run_folder.metrics import counts, metric_results, undefined
 from orchestrator.run_folder.records import tokens_of_log
 
 _PREPARES_AFTER = 1.0
 """Seconds after which a run that lasts imports what its report needs."""
 _YOUNG_OBJECTS = 10_000
 """After so many more new objects than freed ones the garbage collector looks at the new ones."""
-_LIMITED = ("unparsed", "failed", "unjudged")
 
 
 class Reporting(Protocol):
@@ -127,63 +125,6 @@ async def _prepared(reporting: Reporting) -> AsyncIterator[None]:
     finally:
         preparing.cancel()
         await asyncio.gather(preparing, return_exceptions=True)
-
-
-def check(run: Path, request: RunRequest) -> None:
-    """Makes sure that a complete run of a request comes to results.
-
-    Raises:
-        ConfigError: If the model was asked nothing of a task, by a mistake that the message names.
-        IncompleteError: If it was not for another reason.
-        LimitError: If more items than allowed have no result, none could be judged, or a metric failed.
-    """
-    check_asked(run, shard=bool(request.shard))
-    check_limits(run, request)
-    check_metrics(run)
-
-
-def check_limits(run: Path, request: RunRequest) -> None:
-    """Holds a complete run against the shares of items without a result that its request allows.
-
-    Raises:
-        LimitError: If there are more, or no item at all could be judged.
-    """
-    total = counts(run_results.read(run)["tasks"])
-    for name in _LIMITED:
-        limit = getattr(request, f"max_{name}")
-        if limit is not None and total[name] > limit * total["planned"]:
-            raise LimitError(
-                f"{total[name]:,} of {total['planned']:,} items are {name}, --max-{name} allows {limit:.1%}"
-            )
-    check_judged(run)
-
-
-def check_judged(run: Path) -> None:
-    """Makes sure that the judge decided something in a complete run.
-
-    Raises:
-        LimitError: If no item at all could be judged.
-    """
-    total = counts(run_results.read(run)["tasks"])
-    if total["unjudged"] and not total["scored"] + total["unparsed"]:
-        again = f"{run.parent} --parity" if run.name == PARITY_FOLDER else run
-        raise LimitError(
-            f"none of the {total['unjudged']:,} items could be judged; orchestrator score {again} asks the judge again"
-        )
-
-
-def check_metrics(run: Path) -> None:
-    """Makes sure that no metric of a complete run failed; what a metric lacks to be computed is no failure.
-
-    Raises:
-        LimitError: One did; the message has the first reason, results.json and the report have all.
-    """
-    failed = undefined([result for result in metric_results(run_results.read(run)["tasks"]) if result.failed])
-    if failed:
-        raise LimitError(
-            f"{len(failed):,} metric{'s' if len(failed) > 1 else ''} could not be computed, all others stand: "
-            f"{failed[0]}; mend it, then run: orchestrator score {run}"
-        )
 
 
 def dry_run(request: RunRequest, console: Console) -> None:
@@ -337,6 +278,7 @@ def _manifest(
     if resume.never_asked(path, old):
         old[resume.ASKED_AGAIN] = True
         log.forget_rejected()
+    log.forget_mistakes()
     if resume.code_of(old) != fresh["benchmarks"]:
         resume.check_asked(plan, log, shard, changes)
         same = "the benchmark's code has changed since, and asks the same of what was answered"

@@ -15,7 +15,6 @@ from rich.text import Text
 from lyncean.rpc.waits import Waits
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.accounting import Accounting, TaskCount
-from orchestrator.run_folder.records import UNSCORED
 from orchestrator.run_folder.unreadable import Unreadable
 
 _LINE_SECONDS = 10.0
@@ -171,5 +170,5 @@ class Progress:
 
 
 def _mean(count: TaskCount) -> str:
-    none = count.settled == sum(count.outcomes[outcome] for outcome in UNSCORED)
-    return "" if count.mean is None or none else f"{100 * count.mean:.1f}"
+    few = 2 * count.outcomes[Outcome.SCORED] < count.settled  # zeros of nothing must not look like a result
+    return "" if count.mean is None or few else f"{100 * count.mean:.1f}"

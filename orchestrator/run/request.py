@@ -3,6 +3,7 @@
 # ruff: noqa: RUF009 - _option returns a field
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Interval
 
 from lyncean.rpc import PLAIN, Credentials
+from lyncean.vocabulary.shares import share_of
 from orchestrator.errors import ConfigError
 
 SECONDS = Annotated[float, Interval(ge=0, le=1e8)]
@@ -136,9 +138,10 @@ class RunRequest:
         None, "Rate limit over all replicas, per shard.", metavar="N"
     )
     max_unparsed: SHARE | None = _option(
-        None, "End with 4 if a larger share of the items is unparsed.", metavar="SHARE"
+        None, "End with 4 if a larger share of the items is unparsed, 0.1 or 10%.", metavar="SHARE"
     )
     max_failed: SHARE | None = _option(None, "The same for failed items.", metavar="SHARE")
+    max_rejected: SHARE | None = _option(None, "The same for rejected items.", metavar="SHARE")
     max_unjudged: SHARE | None = _option(None, "The same for items that the judge left unjudged.", metavar="SHARE")
     deadline: POSITIVE_SECONDS | None = _option(None, "Stop after this many seconds; rerun to resume.")
     judge: Sequence[str] = _option(
@@ -159,6 +162,9 @@ class RunRequest:
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)
 
 
+_SHARES = ("max_unparsed", "max_failed", "max_rejected", "max_unjudged", "share")
+
+
 def checked(request: RunRequest) -> RunRequest:
     """Returns the request with every value of its field's type.
 
@@ -168,6 +174,9 @@ def checked(request: RunRequest) -> RunRequest:
     from pydantic import TypeAdapter, ValidationError
 
     given = {each.name: getattr(request, each.name) for each in fields(request)}
+    for name in _SHARES:
+        with contextlib.suppress(ValueError):  # pydantic says what is wrong
+            given[name] = share_of(given[name])
     if given["tasks"] in ("", [], ()):
         raise ConfigError("tasks: there is none; `orchestrator tasks` lists them")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
-from orchestrator.run import cut_answers, part
+from orchestrator.run import cut_answers, doubts, part
 from orchestrator.run.cut_answers import CutAnswers
+from orchestrator.run.doubts import Answers
 from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder import manifest as run_manifest, validity
 from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
+from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.records import pass_through
 from orchestrator.run_folder.scanning import lines_at
 
@@ -55,17 +57,19 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
             )
     rules: set[str] = set()
     constrained = (manifest["identity"].get("deviations") or {}).get("answer") == "constrained"
-    tasks = {}
+    tasks, answers = {}, dict[str, Answers]()
     for task, specs in sorted(run_manifest.specs_of(manifest).items()):
         readings = Readings(constrained=constrained)
-        cut = CutAnswers()
-        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, (readings, cut))
+        cut, answers[task] = CutAnswers(), Answers()
+        counted = (readings, cut, answers[task])
+        items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, counted)
         tasks[task] = summary_json(await client.summarize(items, specs))
         tasks[task]["cut"] = cut.summary()
         if reading := readings.summary():
             tasks[task]["reading"] = reading
     found = [*part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
+    _add_doubts(run, manifest, tasks, groups, answers)
     results = {
         "tasks": tasks,
         **({"groups": groups} if groups else {}),
@@ -83,6 +87,22 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         results["deviations"] = deviations
     run_manifest.write(run / RESULTS, results)
     return results
+
+
+def _add_doubts(
+    run: Path,
+    manifest: Mapping[str, Any],
+    tasks: Mapping[str, dict[str, Any]],
+    groups: Mapping[str, dict[str, Any]],
+    answers: Mapping[str, Answers],
+) -> None:
+    """Adds to the results of tasks and groups why they may not be results, nothing where nothing speaks against it."""
+    found = doubts.of_run(Run(run, manifest, {"tasks": tasks}), answers)
+    for task, of_task in found.items():
+        tasks[task][validity.FIELD] = to_builtins(of_task)
+    for group in groups.values():
+        of_group = validity.of_group({task: found[task] for task in group["tasks"]})
+        group[validity.FIELD] = to_builtins(of_group)
 
 
 async def _groups(
@@ -121,7 +141,7 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
 
 
 def _items(
-    run: Path, offsets: Offsets, rules: set[str], counted: tuple[Readings, CutAnswers]
+    run: Path, offsets: Offsets, rules: set[str], counted: Sequence[Readings | CutAnswers | Answers]
 ) -> Iterator[scorer.ScoreRequest]:
     for each in counted:
         each.restart()

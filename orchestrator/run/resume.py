@@ -9,15 +9,17 @@ from typing import Any
 
 import orjson
 
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.deviations import Deviations
 from orchestrator.errors import ConfigError
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.key_table import KeyTable, shard_of
-from orchestrator.run_folder.lines import Head
+from orchestrator.run_folder.lines import EndedLine, Head
 from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.manifest import ManifestError
-from orchestrator.run_folder.metrics import unasked
+from orchestrator.run_folder.metrics import counts, unasked
+from orchestrator.run_folder.mistakes import of_configuration
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json, without_folders
 from orchestrator.run_folder.scanning import scan
@@ -36,6 +38,19 @@ def never_asked(run: Path, manifest: Mapping[str, Any]) -> bool:
         return bool(unasked(open_run(run).tasks))
     except ConfigError:  # damaged results, which the resume replaces
         return False
+
+
+def mistaken(run: Path) -> bool:
+    """Whether a mistake of configuration had items of a complete run rejected: asked again they may be answered.
+
+    Raises:
+        ConfigError: If its results are damaged.
+        RunLogError: If a line is damaged.
+    """
+    if not counts(open_run(run).tasks)["rejected"]:
+        return False
+    lines = {line.key: line for _, line in scan(run / RESPONSES, EndedLine)}
+    return any(line.outcome == Outcome.REJECTED and of_configuration(line.error) for line in lines.values())
 
 
 def scored_otherwise(old: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:

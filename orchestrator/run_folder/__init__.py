@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from orchestrator.run_folder.metrics import (
         HIGHER_IS_BETTER as HIGHER_IS_BETTER,
+        NO_RESULT as NO_RESULT,
         OUTCOMES as OUTCOMES,
         MetricResult as MetricResult,
         accounting as accounting,
@@ -55,8 +56,10 @@ if TYPE_CHECKING:
     )
     from orchestrator.run_folder.remote import RemoteError as RemoteError, fetched as fetched_run
     from orchestrator.run_folder.remote.store import Store as Store
+    from orchestrator.run_folder.validity import lines as doubts
 
 __all__ = [
+    "doubts",
     "fetched_run",
     "make_manifest",
     "read_manifest",
@@ -73,11 +76,12 @@ __getattr__ = face(
         "files": "IMAGES MANIFEST RESPONSES RESULTS VERDICTS",
         "image_store": "ImageStore",
         "manifest": "ManifestError check_same make:make_manifest read:read_manifest write:write_json model_identity",
-        "metrics": "HIGHER_IS_BETTER MetricResult OUTCOMES accounting counts markdown_cell metric_results overall "
-        "slices",
+        "metrics": "HIGHER_IS_BETTER MetricResult NO_RESULT OUTCOMES accounting counts markdown_cell metric_results "
+        "overall slices",
         "reader": "Item Run STEP epoch named_run open_run reason",
         "records": "outcome_line scoring_json unanswered_line verdict_line",
         "remote": "RemoteError fetched:fetched_run",
         "remote.store": "Store",
+        "validity": "lines:doubts",
     },
 )

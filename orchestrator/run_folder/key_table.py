@@ -73,6 +73,10 @@ class KeyTable:
         table = np.frombuffer(self._flags, np.uint8)
         table &= np.uint8(~flags & 0xFF)
 
+    def any(self, flags: int, mask: int) -> bool:
+        """Whether of some key the flag bits under `mask` are `flags`."""
+        return bool((np.frombuffer(self._flags, np.uint8) & np.uint8(mask | _USED) == np.uint8(flags | _USED)).any())
+
     def clear(self, flags: int, mask: int) -> None:
         """Takes the flag bits under `mask` from the keys for which they are `flags`."""
         table = np.frombuffer(self._flags, np.uint8)

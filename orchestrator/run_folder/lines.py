@@ -228,6 +228,7 @@ class EndedLine(Struct):
 
     key: str
     task: str
+    sample: str = ""
     outcome: str = ""
     error: Failure = Failure("", "", "")
 

@@ -15,9 +15,10 @@ from orchestrator.run_folder.errors import RunLogError, RunWriteError, write_err
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
-from orchestrator.run_folder.lines import answers_of, checksum, checksums, of_answer, sealed
+from orchestrator.run_folder.lines import EndedLine, answers_of, checksum, checksums, of_answer, sealed
 from orchestrator.run_folder.lock import lock
-from orchestrator.run_folder.scanning import Heads, heads
+from orchestrator.run_folder.mistakes import of_configuration
+from orchestrator.run_folder.scanning import Heads, heads, scan
 
 Hashes: TypeAlias = "NDArray[np.void]"
 """The halves of keys' hashes and whether they are scored: fields `low`, `high` and `scored`."""
@@ -183,6 +184,25 @@ class RunLog:
         """Takes rejected requests for unsent ones: they are asked again, and their last line counts."""
         for outcome in (None, Outcome.REJECTED):  # a turn that only prepares another has no verdict
             self._table.clear(State.ENDED | _code(outcome) << 3, _STATE | _VERDICT)
+
+    def forget_mistakes(self) -> None:
+        """Takes requests that a mistake of configuration had rejected, and the later turns of their samples, likewise.
+
+        Raises:
+            RunLogError: If a line is damaged.
+        """
+        if not self._table.any(State.ENDED | _code(Outcome.REJECTED) << 3, _STATE | _VERDICT):
+            return
+        wrong: set[str] = set()
+        keys: list[tuple[str, str]] = []
+        for offset, line in scan(self.path / RESPONSES, EndedLine):
+            if line.outcome == Outcome.REJECTED and self.entry(line.key)[:2] == (State.ENDED, offset):
+                keys.append((line.key, line.sample))
+                if of_configuration(line.error):
+                    wrong.add(line.sample)
+        for key, sample in keys:
+            if sample in wrong:
+                self._table.put(key, flags=State.NONE, mask=_STATE | _VERDICT)
 
     def forget_index(self) -> None:
         """Gives the index's memory back; nothing can be looked up or added any more."""

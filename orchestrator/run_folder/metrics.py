@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from orchestrator.run_folder.index import natural_key
+from orchestrator.run_folder.validity import no_result, outcomes
 
 OUTCOMES = tuple(str(outcome) for outcome in Outcome)
 
@@ -17,6 +18,12 @@ HIGHER_IS_BETTER = {
     **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
 }
 """Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
+
+NO_RESULT = "no result"
+"""In place of a number that is not a result."""
+_NOTHING: Mapping[str, Any] = {
+    **dict.fromkeys(("value", "answered", "low", "high")), "level": 0.0, "method": ""
+}  # fmt: skip
 
 _PLURAL = frozenset({"groups", "items", "repeats"})
 """Factors of every standard error; the others are labels."""
@@ -72,6 +79,7 @@ class MetricResult:
         unit: "fraction", "percent", "nats" or "".
         details: Whatever else the metric reports.
         cut: What cut answers leave open; None where none is cut, or the metric is no mean of scores from 0 to 1.
+        void: Why it is not a result, a line; then it has no number. "" where it is one.
     """
 
     task: str
@@ -89,6 +97,7 @@ class MetricResult:
     unit: str
     details: Mapping[str, Any]
     cut: Band | None = None
+    void: str = ""
 
     @property
     def slice(self) -> str:
@@ -130,13 +139,15 @@ class MetricResult:
     @property
     def shown(self) -> str:
         """Value and interval."""
+        if self.void:
+            return NO_RESULT
         return f"{self.text(self.value)} {self.interval}".rstrip()
 
     @property
     def standard_error(self) -> StandardError | None:
         """The standard error by what it comes from; None where the run tells nothing apart."""
         found = self.details.get("standard_error")
-        if not isinstance(found, Mapping):
+        if self.void or not isinstance(found, Mapping):
             return None
         parts = [
             f"{part['name']} {self.text(part['error'])}{' (estimated below 0)' if part['negative'] else ''}"
@@ -173,10 +184,25 @@ class MetricResult:
 
 
 def metric_results(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricResult]:
-    """Yields the metrics of results.json's `tasks`, in their order."""
+    """Yields the metrics of results.json's `tasks`, in their order; one that is not a result has no number."""
+    void = no_result(tasks)
+    for result in stored_results(tasks):
+        # The share of an outcome is what became of the requests, whatever that says of the model.
+        if result.task in void and not (result.metric == "rate" and _any_answer(tasks[result.task])):
+            result = replace(result, void=void[result.task], **_NOTHING)
+        yield result
+
+
+def stored_results(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricResult]:
+    """Yields the metrics with their numbers, whether they are a result or not: for what explains a number."""
     for task, found in tasks.items():
         for line in found.get("metrics", ()):
             yield _read(task, line)
+
+
+def _any_answer(found: Mapping[str, Any]) -> bool:
+    total = counts({"": found})
+    return any(total[outcome] for outcome in (*ANSWERED, Outcome.REFUSED))
 
 
 def _read(task: str, line: Mapping[str, Any]) -> MetricResult:
@@ -256,22 +282,9 @@ def unasked(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [task for task, total in totals.items() if 0 < total["planned"] == total[Outcome.REJECTED]]
 
 
-def without_answers(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the tasks in which no answer was read or refused, with a line each: their metrics are not results."""
-    never = unasked(tasks)
-    lines = {}
-    for task, found in tasks.items():
-        total = counts({task: found})
-        if total["planned"] and not any(total[outcome] for outcome in (*ANSWERED, Outcome.REFUSED)):
-            why = ", since the model was never asked" if task in never else ""
-            lines[task] = f"{task}: no result{why}: {_outcomes(total)}"
-    return lines
-
-
 def answered_results(tasks: Mapping[str, Mapping[str, Any]]) -> list[MetricResult]:
-    """Returns the metrics of the tasks that have an answer: zeros of nothing must not look like results."""
-    empty = without_answers(tasks)
-    return [result for result in metric_results(tasks) if result.task not in empty]
+    """Returns the metrics that are a result: zeros of nothing must not look like one."""
+    return [result for result in metric_results(tasks) if not result.void]
 
 
 OFFERED_FROM = 2.0
@@ -315,11 +328,7 @@ def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
 
 def accounting(total: Mapping[str, int]) -> str:
     """Returns the accounting line: 3,850 planned = 3,790 scored + 60 unparsed."""
-    return f"{total['planned']:,} planned = {_outcomes(total, Outcome.SCORED)}"
-
-
-def _outcomes(total: Mapping[str, int], always: str = "") -> str:
-    return " + ".join(f"{total[name]:,} {name}" for name in OUTCOMES if total[name] or name == always)
+    return f"{total['planned']:,} planned = {outcomes(total, Outcome.SCORED)}"
 
 
 def headlines(found: Iterable[MetricResult]) -> dict[str, MetricResult]:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from lyncean.vocabulary.outcomes import ANSWERED, Outcome
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder import notes
+from orchestrator.run_folder import notes, unreadable, validity
 from orchestrator.run_folder.cut import FINISH_CUT, line_is_cut
 from orchestrator.run_folder.files import IMAGES, MANIFEST, RESPONSES, RESULTS, VERDICTS, find_runs
 from orchestrator.run_folder.index import Index
@@ -150,7 +150,7 @@ class Run:
             ConfigError: results.json counts more items than the logs hold.
         """
         index = Index(self.path, natural=True)
-        planned = sum(int(task["counts"]["planned"]) for task in self.tasks.values())
+        planned = sum(int(task["counts"]["planned"]) for task in self._tasks.values())
         held = int(((index.responses >= 0) & (index.verdicts >= 0)).sum())
         if held < planned:
             raise ConfigError(
@@ -217,7 +217,7 @@ class Run:
         with path.open("rb") as file:
             lines = sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
         verdicts: Iterator[CountedLine]
-        if lines == counts(self.tasks)["planned"]:
+        if lines == counts(self._tasks)["planned"]:
             verdicts = (line for _, line in scan(path, CountedLine))
         else:  # an item that was requested again still has its earlier line
             verdicts = lines_at(path, self.index.verdicts[self.index.verdicts >= 0], CountedLine)
@@ -275,16 +275,36 @@ class Run:
         return str(self.model.get("model_name") or self.identity.get("model_name") or self.name)
 
     @property
-    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
-        """The results by task, empty while the run goes on."""
+    def _tasks(self) -> Mapping[str, Mapping[str, Any]]:
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
         return tasks
 
-    @property
+    @cached_property
+    def tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """The results by task, empty while the run goes on; those of before get their doubts by the logs.
+
+        Raises:
+            ConfigError: A line of the run is damaged.
+            RunLogError: A verdict is damaged.
+        """
+        before = {task: found for task, found in self._tasks.items() if validity.FIELD not in found}
+        doubts = unreadable.from_logs(self, before) if before else {}
+        return {
+            task: {**found, validity.FIELD: to_builtins(doubts[task])} if task in doubts else found
+            for task, found in self._tasks.items()
+        }
+
+    @cached_property
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
         """The results of groups over their tasks, whose items are those of the tasks."""
         groups: Mapping[str, Mapping[str, Any]] = self.results.get("groups", {})
-        return groups
+        return {
+            name: found if validity.FIELD in found else {**found, validity.FIELD: to_builtins(self._of_group(found))}
+            for name, found in groups.items()
+        }
+
+    def _of_group(self, found: Mapping[str, Any]) -> Sequence[validity.Doubt]:
+        return validity.of_group({task: validity.of_results(self.tasks.get(task, {})) for task in found["tasks"]})
 
     @property
     def tasks_and_groups(self) -> Mapping[str, Mapping[str, Any]]:

@@ -1,18 +1,27 @@
-"""Tasks of which most answers could not be read: their results say nothing about the model."""
+"""Tasks of which most answers could not be read, and the doubts that a run's counts and logs show."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from lyncean.errors import printable
+from msgspec.structs import replace
+
 from lyncean.vocabulary.outcomes import READ, Outcome
 from lyncean.vocabulary.reasons import Reason
 from orchestrator.run_folder.metrics import counts
-from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.validity import Cause, Doubt, of_counts
 
-_LONGEST = 100
-_UNDERSTOOD = {Reason.ABSTAINED, Reason.RETRACTED, "earlier_turn"}
+if TYPE_CHECKING:
+    from orchestrator.run_folder.reader import Run
+
+_KEPT = 200
+"""Characters of an example that `results.json` has."""
+_WITHOUT_WORDS = (Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED)
+_DECLINED = {Reason.ABSTAINED, Reason.RETRACTED}
+_UNDERSTOOD = _DECLINED | {"earlier_turn"}
 """Reasons by which an unparsed answer was read well: it says that it has none; or there was no answer to read."""
 
 
@@ -41,20 +50,16 @@ class Unreadable:
         """Whether it is more than half of the answers."""
         return 2 * self.count > self.answers
 
+    @property
+    def doubt(self) -> Doubt:
+        """The fact as a doubt of the task's results."""
+        words = f"{self.count:,} of {self.answers:,} answers could not be read"
+        words += ", so its results say nothing about the model"
+        return Doubt(Cause.UNREAD, words, True, self.key, self.text[:_KEPT], self.target[:_KEPT])
+
     def __str__(self) -> str:
         """Returns the fact with its example, one line for a terminal."""
-        words = f"{self.task}: {self.count:,} of {self.answers:,} answers could not be read"
-        words += ", so its results say nothing about the model"
-        if self.key:
-            words += f"; {self.key} says {excerpt(self.text)}"
-            words += f" where {excerpt(self.target)} is right" if self.target else ""
-        return printable(words)
-
-
-def excerpt(text: str) -> str:
-    """Returns the beginning of a text, in quotes and on one line."""
-    line = " ".join(text.split())
-    return f'"{line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"}"' if line else "nothing"
+        return f"{self.task}: {self.doubt.sentence}"
 
 
 def understood(reason: str) -> bool:
@@ -62,30 +67,50 @@ def understood(reason: str) -> bool:
     return reason in _UNDERSTOOD
 
 
-def unreadable(run: Run) -> Sequence[Unreadable]:
-    """Returns the tasks of a complete run of which most answers could not be read, with an example each.
+def from_logs(run: Run, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Doubt]]:
+    """Returns the doubts about the tasks of a complete run by what became of their items.
+
+    The logs are read where so many answers are unparsed that it matters why.
 
     Raises:
         ConfigError: A line of the run is damaged.
         RunLogError: A verdict is damaged.
     """
-    totals = {task: counts({task: found}) for task, found in run.tasks.items()}
-    suspected = [task for task, total in totals.items() if 2 * total["unparsed"] > _answers(total)]
-    if not suspected:
-        return []
-    keys: dict[str, list[str]] = {task: [] for task in suspected}
-    for verdict in run.unscored():
+    totals = {task: counts({task: found}) for task, found in tasks.items()}
+    lost = {task: sum(total[name] for name in _WITHOUT_WORDS) for task, total in totals.items()}
+    suspected = [
+        task for task, total in totals.items()
+        if 2 * total["unparsed"] > _answers(total) or 2 * (lost[task] + total["unparsed"]) > total["planned"]
+    ]  # fmt: skip
+    keys: dict[str, list[str]] = {task: [] for task in suspected if totals[task]["unparsed"]}
+    declined: Counter[str] = Counter()
+    for verdict in run.unscored() if keys else ():
         task = verdict.key.partition("/")[0]
-        if task in suspected and verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
-            keys[task].append(verdict.key)
-    found = []
-    for task, those in keys.items():
-        one = Unreadable(task, len(those), _answers(totals[task]))
-        if one.most:
-            (item,) = run.read([min(those)])
-            targets = item.verdict.get("targets") or item.scoring.get("targets") or [""]
-            found.append(replace(one, key=item.key, text=item.text, target=str(targets[0])))
+        if task in keys and verdict.outcome == Outcome.UNPARSED:
+            declined[task] += verdict.reason in _DECLINED
+            if not understood(verdict.reason):
+                keys[task].append(verdict.key)
+    blind = bool(run.identity.get("blind"))
+    # What a reference's rules or another tool cannot read is wrong by its own account.
+    other = bool(run.manifest.get("scored_by") or run.identity.get("parity"))
+    found = {}
+    for task, total in totals.items():
+        unread = keys.get(task, [])
+        doubt = _unread(run, task, unread, _answers(total))
+        if other:
+            found[task] = [*of_counts(total, None, 0, blind=True), *([replace(doubt, void=False)] if doubt else [])]
+        else:
+            found[task] = of_counts(total, doubt, len(unread), declined=declined[task], blind=blind)
     return found
+
+
+def _unread(run: Run, task: str, keys: Sequence[str], answers: int) -> Doubt | None:
+    """Returns that most answers of a task could not be read, with an example; None where most could."""
+    if not Unreadable(task, len(keys), answers).most:
+        return None
+    (item,) = run.read([min(keys)])
+    targets = item.verdict.get("targets") or item.scoring.get("targets") or [""]
+    return Unreadable(task, len(keys), answers, item.key, item.text, str(targets[0])).doubt
 
 
 def _answers(total: dict[str, int]) -> int:

@@ -40,7 +40,7 @@ def exit_code(record: Record, board: Leaderboard) -> int:
     states = {entry.state for _, entry in board.entries()}
     if CellState.FAILED in states and EngineError.exit_code not in codes:
         codes |= {ConfigError.exit_code}
-    if states != {CellState.COMPLETE}:
+    if states - {CellState.COMPLETE, CellState.NO_RESULT}:
         codes |= {IncompleteError.exit_code}
     elif board.unjudged:
         codes |= {ConfigError.exit_code}
@@ -51,7 +51,7 @@ def exit_code(record: Record, board: Leaderboard) -> int:
 
 def summary(record: Record, board: Leaderboard) -> str:
     """Returns why a suite does not end with 0, and what to do."""
-    left = [state for _, state, _ in not_complete(board)]
+    left = [state for _, state, _ in not_complete(board) if state is not CellState.NO_RESULT]
     if failed := left.count(CellState.FAILED):
         return f"{failed} of {len(record.cells)} cells failed: the reasons are above"
     if left:

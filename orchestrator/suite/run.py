@@ -17,7 +17,7 @@ from lyncean.model.v1 import model_pb2 as model
 from orchestrator.compare import gate
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError, StoppedError, UnreachableError
 from orchestrator.report import Reports
-from orchestrator.run import evaluate, resume
+from orchestrator.run import checks, evaluate, resume
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.plan import Plan
 from orchestrator.run.servers import Targets, connect_scorer
@@ -163,7 +163,7 @@ async def _run_cell(
     try:
         if same and await _is_complete(each, local):
             console.print("complete already", style="dim")
-            evaluate.check(each.path, each.plan.request)
+            checks.check(each.path, each.plan.request)
         else:
             last[kept.model] = kept
             await evaluate.run_plan(each.plan, console, Reports(show_headlines), local=local)
@@ -195,7 +195,7 @@ async def _is_complete(each: PlannedCell, local: LocalServers) -> bool:
     if not has_results(each.path):
         return False
     run = open_run(each.path)
-    if counts(run.tasks)["failed"] or unasked(run.tasks):
+    if counts(run.tasks)["failed"] or unasked(run.tasks) or resume.mistaken(each.path):
         return False
     manifest, request, targets = run.manifest, each.plan.request, Targets.of(each.plan.request)
     identity = each.plan.identity(model.GetModelInfoResponse(), {})

@@ -11,8 +11,9 @@ from rich.text import Text
 from orchestrator.compare import leaderboard
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value, plain_table, show_findings
-from orchestrator.run_folder.metrics import accounting, answered_results, counts, headlines, without_answers
+from orchestrator.run_folder.metrics import accounting, answered_results, counts, headlines
 from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.validity import lines
 
 
 def show(board: Leaderboard, console: Console) -> None:
@@ -39,8 +40,9 @@ def show_headlines(run: Path, console: Console) -> None:
     opened = open_run(run)
     for task, metric in headlines(answered_results(opened.tasks)).items():
         console.print(f"{task}: {metric.name} {metric.shown}, n {metric.denominator:,}", highlight=False)
-    for line in without_answers(opened.tasks).values():
-        console.print(line, style="bold red", highlight=False, soft_wrap=True)
+    for void in (True, False):
+        for line in lines(opened.tasks, void=void):
+            console.print(line, style="bold red" if void else "yellow", highlight=False, soft_wrap=True)
     console.print(accounting(counts(opened.tasks)), style="dim", highlight=False)
 
 

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.errors import UserError
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.cut import cut_counts, total
 from orchestrator.run_folder.files import find_runs
 from orchestrator.run_folder.key_table import KeyTable
 from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.lock import is_written
-from orchestrator.run_folder.metrics import OUTCOMES, counts, metric_results, overall
+from orchestrator.run_folder.metrics import OUTCOMES, answered_results, counts, overall
 from orchestrator.run_folder.reader import Run, named_run
 from orchestrator.run_folder.state import RunState, state
 from orchestrator.run_folder.tail import Tails
+from orchestrator.run_folder.validity import lines
 
 DEPTH = 3
 _STALE_SECONDS = 120
@@ -38,8 +40,8 @@ class Tally:
 
     @property
     def mean(self) -> float | None:
-        """Mean score over the items that have a verdict, None where none has."""
-        return self._sum / self.judged if self.judged else None
+        """Mean score over the items that have a verdict, None where it is of less than half of them."""
+        return self._sum / self.judged if 0 < self.judged <= 2 * self.counts[Outcome.SCORED] else None
 
     def answer(self, line: CountedLine) -> None:
         """Counts a line of responses.jsonl."""
@@ -147,9 +149,20 @@ def _about(run: Run) -> dict[str, Any]:
                 "task": metric.task, "name": metric.name, "shown": metric.text(metric.value), "value": metric.value,
                 "interval": metric.interval, "n": metric.denominator,
             }
-            for metric in overall(metric_results(run.tasks_and_groups))
+            for metric in overall(answered_results(run.tasks_and_groups))
         ],
+        "doubts": lines(run.tasks_and_groups),
+        "part": _part(run),
     }  # fmt: skip
+
+
+def _part(run: Run) -> str:
+    """Returns which part of its samples a run asked, in a few words; "" for all."""
+    shard = run.manifest.get("shard") or {}
+    found = [f"shard {shard['index']}/{shard['of']}"] if shard else []
+    briefs = [note.brief for note in run.notes if note.brief]
+    found += briefs[:1] + ([f"{len(briefs) - 1} more tasks in part"] if len(briefs) > 1 else [])
+    return ", ".join(found)
 
 
 def shown_path(path: Path) -> str:

@@ -80,8 +80,8 @@ function fill(row, run, now) {
   row.append(
     el("th", { scope: "row" }, el("a", { href: run.address }, ...breakable(run.name)), el("div", { class: "note" }, [run.model, run.tool].filter(Boolean).join(" · "))),
     el("td", { class: "task" }, tasks, el("div", { class: "note" }, about)),
-    el("td", {}, ...values(run)),
-    el("td", { class: "now" }, el("span", { class: "chip state-" + run.state }, run.state), run.note ? el("div", { class: "note" }, run.note) : ""),
+    el("td", {}, ...values(run), ...(run.doubts || []).map((line) => el("div", { class: "note doubt" }, line))),
+    el("td", { class: "now" }, el("span", { class: "chip state-" + run.state }, run.part && run.state === "complete" ? "part" : run.state), run.part || run.note ? el("div", { class: "note" }, run.part || run.note) : ""),
     el("td", { class: "outcomes" }, progress(run, now), run.state !== "complete" && run.answered && run.answered !== settled(run) ? el("div", { class: "note" }, `${run.answered.toLocaleString("en")} answers`) : "", unread(run) || run.answered === null ? "" : bar(run.counts), unscored ? el("span", { class: "note", title: spelled(run.counts) }, `${unscored.toLocaleString("en")} not scored`) : "", run.cut ? el("span", { class: "note" }, `${unscored ? ", " : ""}${run.cut.toLocaleString("en")} cut`) : ""),
     el("td", { class: "begun" }, run.created.slice(0, 16).replace("T", " ")));
 }

@@ -191,7 +191,7 @@ def test_mistakes_before_anything_starts(cluster: Cluster, words: tuple[str, ...
 
 def test_embedded_servers_and_default_folder(cluster: Cluster) -> None:
     command = ("eval", "--task", "toys", "--synthetic", "--limit", "3", "--model", "demo:hash")
-    command = (*command, "--model-option", "name=mine")
+    command = (*command, "--model-option", "name=mine", "--max-unparsed", "1")
     output = cluster.orchestrator(*command)
     assert "toy_two" in output
     (run,) = (cluster.folder / "runs").iterdir()

@@ -139,7 +139,7 @@ def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> Non
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, shared_scorer: Server) -> None:
     words = ("eval", "--task", "toy", "--synthetic", "--limit", "12", "--model", "demo:hash", "--run", "run")
-    words += ("--scorer", shared_scorer.address)
+    words += ("--scorer", shared_scorer.address, "--max-unparsed", "1")
     running = cluster.start(*words, "--max-requests-per-second", "5")
     answers = cluster.folder / "run" / "responses.jsonl"
     wait_for(lambda: answers.exists() and answers.stat().st_size)

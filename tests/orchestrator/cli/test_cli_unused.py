@@ -52,7 +52,7 @@ def test_metrics_ports_are_ports(command: click.Command, port: str) -> None:
 
 def test_a_token_in_the_environment_is_no_option(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LYNCEAN_TOKEN", "everybody-has-one")
-    cluster.orchestrator(*EVAL, "--limit", "2", "--run", "run", "--model", "demo:hash")
+    cluster.orchestrator(*EVAL, "--limit", "2", "--run", "run", "--model", "demo:constant:B")
     assert cluster.counts("run")["planned"] == 2
 
 

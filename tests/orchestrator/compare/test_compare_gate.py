@@ -103,3 +103,17 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
 def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         gate.judge(gate.parse(text), run, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("AVR>=44.2%", "marvel: AVR is 44.16%"),  # 68 of 154 are 44.1558...
+        ("AVR>=44.16%", "marvel: AVR is 44.156%"),
+        ("AVR>=44.1558%", "marvel: AVR is 44.15584%"),
+        ("AVR>=45%", "marvel: AVR is 44.2%"),
+    ],
+)
+def test_no_reason_is_rounded_away(run: Run, text: str, words: str) -> None:
+    (finding,) = gate.judge(gate.parse(text), run, None)
+    assert finding.what == words

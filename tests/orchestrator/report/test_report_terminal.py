@@ -150,6 +150,6 @@ def test_a_run_that_says_nothing_about_the_model_says_so(tmp_path: Path, unread:
     assert ("so its results say nothing about the model" in page) is told
     assert ("&lt;b&gt;depends&lt;/b&gt; on you.&#34; where &#34;3&#34; is right" in page) is told
     assert "\x1b[31m<b>" not in text
-    # What says nothing is not set in bold.
+    # What says nothing has no number.
     assert bool(re.search(r"\x1b\[1m\s*\d+\.\d", text)) is not told
-    assert ('<tr class="silent">' in page) is told
+    assert ('class="value"' in page) is not told

@@ -128,11 +128,19 @@ def test_files_that_are_missing_end_with_3(folder: Folder) -> None:
         "No such file or directory; mend the data, then run the command in another folder, since a run is "
         "of one state of its data"
     )
-    # One image that is there is enough: how the others count is said by their outcome.
+    # With most of the images the others count by their outcome; with fewer there is no result, unless it is allowed.
     folder.images.mkdir()
-    (folder.images / "3.png").write_bytes(puzzle(3))
-    assert "16.7" in folder.eval(run="other")
-    assert folder.counts("other") == {"planned": ROWS, "scored": 1, "rejected": 5}
+    for number in range(4):
+        (folder.images / f"{number}.png").write_bytes(puzzle(number))
+        if number == 0:
+            few = folder.eval(run="few", code=4)
+            assert line_of(few).startswith("Error: seen: no result: of 6 items 5 rejected, more than half: ")
+            assert "16.7" not in few
+            assert "no result" in folder.eval("--max-rejected", "90%", run="few")
+            limit = "Error: 5 of 6 items are rejected, --max-rejected allows 80.0%"
+            assert line_of(folder.eval("--max-rejected", "80%", run="few", code=4)) == limit
+    assert "66.7" in folder.eval(run="other")
+    assert folder.counts("other") == {"planned": ROWS, "scored": 4, "rejected": 2}
 
 
 def test_of_several_tasks_the_one_that_was_never_asked_has_no_number(folder: Folder) -> None:
@@ -239,9 +247,9 @@ def test_an_endpoint_without_the_route_ends_with_2_and_its_repair_is_enough(tmp_
         assert "voila_wd: no result, since the model was never asked: 6 rejected" in output
         assert "0.0" not in output
         endpoint.answer, asked = answer, len(endpoint.seen)
-        orchestrator(*words)
+        orchestrator(*words, code=4)  # what it says is no answer to the question
         assert len(endpoint.seen) == asked + 6
-        orchestrator(*words)
+        orchestrator(*words, code=4)
         assert len(endpoint.seen) == asked + 6, "what is answered is not asked again"
 
 
@@ -309,3 +317,75 @@ def test_nothing_judged_ends_with_4_when_scored_again_as_well(tmp_path: Path) ->
             assert line_of(output) == line
             assert "vstar_bench: no result: 4 unjudged" in output
             assert "[0.0, " not in output
+
+
+def test_of_some_images_behind_a_link_only_these_are_asked_again(folder: Folder) -> None:
+    folder.copy()
+    for number in range(2):
+        (folder.images / f"{number}.png").unlink()
+        (folder.images / f"{number}.png").symlink_to(f"../../elsewhere/{number}.png")
+    folder.eval()
+    assert folder.counts() == {"planned": ROWS, "scored": 4, "rejected": 2}
+    shutil.rmtree(folder.images)
+    folder.copy()
+    folder.eval()
+    assert folder.counts() == {"planned": ROWS, "scored": ROWS}
+    keys = Counter(json.loads(line)["key"] for line in (folder.path / "run" / "responses.jsonl").open())
+    assert keys == {f"seen/{number}": 1 + (number < 2) for number in range(ROWS)}
+    folder.eval(run="fresh")
+    results = [(folder.path / run / "results.json").read_bytes() for run in ("run", "fresh")]
+    assert results[0] == results[1]
+
+
+def test_a_route_that_is_away_for_a_while_is_asked_again(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    with endpoint_thread() as endpoint, proxied(endpoint, tmp_path) as server:
+        words = ["eval", "--task", "voila_wd", "--synthetic", "--limit", "4", "--endpoint", server.address]
+        words += ["--run", str(tmp_path / "run"), "--max-unparsed", "1", "--max-rejected", "1", "--concurrency", "1"]
+        endpoint.replies = [error(404, "Not Found") for _ in range(2)]
+        orchestrator(*words)
+        first = len(endpoint.seen)
+        assert first == 2 + 6
+        assert "earlier_turn" in (tmp_path / "run" / "responses.jsonl").read_text()
+        orchestrator(*words)
+        assert len(endpoint.seen) == first + 6, "two samples of three turns"
+        found = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]["voila_wd"]["counts"]
+        assert (found["planned"], found["rejected"]) == (12, 0)
+        orchestrator(*words)
+        assert len(endpoint.seen) == first + 6
+
+
+def many(folder: Folder, rows: int) -> None:
+    """Makes the data long, all rows of one image."""
+    file = folder.path / "data" / "seen.jsonl"
+    row = json.loads(file.read_text().splitlines()[0])
+    file.write_text("".join(f"{json.dumps(row | {'id': str(number)})}\n" for number in range(rows)))
+
+
+def test_the_first_hundred_images_behind_a_link_end_the_run(folder: Folder) -> None:
+    many(folder, 1000)
+    folder.link()
+    line = line_of(folder.eval(code=3))
+    assert line == (
+        "Error: the first 100 requests all ended alike, rejected (outside_data): image images/0.png leads out of data; "
+        "image paths must stay inside the data's folder; the rest is not sent: mend it, then run the same command again"
+    )
+    assert sum(1 for _ in (folder.path / "run" / "responses.jsonl").open()) < 1000
+    folder.copy()
+    folder.eval()
+    assert folder.counts() == {"planned": 1000, "scored": 1000}
+
+
+def test_the_first_hundred_failures_end_the_run(cluster: Cluster, shared_scorer: Server) -> None:
+    server = cluster.model("--broken", "1")
+    words = ("--limit", "400")
+    line = line_of(cluster.eval("run", [server], shared_scorer, *words, code=3))
+    assert line.startswith("Error: the first 100 requests all ended alike, failed (")
+    assert cluster.answered() < 400
+    # A hundred of a hundred are all there is: the run is complete, and says so.
+    output = cluster.eval("short", [server], shared_scorer, "--limit", "100", code=3)
+    assert "100 items failed after retries" in output
+    server.mend("--broken", "1")
+    cluster.eval("run", [server], shared_scorer, *words)
+    cluster.eval("fresh", [server], shared_scorer, *words)
+    assert cluster.results("run") == cluster.results("fresh")

@@ -45,7 +45,7 @@ def task(tmp_path: Path) -> Path:
 
 async def run(task: Path, address: str, scorer: Server, name: str, **more: Any) -> Path:
     folder = task.parent / name
-    given = {"endpoint": address, "scorer": scorer.address, "run": folder, **more}
+    given = {"endpoint": address, "scorer": scorer.address, "run": folder, "max_unparsed": 1, **more}
     await asyncio.to_thread(lambda: evaluate(str(task), **given))
     return folder
 

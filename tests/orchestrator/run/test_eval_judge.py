@@ -108,7 +108,8 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
             page = typed(ROOT / "docs" / "judges.md")
             (line,) = (line for line in page if "--judge-reads" in line)
             words = line.replace("runs/first", str(run)).replace("openai:MODEL", f"openai:x@{url}").split()[1:]
-            output = orchestrator(*words, "--judge-cache", str(tmp_path / f"{choice}.sqlite"))
+            cache = str(tmp_path / f"{choice}.sqlite")
+            output = orchestrator(*words, "--judge-cache", cache, code=4 if "unparsed" in counts else 0)
         assert result() == {"planned": 4, "read": {"second_reader": 4}} | counts
         reading = "reading: 4 by second reader; could hide 0.0 points [0.0, 0.0], besides the judge's own errors"
         assert reading in " ".join(output.split())

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import orjson
 import pytest
+from helpers.commands import orchestrator
 
-from orchestrator.errors import LimitError
-from orchestrator.run.evaluate import check_limits
-from orchestrator.run.request import RunRequest
+from orchestrator.errors import ConfigError, LimitError
+from orchestrator.run.checks import check_limits
+from orchestrator.run.request import RunRequest, checked
 
 
 def run_of(folder: Path, **outcomes: int) -> Path:
@@ -18,7 +19,7 @@ def run_of(folder: Path, **outcomes: int) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["unparsed", "failed", "unjudged"])
+@pytest.mark.parametrize("name", ["unparsed", "failed", "rejected", "unjudged"])
 def test_a_larger_share_than_allowed_is_said(tmp_path: Path, name: str) -> None:
     run = run_of(tmp_path, scored=6, **{name: 4})
     check_limits(run, RunRequest("t"))
@@ -32,3 +33,14 @@ def test_a_run_in_which_nothing_was_judged_is_no_success(tmp_path: Path) -> None
     with pytest.raises(LimitError, match=r"none of the 3 items could be judged; orchestrator score .* asks the judge"):
         check_limits(run_of(tmp_path, unjudged=3, rejected=1), RunRequest("t"))
     check_limits(run_of(tmp_path, unjudged=3, unparsed=1), RunRequest("t"))
+
+
+def test_a_share_is_written_as_gates_have_it() -> None:
+    assert checked(RunRequest("t", max_failed="10%", max_rejected=0.5)).max_failed == 0.1  # type: ignore[arg-type]
+    for wrong in ("110%", "ten%", "%"):
+        with pytest.raises(ConfigError, match="max_failed"):
+            checked(RunRequest("t", max_failed=wrong))  # type: ignore[arg-type]
+    words = ["eval", "--task", "marvel", "--synthetic", "--limit", "1", "--dry-run", "--max-failed"]
+    orchestrator(*words, "10%")
+    for wrong in ("110%", "ten%", "-1%"):
+        assert "--max-failed" in orchestrator(*words, wrong, code=2)

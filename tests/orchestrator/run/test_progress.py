@@ -86,4 +86,4 @@ def test_few_tasks_are_all_named() -> None:
     accounting.plan("marvel")
     accounting.plan("voila_wd")
     accounting.settle("marvel", Outcome.UNPARSED, 0.0)
-    assert shown(accounting, terminal=False)[-1] == "1/~10  marvel 0.0  voila_wd  1 unparsed"
+    assert shown(accounting, terminal=False)[-1] == "1/~10  marvel  voila_wd  1 unparsed"

@@ -411,3 +411,20 @@ def test_a_taken_port_is_a_mistake(folder: Path) -> None:
     server.server_close()
     assert result.exit_code == 2
     assert "give another --port" in result.output
+
+
+def test_a_run_of_a_part_says_which(folder: Path, client: Client) -> None:
+    def change(run: str, name: str, **fields: object) -> None:
+        path = folder / run / name
+        path.write_bytes(orjson.dumps({**orjson.loads(path.read_bytes()), **fields}))
+
+    change("first", "manifest.json", shard={"index": 1, "of": 4})
+    note = {
+        "kind": "sequential",
+        "sentence": "marvel stopped",
+        "task": "marvel",
+        "brief": "stopped after 5 of 50 samples",
+    }
+    change("deep/a b", "results.json", notes=[note])
+    runs = {run["name"]: run["part"] for run in orjson.loads(client.get("/api/runs")[1])}
+    assert runs == {"first": "shard 1/4", "deep/a b": "stopped after 5 of 50 samples"}

@@ -1,0 +1,259 @@
+"""Doubts about the results of a complete run: what its answers show beside their outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from lyncean.errors import printable
+from lyncean.statistics.distributions import normal_quantile
+from lyncean.statistics.significance import at_least
+from lyncean.vocabulary.keys import split_repeat
+from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.reasons import READ_BY_WORDS
+from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.lines import DamagedLine, VerdictLine, decode
+from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
+from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.scanning import damaged
+from orchestrator.run_folder.unreadable import from_logs
+from orchestrator.run_folder.validity import Cause, Doubt, excerpt
+
+_ONE_IN = 1000
+"""Runs of a model without the fault of which one at most gets such a doubt."""
+_CONSTANT = 0.95
+"""Share of one answer from which on all are taken for it, as the metric `choice_bias` does."""
+_MOST_ANSWERS = 256
+"""Different answers beyond which none is looked for that is all of them."""
+_FEWEST = 10
+"""Items from which on it is not a coincidence that one text is right for rival answers, or that nothing is right."""
+_NO_READING = "no result: one text is read as the right answer to questions with different ones:"
+_REPEATED = "no result: every answer repeats its prompt, and says nothing else"
+_HEAD = b'{"key":"'
+_GUESSED = READ_BY_WORDS | {"likelihood"}
+"""Rules that choose among options, of which one is right."""
+
+
+class Answers:
+    """What the answers of one task were read as, as far as it tells whether they are answers."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets what was counted: the verdicts follow from the first on."""
+        self.scored = self.right = 0
+        self._read: Counter[str] | None = Counter()
+        self._right: Counter[str] = Counter()
+        self._chance = self._points = self._guesses = 0.0
+        self._guessed = 0
+        self._first: frozenset[str] = frozenset()
+        self.rivals = False
+
+    def add(self, line: VerdictLine) -> None:
+        """Adds the verdict of an item; of repeats the first counts, since a question has one answer."""
+        if line.outcome != Outcome.SCORED or split_repeat(line.key)[1]:
+            return
+        score = float(line.score) if isinstance(line.score, int | float) else 0.0
+        self.scored += 1
+        self.right += score == 1.0
+        self._points += score
+        if self._read is not None and line.extracted:
+            self._read[line.extracted] += 1
+            self._right[line.extracted] += score == 1.0
+            if len(self._read) > _MOST_ANSWERS:
+                self._read = None
+        if line.rule in _GUESSED and len(line.options) > 1 and len(line.targets) == 1:
+            self._guessed += 1
+            self._chance += 1 / len(line.options)
+            self._guesses += score
+        if score == 1.0 and not line.options and line.targets:
+            targets = frozenset(target.strip().casefold() for target in line.targets)
+            self._first = self._first or targets
+            self.rivals |= self._first.isdisjoint(targets)
+
+    def of_text(self, found: _Text | None) -> Doubt | None:
+        """Returns that what all answers have in common is no answer that could be read; None where it is not so."""
+        if found and found.echoes and found.questions:
+            return Doubt(Cause.READING, _REPEATED, void=True)
+        if found and found.alike and self.rivals and found.questions >= _FEWEST:
+            return Doubt(Cause.READING, f"{_NO_READING} {printable(excerpt(found.text or ''))}", void=True)
+        return None
+
+    def constant(self, found: _Text | None) -> Doubt | None:
+        """Returns that nearly all answers are one, which is right too seldom for that; None where it is not so."""
+        if found and found.alike and found.text:
+            answer, count, read, right = found.text, found.questions, found.questions, self.right
+        elif self._read:
+            (answer, count), read = max(self._read.items(), key=lambda pair: (pair[1], pair[0])), self._read.total()
+            right = self._right[answer]
+        else:
+            return None
+        # If answers were spread as the truths are, one that is right in this share would be given in it.
+        share = min((right + 1) / (read + 1), 1 - 1e-9)
+        if count < _CONSTANT * read or at_least(count, read, share) * _ONE_IN > 1:
+            return None
+        words = f"{count:,} of {read:,} answers are {printable(excerpt(answer))}, right in {right:,} of them"
+        return Doubt(Cause.CONSTANT, words)
+
+    def none_right(self) -> Doubt | None:
+        """Returns that not one open answer is right in part, of as many as should have one; None where one is."""
+        if self.scored < _FEWEST or self._points or self._guessed:
+            return None
+        return Doubt(Cause.NONE_RIGHT, f"none of {self.scored:,} answers is right: look whether they are read as meant")
+
+    def below_chance(self, metric: MetricResult | None) -> Doubt | None:
+        """Returns that fewer answers are right than guesses would be; None where it is not shown.
+
+        Args:
+            metric: The accuracy, whose interval knows the groups of items; None without one.
+        """
+        if metric is None or metric.high is None or metric.value is None or self._guessed < self.scored:
+            return None
+        right, chance = self._guesses / max(1, self._guessed), self._chance / max(1, self._guessed)
+        reach = (metric.high - metric.value) / normal_quantile(metric.level) * normal_quantile(1 - 2 / _ONE_IN)
+        if right + reach / (100 if metric.unit == "percent" else 1) >= chance:
+            return None
+        words = f"{100 * right:.1f}% of the answers are right, and {100 * chance:.1f}% of guesses would be"
+        return Doubt(Cause.BELOW_CHANCE, words)
+
+
+def of_run(run: Run, answers: Mapping[str, Answers]) -> dict[str, list[Doubt]]:
+    """Returns the doubts about each task of a complete run.
+
+    Args:
+        run: The run, its results without doubts.
+        answers: What the answers of each task were read as.
+
+    Raises:
+        ConfigError: A line of the run is damaged.
+        RunLogError: A verdict is damaged.
+    """
+    tasks = run.results["tasks"]
+    found = from_logs(run, tasks)
+    left = [task for task, doubts in found.items() if not any(doubt.void for doubt in doubts)]
+    texts = _texts(run.path / RESPONSES, [task for task in left if answers[task].scored])
+    for task in left:
+        if doubt := answers[task].of_text(texts.get(task)):
+            found[task].append(doubt)
+        elif not run.identity.get("blind"):  # without images one answer to one text is as it should be
+            constant = answers[task].constant(texts.get(task))
+            below = answers[task].below_chance(_accuracy(task, tasks[task])) or answers[task].none_right()
+            found[task] += [doubt for doubt in (constant, below) if doubt]
+    return found
+
+
+def _accuracy(task: str, found: Mapping[str, Any]) -> MetricResult | None:
+    """Returns the accuracy over all items of a task, None without it."""
+    planned = found["counts"]["planned"]
+    metrics = overall(stored_results({task: found}))
+    return next((each for each in metrics if each.metric == "accuracy" and each.denominator == planned), None)
+
+
+class _Part(Struct):
+    text: str = ""
+    image: Any = None
+
+
+class _Message(Struct):
+    role: str = ""
+    parts: list[_Part] = []
+
+
+class _Request(Struct):
+    messages: list[_Message] = []
+
+
+class _Response(Struct):
+    parts: list[_Part] = []
+
+
+class _TextLine(Struct):
+    """Of a line of `responses.jsonl`, the prompt and the answer."""
+
+    key: str
+    scoring: Any = None
+    request: _Request | None = None
+    response: _Response | None = None
+
+
+@dataclass(slots=True)
+class _Text:
+    """What the texts of a task's answers have in common, as far as they were read.
+
+    Attributes:
+        text: The first one; None before it.
+        alike: Whether all are that one.
+        echoes: Whether each repeats its prompt.
+        questions: How many they answer: a question has one answer, however often it is asked.
+    """
+
+    text: str | None = None
+    alike: bool = True
+    echoes: bool = True
+    questions: int = 0
+
+    def add(self, line: _TextLine) -> None:
+        """Takes an answer."""
+        text = _plain("".join(part.text for part in line.response.parts)) if line.response else ""
+        self.text = text if self.text is None else self.text
+        self.alike &= bool(text) and text == self.text
+        self.echoes &= bool(text) and text in _prompts(line)
+        self.questions += not split_repeat(line.key)[1]
+
+
+def _texts(path: Path, tasks: Sequence[str]) -> dict[str, _Text]:
+    """Returns what the texts of tasks have in common.
+
+    Reads the log only as far as it takes to see of each task two answers that have nothing in common.
+
+    Raises:
+        RunLogError: A line is damaged.
+    """
+    found = {task: _Text() for task in tasks}
+    left = dict(found)
+    for task, line in _answered(path, left):
+        left[task].add(line)
+        if not (left[task].alike or left[task].echoes):
+            del left[task]
+    return found
+
+
+def _answered(path: Path, wanted: Mapping[str, Any]) -> Iterator[tuple[str, _TextLine]]:
+    """Yields the scored answers in a log of the tasks that are still among those wanted, each with its task."""
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as file:
+        for data in file:
+            if not wanted:
+                return
+            task = data[len(_HEAD) : data.find(b"/")].decode(errors="replace") if data.startswith(_HEAD) else ""
+            if task in wanted and data.endswith(b"\n"):
+                try:
+                    line = decode(data, _TextLine)
+                except DamagedLine as error:
+                    raise damaged(path, offset, error) from error
+                if line.response and line.scoring is not None:
+                    yield task, line
+            offset += len(data)
+
+
+def _prompts(line: _TextLine) -> set[str]:
+    """Returns what an answer that repeats its prompt may be: a part of a message, a message or all of them."""
+    messages = (
+        [[part.text for part in message.parts if part.text] for message in line.request.messages]
+        if line.request
+        else []
+    )
+    texts = [text for parts in messages for text in (*parts, "".join(parts), " ".join(parts))]
+    return {_plain(text) for text in (*texts, " ".join(text for parts in messages for text in parts))}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
