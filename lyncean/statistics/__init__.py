@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
+    from lyncean.statistics.distributions import t_quantile as t_quantile
     from lyncean.statistics.intervals import (
         SHARE as SHARE,
         bounds as bounds,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __getattr__ = face(
     __name__,
     {
+        "distributions": "t_quantile",
         "intervals": "SHARE bounds is_binary mean_interval",
     },
 )

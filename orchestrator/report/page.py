@@ -35,6 +35,7 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
+    without_interval,
 )
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.state import state
@@ -148,6 +149,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         cards=cards(metrics, labels, packed.wrong),
         doubts=[(task, doubt) for task, found in run.tasks_and_groups.items() for doubt in of_results(found)],
         undefined=undefined(metrics),
+        without_interval=without_interval(metrics),
         errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),

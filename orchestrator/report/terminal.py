@@ -23,6 +23,7 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
+    without_interval,
 )
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.validity import lines, no_result
@@ -90,6 +91,8 @@ def print_results(run: Path, console: Console) -> None:
         _labels(one, console)
     for line in undefined(metrics):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
+    for line in without_interval(overall(metrics)):
+        console.print(Text(f"  no interval: {printable(line)}", "dim"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
     for note in opened.notes:

@@ -26,6 +26,8 @@ _NOTHING: Mapping[str, Any] = {
 }  # fmt: skip
 
 _PLURAL = frozenset({"groups", "items", "repeats"})
+_NAMED = 3
+"""Metrics that a line names."""
 """Factors of every standard error; the others are labels."""
 
 
@@ -130,6 +132,11 @@ class MetricResult:
     def undefined(self) -> str:
         """The same, or what the metric lacks (a program, a package) to be computed."""
         return self.failed or str(self.details.get("not_computed", ""))
+
+    @property
+    def no_interval(self) -> str:
+        """Why there is a value without an interval, "" where there is one or nothing is told."""
+        return str(self.details.get("no_interval", "")) if self.value is not None and self.low is None else ""
 
     @property
     def interval(self) -> str:
@@ -265,6 +272,19 @@ def undefined(found: Iterable[MetricResult]) -> list[str]:
         more = f" and {len(places) - 1} more slices" if len(places) > 1 else ""
         lines.append(f"{task}, {name}{f' [{places[0]}]{more}' if places else ''}: {results[0].undefined}")
     return lines
+
+
+def without_interval(found: Iterable[MetricResult]) -> list[str]:
+    """Returns a line for each reason why metrics have no interval, which names the first of them."""
+    reasons: dict[str, list[str]] = {}
+    for result in found:
+        if reason := result.no_interval:
+            where = f" [{result.where}]" if result.labels else ""
+            reasons.setdefault(reason, []).append(f"{result.task}, {result.name}{where}")
+    return [
+        f"{'; '.join(names[:_NAMED])}{f' and {len(names) - _NAMED:,} more' if len(names) > _NAMED else ''}: {reason}"
+        for reason, names in reasons.items()
+    ]
 
 
 def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -374,7 +374,9 @@ class Library(ABC):
             for attribute, value in json.loads(learned).items():
                 setattr(task, attribute, value)
             self.finish_scored(task)
-            return self.scored_task(task, self.modules)
+            found = self.scored_task(task, self.modules)
+            found.starts_programs = self.starts_programs(name, include)
+            return found
 
     @contextlib.contextmanager
     def _loading(self, name: str) -> Iterator[None]:

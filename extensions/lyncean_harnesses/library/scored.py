@@ -46,7 +46,12 @@ class Scored(ABC):
     Args:
         task: The harness's task.
         modules: What `Library.modules` has of the harness.
+
+    Attributes:
+        starts_programs: Whether its code may start programs.
     """
+
+    starts_programs = False
 
     def __init__(self, task: Any, modules: SimpleNamespace) -> None:
         self._task = task
@@ -99,6 +104,12 @@ class Scored(ABC):
     def aggregates(self, metric: str) -> bool:
         """Whether a metric that `process_results` returns has an aggregation."""
         return metric in self._task.aggregation()
+
+    def cluster(self, value: Any) -> str | None:
+        """Returns what a metric's value belongs to, as the task's `cluster_key` names it; None without one."""
+        key = getattr(getattr(self._task, "config", None), "cluster_key", None)
+        found = value.get(key) if key and isinstance(value, Mapping) else None
+        return None if found is None else str(found)
 
     def is_mean(self, metric: str) -> bool:
         """Whether a metric's aggregation is the harness's own mean."""

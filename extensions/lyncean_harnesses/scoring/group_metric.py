@@ -14,10 +14,10 @@ from lyncean_harnesses.library import HarnessError, harness
 from lyncean_harnesses.library.library import Group, Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
-from lyncean_harnesses.scoring import cell
-from lyncean_harnesses.scoring.judge import answered_here, unanswered
+from lyncean_harnesses.scoring import cell, spread
+from lyncean_harnesses.scoring.judge import answered_here
 from lyncean_harnesses.scoring.rule import named, number_of, task_of
-from lyncean_harnesses.scoring.task_metric import RECORD, UNDEFINED, aggregated, documents, words_of
+from lyncean_harnesses.scoring.task_metric import RECORD, UNDEFINED, documents, put, words_of
 from scorer import RequestError, foreign_allowed
 from scorer.metrics import DRAWS, Metric, Params, Plan, Table, of_strata
 
@@ -31,13 +31,18 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A task in one repeat: the values of the metric in the order of its documents, and their aggregation."""
+    """A task in one repeat, and its size in the group."""
 
-    word: str
-    task: Scored
-    values: list[Any]
-    value: float
+    part: spread.Part
     size: int
+
+    @property
+    def word(self) -> str:
+        return self.part.word
+
+    @property
+    def value(self) -> float:
+        return self.part.value
 
 
 Combined = Callable[[Sequence[_Part], Sequence[float]], float]
@@ -118,15 +123,17 @@ def _compute(params: Params, table: Table, result: pb.MetricResult) -> None:
         )
     result.value = result.value_answered
     weights = _weights(repeats[0], combined)
-    if weights is None:
-        result.details["no_interval"] = "the group's metric is no weighted mean of its tasks'"
-        return
-    result.details["weights"] = {part.word: weight for part, weight in zip(repeats[0], weights, strict=True)}
-    interval, reason = _interval(name, repeats, weights, draws, params.level)
-    if interval is None:
-        result.details["no_interval"] = reason
-    else:
-        result.interval.CopyFrom(interval)
+    if weights is not None:
+        result.details["weights"] = {part.word: weight for part, weight in zip(repeats[0], weights, strict=True)}
+        if interval := _interval(repeats, weights, draws, params.level):
+            result.interval.CopyFrom(interval)
+            return
+
+    def of_halves(values: list[list[float]]) -> float:
+        return math.fsum(map(combined, repeats, zip(*values, strict=True))) / len(repeats)
+
+    strata = [[each.part for each in every] for every in zip(*repeats, strict=True)]
+    put(result, spread.of_halves(strata, of_halves, params.level))
 
 
 def _opened(params: Params) -> tuple[Library, Group]:
@@ -149,18 +156,19 @@ def _part(
     name, key, repeat = about
     counts: dict[tuple[str, str], int] = {}
     found = documents(task, records)
-    for own in dict.fromkeys(own for results in found for own in results):  # as evaluators do: filter by filter
-        for results in found:
+    for own in dict.fromkeys(
+        own for results in found.values() for own in results
+    ):  # as evaluators do: filter by filter
+        for results in found.values():
             for metric in results.get(own, {}):
                 counts[metric, own] = counts.get((metric, own), 0) + task.aggregates(metric)
-    values = [results[key][name] for results in found if name in results.get(key, {})]
+    values = {index: results[key][name] for index, results in found.items() if name in results.get(key, {})}
     if not values:
         return []
-    value = aggregated(task, values, word, name, repeat)
-    number = number_of(value)
-    if number is None:
-        raise _UndefinedError(f"the aggregation of {word} returns {words_of(value)}")
-    return [_Part(word, task, values, number, library.size([count for count in counts.values() if count]))]
+    part = spread.part(task, (word, name, repeat), values)
+    if number_of(part.found) is None:
+        raise _UndefinedError(f"the aggregation of {word} returns {words_of(part.found)}")
+    return [_Part(part, library.size([count for count in counts.values() if count]))]
 
 
 def _weights(parts: Sequence[_Part], combined: Combined) -> list[float] | None:
@@ -173,47 +181,20 @@ def _weights(parts: Sequence[_Part], combined: Combined) -> list[float] | None:
 
 
 def _interval(
-    name: str, repeats: Sequence[Sequence[_Part]], weights: Sequence[float], draws: int, level: float
-) -> tuple[pb.Interval | None, str]:
-    """Returns the interval of a weighted mean of the tasks' means, or None and why there is none."""
+    repeats: Sequence[Sequence[_Part]], weights: Sequence[float], draws: int, level: float
+) -> pb.Interval | None:
+    """Returns the interval of a weighted mean of the tasks' means over independent samples; None of what is none."""
     strata: list[Floats] = []
-    for each in zip(*repeats, strict=False):
-        scores = [_scores(name, part) for part in each]
+    for each in zip(*repeats, strict=True):
+        scores = [spread.scores_of(part.part) for part in each]
         known = [found for found in scores if found is not None]
-        if len(known) < len(repeats) or len({len(found) for found in known}) > 1:
-            return None, f"{name} of {each[0].word} is no mean over samples"
+        units = each[0].part.units
+        if len(known) < len(repeats) or len({len(found) for found in known}) > 1 or len(set(units)) < len(units):
+            return None
         if len(known[0]) < 2:
-            return None, f"fewer than two samples in {each[0].word}"
+            return None
         strata.append(np.mean(known, axis=0))
-    return of_strata(strata, weights, draws, level), ""
-
-
-def _scores(name: str, part: _Part) -> Floats | None:
-    """Returns the scores whose mean the metric is: its values, or the aggregation of each by itself; None without."""
-    numbers = [number_of(value) for value in part.values]
-    if None not in numbers and part.task.is_mean(name):
-        return np.array(numbers, np.float64)
-    half = len(part.values) // 2
-    try:
-        with unanswered() as asked:  # a judge is for all items together
-            both = [_mean_of(name, part, [part.values[:half], part.values[half:]])] if half else []
-            if asked() or not both or both[0] is None:
-                return None
-            found = _mean_of(name, part, [[value] for value in part.values])
-            return None if asked() else found
-    except Exception:  # an aggregation need not take some of its values alone
-        return None
-
-
-def _mean_of(name: str, part: _Part, pieces: Sequence[list[Any]]) -> Floats | None:
-    """Returns the aggregation of pieces of the values, if the aggregation of all is their weighted mean."""
-    found = [number_of(part.task.aggregate(name, piece)) for piece in pieces]
-    known = [number for number in found if number is not None]
-    if len(known) < len(found):
-        return None
-    numbers = np.array(known, np.float64)
-    mean = float(np.average(numbers, weights=[len(piece) for piece in pieces]))
-    return numbers if abs(mean - part.value) <= _SAME * max(1.0, abs(mean)) else None
+    return of_strata(strata, weights, draws, level)
 
 
 def _named(words: Sequence[str]) -> str:
@@ -224,7 +205,8 @@ METRIC = Metric(
     name=NAME,
     description="Metric of a group of another harness over its tasks, by its own code, of their values and sizes. "
     "Every item has its task in the label task. value is set where every item has a result; its interval is a "
-    "bootstrap over the samples of each task where it is a mean of them. details.weights has the weight of each task.",
+    "bootstrap over the samples of each task where it is a mean of them, or else by random halves of them. "
+    "details.weights has the weight of each task.",
     plan=plan,
     params={
         "group": "the group, for example lmms:mmlu; one in another group is lmms:OTHER::NAME",

@@ -9,14 +9,13 @@ from typing import Any
 
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
-from lyncean_harnesses.library import seeded
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
-from lyncean_harnesses.scoring import cell
+from lyncean_harnesses.scoring import cell, spread
 from lyncean_harnesses.scoring.judge import answered_here
 from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, named, number_of, task_of
 from scorer import foreign_allowed
-from scorer.metrics import Metric, Params, Plan, Table, of_mean
+from scorer.metrics import Metric, Params, Plan, Table
 
 NAME = "harness_task"
 
@@ -48,12 +47,17 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
     task = task_of(about)
     rows = np.flatnonzero(table.scored)
     records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
-    numbers = []
+    parts: list[spread.Part] = []
     for repeat in sorted(set(table.repeat[rows].tolist())):
         own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-        numbers.append(_number(task, _values(task, name, key, own), (str(about["task"]), name, repeat), result))
-    known = [number for number in numbers if number is not None]
-    if not known or len(known) < len(numbers):
+        found = documents(task, own)
+        values = {index: results[key][name] for index, results in found.items() if name in results.get(key, {})}
+        if not values:
+            result.details[UNDEFINED] = f"no item has {name}"
+            return result
+        parts.append(spread.part(task, (str(about["task"]), name, repeat), values))
+    known = [number for part in parts if (number := _number(part.found, result)) is not None]
+    if not known or len(known) < len(parts):
         return result
     value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
     result.value_answered, result.denominator_answered = value, len(rows)
@@ -62,13 +66,17 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
         result.details[UNDEFINED] = f"{missing} of {len(table)} items have no result; the value is over the others"
         return result
     result.value = value
-    if task.is_mean(name):
-        values = [number_of(value) for value in _values(task, name, key, records)]
-        if None not in values:
-            interval = of_mean(np.array(values, np.float64), None, params.level)
-            if interval:
-                result.interval.CopyFrom(interval)
+    put(result, spread.of_repeats(parts, params.level))
     return result
+
+
+def put(result: pb.MetricResult, found: spread.Found) -> None:
+    """Gives a result its interval, or the reason why it has none."""
+    interval, reason = found
+    if interval is None:
+        result.details["no_interval"] = reason
+    else:
+        result.interval.CopyFrom(interval)
 
 
 def check_here(params: Params) -> None:
@@ -76,12 +84,8 @@ def check_here(params: Params) -> None:
     task_of(params.values)
 
 
-def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result: pb.MetricResult) -> float | None:
-    """Returns the aggregation as a number; None, with the reason in the result's details, where it is none."""
-    if not values:
-        result.details[UNDEFINED] = f"no item has {about[1]}"
-        return None
-    found = aggregated(task, values, *about)
+def _number(found: Any, result: pb.MetricResult) -> float | None:
+    """Returns an aggregation as a number; None, with the reason in the result's details, where it is none."""
     number = number_of(found)
     if number is None:
         result.details[UNDEFINED] = f"its aggregation returns {words_of(found)}"
@@ -91,23 +95,15 @@ def _number(task: Scored, values: list[Any], about: tuple[str, str, int], result
     return number
 
 
-def aggregated(task: Scored, values: list[Any], word: str, name: str, repeat: int) -> Any:
-    """Returns the aggregation of a metric's values; its random numbers depend on the task, metric and repeat alone."""
-    with seeded(f"{word} {name} {repeat}"):
-        return task.aggregate(name, values)
-
-
-def documents(task: Scored, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Mapping[str, Any]]]:
-    """Returns what a task made of each document, in their order: filter -> metric -> value."""
+def documents(task: Scored, records: Iterable[Mapping[str, Any]]) -> dict[int, Mapping[str, Mapping[str, Any]]]:
+    """Returns what a task made of each document, by number in their order: filter -> metric -> value."""
     found: dict[int, list[Mapping[str, Any]]] = {}
     for record in records:
         found.setdefault(record["index"], []).append(record)
-    return [own[0]["results"] if "results" in own[0] else _together(task, own) for _, own in sorted(found.items())]
-
-
-def _values(task: Scored, name: str, key: str, records: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Returns a metric's values in the order of the documents."""
-    return [found[key][name] for found in documents(task, records) if name in found.get(key, {})]
+    return {
+        index: own[0]["results"] if "results" in own[0] else _together(task, own)
+        for index, own in sorted(found.items())
+    }
 
 
 def _together(task: Scored, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -136,7 +132,8 @@ def words_of(found: Any) -> str:
 METRIC = Metric(
     name=NAME,
     description="Aggregation of a task of another harness, by its own code, over the rule harness_task's records in "
-    "the order of the data. value is set where every item has a result; value_answered is over those that have one.",
+    "the order of the data. value is set where every item has a result; value_answered is over those that have one. "
+    "Its interval is that of a mean where it is one, or else by random halves of the samples.",
     plan=plan,
     params={
         **TASK_PARAMS,

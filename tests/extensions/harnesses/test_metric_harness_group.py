@@ -36,6 +36,11 @@ class _Task:
     def aggregates(self, metric: str) -> bool:
         return metric != "unused"
 
+    starts_programs = False
+
+    def cluster(self, value: Any) -> None:
+        return None
+
     def is_mean(self, metric: str) -> bool:
         return metric == "acc"
 
@@ -126,15 +131,21 @@ def test_weights_and_interval_are_those_of_the_tasks(group: str, value: float, w
     assert (alike.low, alike.high) == (0.5, 0.5)  # no spread within a task, whatever lies between them
 
 
-def test_an_aggregation_that_is_a_mean_in_fact_has_an_interval_and_one_of_pairs_has_none() -> None:
+def test_an_aggregation_that_is_a_mean_in_fact_has_its_interval_and_another_one_by_halves_or_a_reason() -> None:
     assert metric_of("sized", items(FEW, MANY, "own"), "own").interval == metric_of("sized", items(FEW, MANY)).interval
     pairs = metric_of("sized", items(FEW, MANY, "pairs"), "pairs")
     assert pairs.value == 0.4
     assert not pairs.HasField("interval")
-    assert pairs.details["no_interval"] == "pairs of fake:few is no mean over samples"
-    best = metric_of("best", items(FEW, MANY))
-    assert (best.value, best.HasField("interval")) == (0.75, False)
-    assert best.details["no_interval"] == "the group's metric is no weighted mean of its tasks'"
+    words = "undefined for more than 5% of random halves of the samples, AssertionError for example"
+    assert pairs.details["no_interval"] == words
+    best = metric_of("best", items([0.0] * 12 + [1.0], MANY * 9))
+    assert (best.value, best.interval.method) == (0.75, "1,000 random halves of the samples")
+    assert 0.6 < best.interval.low < 0.7 < 0.8 < best.interval.high < 0.9
+    # Of two tasks that are alike, the better one of each half is better than both.
+    alike = metric_of("best", items(MANY, MANY))
+    assert alike.details["no_interval"] == (
+        "random halves of the samples have other values on average: it depends on their number"
+    )
 
 
 def test_without_all_items_of_all_tasks_it_is_undefined_and_says_why() -> None:

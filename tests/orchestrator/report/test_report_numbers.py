@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 from helpers.report_runs import Writer, marvel_run
+from rich.console import Console
 
 from orchestrator.report import page as page_of, plots, published
 from orchestrator.report.blind import twin
+from orchestrator.report.terminal import print_results
 from orchestrator.run_folder.metrics import metric_results
 from orchestrator.run_folder.reader import Run, open_run
 from scorer.metrics import calibration
@@ -51,6 +54,28 @@ def test_a_metric_in_percent_is_drawn_as_percent() -> None:
     assert "two: 25.0, 1 tasks" in str(dimensions.layout)
     (spread,) = plots.instability(found, {})
     assert "b: accuracy 25.0, instability 0.5" in str(spread.layout)
+
+
+def test_a_number_without_an_interval_says_why(tmp_path: Path) -> None:
+    folder = marvel_run(tmp_path / "run")
+    found = orjson.loads((folder / "results.json").read_bytes())
+    reasons = ["it asks a judge \x1b[2J"] * 5 + ["it takes too long"]
+    metric = next(each for each in found["tasks"]["marvel"]["metrics"] if not each.get("labels"))
+    bare = {name: value for name, value in metric.items() if name != "interval"}
+    found["tasks"]["marvel"]["metrics"] = [metric] + [
+        bare | {"name": f"m{number}", "details": {"no_interval": reason}} for number, reason in enumerate(reasons)
+    ]
+    (folder / "results.json").write_bytes(orjson.dumps(found))
+    page = page_of.render(open_run(folder))
+    assert re.findall(r"<p class=\"note\">No interval: (.*?)</p>", page) == [
+        "marvel, m0; marvel, m1; marvel, m2 and 2 more: it asks a judge \x1b[2J",
+        "marvel, m5: it takes too long",
+    ]
+    console = Console(record=True, width=120)
+    print_results(folder, console)
+    shown = console.export_text()
+    assert "no interval: marvel, m0; marvel, m1; marvel, m2 and 2 more: it asks a judge" in shown
+    assert "\x1b" not in shown
 
 
 def test_a_blind_run_of_other_rows_is_no_twin_and_one_of_fewer_says_how_many(tmp_path: Path) -> None:
