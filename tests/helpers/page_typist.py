@@ -50,7 +50,9 @@ class Typist:
         if words[0] in ("eval", "score", "merge", "import") and words[1] != "reform-instructions":
             words += ["--scorer", self.scorer.address]
         done = CliRunner().invoke(main, words)
-        assert done.exit_code == 0, f"{shlex.join(words)}\n{done.output}\n{done.exception!r}"
+        # A server without weights may well have no result.
+        none = done.exit_code == 4 and "look at the answers in" in done.output
+        assert done.exit_code == 0 or none, f"{shlex.join(words)}\n{done.output}\n{done.exception!r}"
         if words[0] in ("eval", "import") and "--run" in words:
             self.run = self.folder / words[len(words) - 1 - words[::-1].index("--run") + 1]
             counted(self.run)
