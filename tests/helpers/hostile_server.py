@@ -34,7 +34,7 @@ class Hostile(Model):
         if way == "echo":
             return request.text
         if way == "truncated":
-            return Output(SAYS[way], model.FINISH_REASON_MAX_TOKENS)
+            return Output(f"{SAYS[way]} {len(request.text)}", model.FINISH_REASON_MAX_TOKENS)
         # A server that is out of its mind does not say the same thing twice.
         return SAYS[way] if way != "garbage" else SAYS[way] + hex(hash(request.text))
 

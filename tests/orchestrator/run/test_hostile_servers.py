@@ -136,3 +136,25 @@ def test_a_route_that_is_not_there(hostile: Hostile) -> None:
         finally:
             server.kill()
     check(hostile, "route", code, output, {"route": 2})
+
+
+def test_nothing_read_is_not_ranked_and_no_baseline(hostile: Hostile) -> None:
+    hostile.way.write_text("empty")
+    (hostile.folder / "night.yaml").write_text(
+        f'models:\n  empty: {{endpoint: "{hostile.server.address}"}}\n  guesses: {{model: "demo:hash"}}\n'
+        "tasks: [letters.yaml]\ngate: {baseline: empty, conditions: ['change.low>=-2%', 'failed<=1%']}\n"
+    )
+    for _ in range(2):  # the second time nothing is asked
+        output = orchestrator("eval", "--suite", "night.yaml", folder=hostile.folder, code=4)
+    assert "complete already" in output
+    suite = hostile.folder / "runs" / "night"
+    (table,) = json.loads((suite / "leaderboard.json").read_text())["tables"]
+    cells = {row["model"]: row["tasks"]["letters"] for row in table["models"]}
+    assert cells["empty"]["state"] == "no result"
+    assert "12 of 12 answers could not be read" in cells["empty"]["error"]
+    assert not {"value", "rank"} & cells["empty"].keys()
+    assert cells["guesses"]["state"] == "complete"
+    assert "| empty | no result |" in (suite / "leaderboard.md").read_text()
+    assert ">no result</span>" in (suite / "leaderboard.html").read_text()
+    gate = [line.split()[1:3] for line in output.splitlines() if line.startswith("gate  ")]
+    assert gate == [["FAIL", "change.low>=-2%"], ["pass", "failed<=1%"]]
