@@ -11,7 +11,7 @@ import orjson
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, Credentials
-from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary import Outcome
 from lyncean_interop.answers import NOT_ANSWERED
 from lyncean_interop.reform_predictions import Prediction, named_by, predictions, read_file
 from orchestrator.benchmarks.reform import reform_metrics
