@@ -259,7 +259,7 @@ def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tupl
 
 _NO_SETTINGS = frozenset({"boot_id", "capabilities", "max_concurrency", "max_waiting", "max_request_bytes"})
 _BY_TASK = ("data", "settings", "metrics")
-_RECORDED = ("command", "scorer", "judges", "metrics", "benchmarks", "versions")
+_RECORDED = ("command", "finish_cut", "scorer", "judges", "metrics", "benchmarks", "versions")
 
 
 def _facts(read: Sequence[scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:

@@ -141,7 +141,9 @@ def _benchmark_request(request: Mapping[str, Any], line: Mapping[str, Any]) -> M
     """Returns a request without what finishing a cut answer changes in it."""
     if "finished" not in line:
         return request
-    messages = [message for message in request["messages"] if message["role"] != "ROLE_ASSISTANT"]
+    messages = request["messages"]
+    if line["finished"].get("continued") and messages[-1]["role"] == "ROLE_ASSISTANT":
+        messages = messages[:-1]
     config = {name: value for name, value in request["config"].items() if name not in _OF_FINISHING}
     return {**request, "messages": messages, "config": config}
 

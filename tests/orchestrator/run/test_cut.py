@@ -24,6 +24,7 @@ from orchestrator.api import evaluate
 from orchestrator.cli import main
 from orchestrator.report.live.followed import Followed
 from orchestrator.report.terminal import print_results
+from orchestrator.run.cut_answers import notes
 from orchestrator.run_folder.reader import open_run
 from scorer.registry import Registry
 from scorer.rule import Rule, unparsed
@@ -179,6 +180,18 @@ def test_scoring_again_keeps_the_count(runs: Runs, shared_scorer: Server) -> Non
     before = (runs.cut / "results.json").read_bytes()
     command("score", runs.cut, "--scorer", shared_scorer.address)
     assert (runs.cut / "results.json").read_bytes() == before
+
+
+def test_many_tasks_are_listed_in_one_note() -> None:
+    tasks = {
+        f"t{number}": {"counts": {"planned": 40}, "cut": {"items": number, "share": number / 40}, "metrics": []}
+        for number in range(6)
+    }
+    (note,) = notes(tasks)
+    assert note.sentence.startswith("the output limit cut the answers of 15 of 200 items (7.5%) of 5 tasks: t5 5 of 40")
+    assert note.comparison["differs"] == "15 cut answers"
+    assert [each.task for each in notes({name: tasks[name] for name in ("t0", "t1", "t2")})] == ["t1", "t2"]
+    assert not notes({"old": {"counts": {"planned": 40}, "metrics": []}})
 
 
 async def test_a_rule_is_told_that_the_answer_is_cut() -> None:

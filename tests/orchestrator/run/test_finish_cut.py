@@ -6,6 +6,7 @@ import asyncio
 import math
 import random
 import re
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -24,6 +25,11 @@ from model_server.kit.backend import KitBackend
 from model_server.metrics import Metrics
 from orchestrator.api import evaluate
 from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.run.plan import make
+from orchestrator.run.request import RunRequest
+from orchestrator.run.resume import check_asked
+from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.records import tokens_of_log
 
@@ -121,6 +127,15 @@ async def test_the_accuracy_is_that_without_a_limit(tmp_path: Path, shared_score
     assert (at_once / "results.json").read_bytes() == (cut / "results.json").read_bytes()
     texts = [{item.key: (item.text, item.outcome, item.score) for item in open_run(each)} for each in (free, cut)]
     assert texts[0] == texts[1]
+    # Other code of the benchmark is held against what was asked before the answers were finished.
+    log, request = RunLog(cut), RunRequest(str(task), **short)
+    try:
+        check_asked(make(request), log, None, make(request).changes())
+        task.write_text(TASK + 'prompt: "Well, {question}"\n')
+        with pytest.raises(ManifestError, match="rows/0 would be asked otherwise now"):
+            check_asked(make(request), log, None, make(request).changes())
+    finally:
+        log.close()
     print(f"{tokens_of_log(cut) / tokens_of_log(free):.3f} times the tokens")
 
 
@@ -248,5 +263,17 @@ async def test_options_are_scored_again_after_words_that_were_finished(tmp_path:
         await run(task, server.port, shared_scorer, "run", **short, finish_cut=ENOUGH)
         at_once = await run(task, server.port, shared_scorer, "at_once", **short, finish_cut=ENOUGH)
         assert model.calls["generate"] == 2 * cut + 60
+        # As if it had been killed between the two requests of a sample: options scored after cut words do not count.
+        torn = tmp_path / "torn"
+        shutil.copytree(folder, torn)
+        lines = (folder / "responses.jsonl").read_bytes().splitlines(keepends=True)
+        (torn / "responses.jsonl").write_bytes(b"".join(lines[: 120 + cut - 5]))
+        (torn / "results.json").unlink()
+        asked = [orjson.loads(line)["turn"] for line in lines[120 : 120 + cut - 5]]
+        model.calls.clear()
+        await run(task, server.port, shared_scorer, "torn", **short)
+        left = {"generate": cut - asked.count("reasoning"), "likelihood": cut - asked.count("")}
+        assert model.calls == +Counter(left)
     assert (accuracy(folder)["value"], results(folder)["tasks"]["rows"]["cut"]["items"]) == (100.0, 0)
-    assert (at_once / "results.json").read_bytes() == (folder / "results.json").read_bytes()
+    for same in (at_once, torn):
+        assert (same / "results.json").read_bytes() == (folder / "results.json").read_bytes()
