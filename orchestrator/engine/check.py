@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import grpc
 
@@ -16,7 +16,7 @@ from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.wire import Request, Response
-from orchestrator.samples import BadRowError, Call
+from orchestrator.samples import Answer, BadRowError, Call
 
 _TOKEN_BYTES = 1024
 """More than any vocabulary's longest token."""
@@ -185,6 +185,11 @@ def check_clip(kind: Kind, data: bytes) -> None:
 def was_cut(response: Response) -> bool:
     """Whether the output limit ended a response."""
     return isinstance(response, model.GenerateResponse) and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
+
+
+def is_cut(answer: Answer, choices: Collection[str] = ()) -> bool:
+    """Whether the output limit ended an answer; one that is held to choices is whole once it is one of them."""
+    return answer.finish_reason == model.FINISH_REASON_MAX_TOKENS and answer.text not in choices
 
 
 def cut_in_reasoning(response: Response) -> bool:

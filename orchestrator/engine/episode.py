@@ -15,14 +15,14 @@ from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import DataError
 from orchestrator.engine import finishing
-from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning
+from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning, is_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Result
 from orchestrator.engine.finishing import Begun
 from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.wire import Request, Response, is_repeat, request_of
 from orchestrator.errors import EngineError
-from orchestrator.run_folder.cut import CUT_REASONING, is_cut
+from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog
@@ -173,7 +173,7 @@ def build(
         method=request.method.lower(),
         request=line_request,
         attempts=0,
-        after_cut=any(earlier.scoring is None and is_cut(answer.finish_reason, "", ()) for answer, earlier in before),
+        after_cut=any(earlier.scoring is None and is_cut(answer) for answer, earlier in before),
         scoring=raw(scoring),
     )
     return PreparedRequest(

@@ -17,13 +17,11 @@ from lyncean.rpc import CallError
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.wire import Response
-from orchestrator.run_folder.cut import answer_tokens, line_is_cut
+from orchestrator.run_folder.cut import LIMIT, Finished, FinishLine, answer_tokens, line_is_cut
 from orchestrator.run_folder.files import RESPONSES
-from orchestrator.run_folder.lines import Finished, FinishLine
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Call, Message, text_part
 
-_CUT = model.FinishReason.Name(model.FINISH_REASON_MAX_TOKENS)
 _SUMMED = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_tokens")
 
 
@@ -58,7 +56,7 @@ class Finishing:
         log = ledger.log
         for offset, line in scan(log.path / RESPONSES, FinishLine) if limit else ():
             self._open.pop(line.key, None)
-            if line.response.finish_reason == _CUT:
+            if line.response.finish_reason == LIMIT:
                 self._open[line.key] = offset
         for key, offset in list(self._open.items()):
             if not self._is_short(log.responses.read(offset)):
@@ -97,7 +95,7 @@ class Finishing:
     def _is_short(self, line: Mapping[str, Any]) -> bool:
         """Whether the answer on a line of `responses.jsonl` is cut and may be longer."""
         done = (line.get("finished") or {}).get("limit", 0)
-        cut = line.get("response", {}).get("finish_reason") == _CUT and line_is_cut({**line, "after_cut": False})
+        cut = line.get("response", {}).get("finish_reason") == LIMIT and line_is_cut({**line, "after_cut": False})
         return cut and done < self._limit and answer_tokens(line) < self._limit
 
 

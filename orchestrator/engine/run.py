@@ -11,7 +11,7 @@ from itertools import islice
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.beginning import Beginning
-from orchestrator.engine.check import was_cut
+from orchestrator.engine.check import is_cut, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import (
@@ -30,7 +30,7 @@ from orchestrator.engine.pool import Pool
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import IncompleteError
-from orchestrator.run_folder.cut import CUT_REASONING, is_cut
+from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.lines import Failure
@@ -357,7 +357,7 @@ class Engine:
             return
         answer = answer_of(response)
         if built.score is not None and built.scoring is not None:
-            cut = built.line.after_cut or is_cut(answer.finish_reason, answer.text, built.request.choices)
+            cut = built.line.after_cut or is_cut(answer, built.request.choices)
             self.ledger.accounting.cut += cut
             if self._scorer.room:
                 self._scorer.put(put_answer(built.score, answer, cut=cut), built.scoring)

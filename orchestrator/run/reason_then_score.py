@@ -12,8 +12,8 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.data.rows import DataError
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder.cut import FinishLine
 from orchestrator.run_folder.files import RESPONSES
-from orchestrator.run_folder.lines import FinishLine
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, Call, Message, Sample, Scoring, Turn, text_part
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lyncean.model.v1 import model_pb2 as model
+from msgspec import Struct
 
 CUT_REASONING = "cut_reasoning"
 """Reason of an item whose reasoning the output limit ended before its answer began."""
@@ -13,7 +13,39 @@ CUT_REASONING = "cut_reasoning"
 FINISH_CUT = "finish_cut"
 """Field of the manifest: the most output tokens to which cut answers are finished."""
 
-_LIMIT = model.FINISH_REASON_MAX_TOKENS
+LIMIT = "FINISH_REASON_MAX_TOKENS"
+"""Why an output ended that the limit cut, as a line has it."""
+
+
+class Finished(Struct, frozen=True, omit_defaults=True):
+    """How far a cut answer is finished.
+
+    Attributes:
+        limit: The most output tokens to which it was finished; 0 where the server goes on.
+        tokens: Output tokens of the answer as it is.
+        continued: Whether it goes on from the cut one; otherwise it was asked for again.
+        before: Tokens, in and out, of its earlier requests, which the line's usage counts once more.
+        error: Why the server does not finish it, "" where it did.
+    """
+
+    limit: int = 0
+    tokens: int = 0
+    continued: bool = False
+    before: int = 0
+    error: str = ""
+
+
+class _Finish(Struct, frozen=True):
+    finish_reason: str = ""
+
+
+class FinishLine(Struct):
+    """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
+
+    key: str
+    sample: str
+    turn: str
+    response: _Finish = _Finish()
 
 
 class CutCount(NamedTuple):
@@ -46,17 +78,6 @@ def total(counts: Mapping[str, CutCount]) -> CutCount:
     return CutCount(sum(each.items for each in counts.values()), sum(each.planned for each in counts.values()))
 
 
-def is_cut(finish_reason: int, text: str, choices: Collection[str]) -> bool:
-    """Whether the output limit ended an output; one that is held to choices is whole once it is one of them.
-
-    Args:
-        finish_reason: Why the output ended.
-        text: Its text.
-        choices: The texts among which its request asked for one; empty where it may be anything.
-    """
-    return finish_reason == _LIMIT and text not in choices
-
-
 def answer_tokens(line: Mapping[str, Any]) -> int:
     """Returns the output tokens of the answer on a line of `responses.jsonl`; its limit where no server counts them."""
     if "finished" in line:
@@ -74,8 +95,9 @@ def line_is_cut(line: Mapping[str, Any]) -> bool:
     if line.get("after_cut"):
         return True
     response = line.get("response") or {}
-    if response.get("finish_reason") != model.FinishReason.Name(_LIMIT):
+    if response.get("finish_reason") != LIMIT:
         return (line.get("error") or {}).get("reason") == CUT_REASONING
     form = ((line.get("request") or {}).get("config") or {}).get("response_format") or {}
     choices = (form.get("choices") or {}).get("texts", ())
-    return is_cut(_LIMIT, "".join(part.get("text", "") for part in response["parts"]), choices)
+    # What is held to choices is whole once it is one of them.
+    return "".join(part.get("text", "") for part in response["parts"]) not in choices

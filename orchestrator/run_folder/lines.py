@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from lyncean.arrays import NDArray, np
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import ConfigError
-from orchestrator.run_folder.cut import CUT_REASONING
+from orchestrator.run_folder.cut import CUT_REASONING, Finished
 
 
 class Head(Struct, frozen=True):
@@ -47,24 +47,6 @@ class Failure(Struct, frozen=True):
     code: str
     reason: str
     message: str
-
-
-class Finished(Struct, frozen=True, omit_defaults=True):
-    """How far a cut answer is finished.
-
-    Attributes:
-        limit: The most output tokens to which it was finished; 0 where the server goes on.
-        tokens: Output tokens of the answer as it is.
-        continued: Whether it goes on from the cut one; otherwise it was asked for again.
-        before: Tokens, in and out, of its earlier requests, which the line's usage counts once more.
-        error: Why the server does not finish it, "" where it did.
-    """
-
-    limit: int = 0
-    tokens: int = 0
-    continued: bool = False
-    before: int = 0
-    error: str = ""
 
 
 class ResponseLine(Struct, kw_only=True, omit_defaults=True):
@@ -201,19 +183,6 @@ class TokensLine(Struct):
     def tokens(self) -> int:
         """Tokens in and out that no earlier line counts."""
         return self.response.usage.input_tokens + self.response.usage.output_tokens - self.finished.before
-
-
-class _Finish(Struct, frozen=True):
-    finish_reason: str = ""
-
-
-class FinishLine(Struct):
-    """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
-
-    key: str
-    sample: str
-    turn: str
-    response: _Finish = _Finish()
 
 
 class SampleLine(Struct):
