@@ -26,8 +26,8 @@ from lyncean.errors import UserError
 
 _SYSTEM = (
     "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime",
-    "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/proc/cpuinfo", "/proc/meminfo",
-    "/sys/devices/system/cpu",
+    "/etc/ld.so.cache", "/etc/mime.types", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/proc/cpuinfo",
+    "/proc/meminfo", "/sys/devices/system/cpu",
 )  # fmt: skip
 """Files that libraries read wherever they run."""
 

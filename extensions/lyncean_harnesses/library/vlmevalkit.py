@@ -1,7 +1,7 @@
-"""VLMEvalKit's own scoring: the `evaluate` of its data sets, unchanged, in a process of its own.
+"""VLMEvalKit's own scoring: the `evaluate` of its data sets, unchanged, each time in a fresh process of a closed cell.
 
-Its code starts pools of processes, writes files beside its input and prints; none of that is for a server. Without a
-judge: `exact_matching`, as VLMEvalKit has it. Run as a module this is that process: a JSON line in, one out.
+Its code starts pools of processes, writes files beside its input, prints, and runs text as Python; none of that is for
+a server. Without a judge: `exact_matching`, as VLMEvalKit has it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.util
-import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lyncean.cell import LAYERS, Cell, CellError, Fence, StartError, closes, limit_of
 from lyncean_harnesses.library import CLOSED, HarnessError
 
 PACKAGE = "vlmeval"
@@ -33,6 +31,9 @@ _SCORES = ("hit", "eval_score", "score")
 
 _SECONDS = 900
 """How long one evaluation may take."""
+
+_MEMORY = 8 << 30
+"""Bytes that one evaluation may take beyond what its package does."""
 
 
 class Evaluated(NamedTuple):
@@ -57,10 +58,31 @@ def evaluate(dataset: str, rows: Sequence[Mapping[str, str]]) -> Evaluated:
     Raises:
         HarnessError: It is not installed, or its code raises.
     """
-    found = _process().ask({"dataset": dataset, "rows": list(rows)})
-    if "error" in found:
-        raise HarnessError(f"VLMEvalKit cannot evaluate {dataset} without a judge: {found['error']}")
-    return Evaluated(found["metrics"], found["scores"])
+    try:
+        found = _cell().call("evaluate", dataset, list(rows), seconds=_SECONDS)
+        if problem := found.get("error"):
+            raise HarnessError(f"VLMEvalKit cannot evaluate {dataset} without a judge: {problem}")
+        return Evaluated(_numbers(found["metrics"]), _numbers(found["scores"]))
+    except StartError as error:
+        raise HarnessError(f"VLMEvalKit cannot be used: {error}") from None
+    except CellError as error:
+        limit = f" ({error.limit})" if error.limit else ""
+        raise HarnessError(f"VLMEvalKit cannot evaluate {dataset}: its code met a limit{limit}: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError):  # an answer may have written it
+        raise HarnessError(f"VLMEvalKit cannot evaluate {dataset}: its reply cannot be read") from None
+
+
+def _numbers(said: Any) -> dict[str, float]:
+    """Returns numbers by name. Raises TypeError or ValueError where there is something else."""
+    found = {str(name): float(value) for name, value in said.items()}
+    if not all(map(math.isfinite, found.values())):
+        raise ValueError(said)
+    return found
+
+
+def unclosed() -> str:
+    """Returns where its code runs text with all rights of a scorer: on systems without cells alone."""
+    return "" if closes() else runs_text()
 
 
 @cache
@@ -78,55 +100,68 @@ def runs_text() -> str:
     return task_code.place_in([folder / "dataset" / "__init__.py"], [folder])
 
 
-class _Process:
-    """The process, which ends with this one."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
-        judge = dict.fromkeys(("OPENAI_API_BASE", "OPENAI_BASE_URL"), CLOSED) | {"OPENAI_API_KEY": ""}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, self._folder.name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **judge, "LMUData": self._folder.name}, cwd=self._folder.name,
-        )  # fmt: skip
-        self._lock = threading.Lock()
-        atexit.register(self.close)
-
-    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the answer to a question."""
-        assert self._process.stdin
-        assert self._process.stdout
-        with self._lock:
-            late = threading.Timer(_SECONDS, self._process.kill)
-            late.start()
-            try:
-                self._process.stdin.write(json.dumps(question) + "\n")
-                self._process.stdin.flush()
-                line = self._process.stdout.readline()
-            except OSError:
-                line = ""
-            finally:
-                late.cancel()
-        if not line:
-            _process.cache_clear()
-            self.close()
-            return {"error": f"its process ended, or took more than {_SECONDS} s"}
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def close(self) -> None:
-        """Ends it."""
-        self._process.kill()
-        self._process.wait()
-        with contextlib.suppress(OSError):
-            self._folder.cleanup()
-
-
 @cache
-def _process() -> _Process:
-    if importlib.util.find_spec(PACKAGE) is None:
+def _cell() -> Cell:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         raise HarnessError("VLMEvalKit is not installed, whose own code is to score", fix=INSTALL)
-    return _Process()
+    folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+    fence = Fence((str(Path(spec.origin).parent),), (folder.name,), memory=_MEMORY)
+    layers = LAYERS if closes() else ()
+    cell = Cell(f"{__name__}:setup", {"folder": folder.name}, fence, fork=True, layers=layers)
+    atexit.register(folder.cleanup)
+    atexit.register(cell.close)
+    return cell
+
+
+def setup(folder: str) -> dict[str, Callable[..., Any]]:
+    """Imports the package and returns the function of its cell."""
+    judge = dict.fromkeys(("OPENAI_API_BASE", "OPENAI_BASE_URL"), CLOSED) | {"OPENAI_API_KEY": ""}
+    os.environ.update({**judge, "HOME": folder, "LMUData": folder, "PATH": os.defpath})
+    os.chdir(folder)
+    import multiprocessing
+    import multiprocessing.context
+    import multiprocessing.dummy
+    import threading
+
+    # The same work in threads: its pools fork 16 processes for a single row. A cell has no semaphores of the system.
+    multiprocessing.Pool = lambda *_, **__: multiprocessing.dummy.Pool(1)
+    contexts: Any = multiprocessing.context.BaseContext
+    contexts.Lock = lambda _: threading.Lock()
+    import vlmeval.dataset  # noqa: F401
+
+    _keep_within(folder)
+
+    def evaluate(name: str, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        try:
+            return _evaluate(Path(folder), name, rows)
+        except (Exception, SystemExit) as error:
+            if limit_of(error):
+                raise
+            return {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+
+    return {"evaluate": evaluate}
+
+
+def _keep_within(folder: str) -> None:
+    """Has its functions write and read in a folder what they put straight into /tmp."""
+    from vlmeval import smp
+
+    def moved(path: Any) -> Any:
+        inside = str(path).startswith("/tmp/") and not str(path).startswith(folder)  # noqa: S108
+        return str(Path(folder) / Path(path).name) if inside else path
+
+    dump, load = smp.dump, smp.load
+    own: dict[Any, Callable[..., Any]] = {
+        dump: lambda data, path, **more: dump(data, moved(path), **more),
+        load: lambda path, *more, **named: load(moved(path), *more, **named),
+    }
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == PACKAGE:
+            for attribute in ("dump", "load"):
+                found = vars(module).get(attribute)
+                if callable(found) and found in own:
+                    setattr(module, attribute, own[found])
 
 
 def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -155,9 +190,8 @@ def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dic
                 found = load(str(written))
                 for column in _SCORES:
                     if "index" in found and column in found and len(found) <= len(answers):
-                        scores |= {
-                            str(index): float(score) for index, score in zip(found["index"], found[column], strict=True)
-                        }
+                        pairs = zip(found["index"], map(float, found[column]), strict=True)
+                        scores |= {str(index): score for index, score in pairs if math.isfinite(score)}
     if not metrics:
         raise ValueError("its evaluation returns no numbers")
     return {"metrics": metrics, "scores": scores}
@@ -181,26 +215,3 @@ def _metrics(found: Any, before: str = "") -> list[tuple[str, float]]:
         elif hasattr(value, "__float__") and not isinstance(value, (str, bool)) and math.isfinite(float(value)):
             flat.append((name, float(value)))
     return flat
-
-
-def main() -> None:
-    """Answers questions until its input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    import multiprocessing
-    import multiprocessing.dummy
-
-    # The same work in threads: its pools fork 16 processes for a single row.
-    multiprocessing.Pool = lambda *_, **__: multiprocessing.dummy.Pool(1)
-    for line in sys.stdin:
-        question = json.loads(line)
-        try:
-            found = _evaluate(Path(sys.argv[1]), question["dataset"], question["rows"])
-        except (Exception, SystemExit) as error:
-            found = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
-        answers.write(json.dumps(found) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses.library.values import decode
-from lyncean_harnesses.library.vlmevalkit import Evaluated, evaluate, runs_text
+from lyncean_harnesses.library.vlmevalkit import Evaluated, evaluate, unclosed
 from lyncean_harnesses.scoring.task_metric import RECORD, UNDEFINED
 from lyncean_harnesses.scoring.vlmevalkit_rule import PLACE, ROW
 from scorer import check_code, foreign_allowed
@@ -45,7 +45,7 @@ def plan(params: Params) -> Plan:
 
 def _check() -> None:
     """Raises RequestError where its package's code may not run in this scorer."""
-    check_code("VLMEvalKit", runs_text())
+    check_code("VLMEvalKit", unclosed())
 
 
 @lru_cache(maxsize=4)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from lyncean_harnesses.library.vlmevalkit import PREDICTION, evaluate, runs_text
+from lyncean_harnesses.library.vlmevalkit import PREDICTION, evaluate, unclosed
 from orchestrator import ConfigError
 from orchestrator.benchmarks import Benchmark, TaskGroup, check_parity, setting, shuffled
 from orchestrator.data import DataError, Row, RowSource, Table, open_vlmevalkit, unreadable
@@ -75,7 +75,7 @@ class Tables:
 
     def runs_text(self, name: str, include: Sequence[str]) -> str:
         """Returns where VLMEvalKit's code runs text as Python, "" where it does not."""
-        return runs_text()
+        return unclosed()
 
     def why_absent(self) -> str:
         """Returns "": prompts and tables need no package."""
@@ -122,7 +122,7 @@ class TableTask:
             settings=TableSettings,
             methods=("generate",),
             needs=self.needs,
-            runs_text=lambda variant: runs_text() if _by_vlmevalkit(variant) else "",
+            runs_text=lambda variant: unclosed() if _by_vlmevalkit(variant) else "",
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:

@@ -75,7 +75,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def scorer(tmp_path: Path) -> Iterator[str]:
-    yield from serve(tmp_path / "scorer", "-m", "scorer", "serve", "--foreign-tasks", "--trust-task-code")
+    yield from serve(tmp_path / "scorer", "-m", "scorer", "serve", "--foreign-tasks")
 
 
 @installed
@@ -86,7 +86,6 @@ def test_every_number_is_that_of_vlmevalkit_to_the_bit(
 ) -> None:
     names = [*CHOICES, *YES_NO, *OPEN]
     given: dict[str, Any] = {"endpoint": address, "scorer": scorer, "settings": ["metrics=vlmevalkit"]}
-    given["trust_task_code"] = True
     ours: dict[str, dict[str, float | None]] = {}
     for name in names:
         rows = list(rows_of(name))
