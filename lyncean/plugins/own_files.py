@@ -34,7 +34,8 @@ class OwnFiles:
 
 
 def _caches() -> Iterator[Path]:
-    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    home = Path(os.environ.get("HF_HOME") or usual).expanduser()
     if home.is_dir():
         yield from (child.resolve() for child in home.iterdir() if child.is_dir() and child.name[0] != ".")
     for name in _CACHES:

@@ -218,6 +218,14 @@ def test_a_configuration_reads_the_files_beside_it(place: Place) -> None:
     assert [each["text"] for each in place.seen()] == ["What is 1 + 2?"]
 
 
+def test_the_usual_cache_is_one_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "huggingface" / "datasets").mkdir(parents=True)
+    assert OwnFiles().resolved(tmp_path / "huggingface" / "datasets" / "a.png")
+    assert OwnFiles().resolved(tmp_path / "huggingface" / "token") is None
+
+
 def test_what_cannot_be_resolved_is_outside(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
