@@ -136,7 +136,6 @@ async def test_the_accuracy_is_that_without_a_limit(tmp_path: Path, shared_score
             check_asked(make(request), log, None, make(request).changes())
     finally:
         log.close()
-    print(f"{tokens_of_log(cut) / tokens_of_log(free):.3f} times the tokens")
 
 
 async def test_an_answer_that_is_still_too_long_stays_cut(tmp_path: Path, shared_scorer: Server) -> None:
@@ -177,6 +176,7 @@ async def test_a_run_killed_while_it_finishes_goes_on(tmp_path: Path, shared_sco
         model.calls.clear()
         finishing = await go("killed", "--finish-cut", str(ENOUGH))
         while model.calls.total() < 5:
+            assert finishing.returncode is None
             await asyncio.sleep(0.01)
         finishing.send_signal(signal.SIGKILL)
         await finishing.wait()
