@@ -31,6 +31,7 @@ UserError                       2      the command ends with one line
 |-- SpaceError                  2      no questions are drawn: a rule has fewer
 |-- SpillError                  2      the command ends: there is no room for temporary files
 `-- YamlError                   2      a YAML file has a mistake
+    |-- PricesError             2      nothing is sent: the table of prices has a mistake; a ConfigError, too
     |-- SuiteError              2      no cell is run: the suite file has a mistake; a ConfigError, too
     `-- TaskFileError           2      nothing is sent: the task file has a mistake; a DataError, too
 """

@@ -22,6 +22,7 @@ from orchestrator.run.request import RunRequest, checked
 from orchestrator.run_folder import reader
 from orchestrator.run_folder.metrics import accounting, counts, metric_results, overall
 from orchestrator.run_folder.reader import Run, open_run
+from orchestrator.run_folder.usage import spent
 from orchestrator.run_folder.validity import lines as doubts
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class Results:
         """Returns what stands beneath the table: the accounting, what labels show, where standard errors come from."""
         run = self._opened
         lines = [accounting(counts(run.tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
-        lines += [*doubts(run.tasks_and_groups), *(note.sentence for note in run.notes)]
+        lines += [*doubts(run.tasks_and_groups), *filter(None, [spent(run.results)])]
+        lines += [note.sentence for note in run.notes]
         found = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
         return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
 

@@ -3,6 +3,32 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
+
+
+class Prices(NamedTuple):
+    """Money for a million tokens.
+
+    Attributes:
+        input: Tokens in.
+        output: Tokens out.
+        cached: Tokens in that were read from a cache; None where they cost what others do.
+        reasoning: Tokens out that are reasoning; None likewise.
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+    cached: float | None = None
+    reasoning: float | None = None
+
+    def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, reasoning_tokens: int = 0) -> float:
+        """Returns the money for tokens in and out, the last two being parts of the first two."""
+        cached, thought = min(cached_tokens, input_tokens), min(reasoning_tokens, output_tokens)
+        read = (input_tokens - cached) * self.input
+        read += cached * (self.input if self.cached is None else self.cached)
+        written = (output_tokens - thought) * self.output
+        written += thought * (self.output if self.reasoning is None else self.reasoning)
+        return (read + written) / 1e6
 
 
 class Budget:
@@ -16,6 +42,10 @@ class Budget:
         output_price: Price of a million output tokens.
         max_per_second: Requests a second over all servers.
         deadline: Seconds from now after which nothing more is sent.
+
+    Attributes:
+        prices: The prices.
+        currency: Their currency, for messages.
     """
 
     def __init__(
@@ -29,9 +59,10 @@ class Budget:
         max_per_second: float | None = None,
         deadline: float | None = None,
     ) -> None:
-        self.requests = self.input_tokens = self.output_tokens = 0
+        self.requests = self.input_tokens = self.output_tokens = self.cached_tokens = self.reasoning_tokens = 0
         self.max_requests, self.max_tokens, self.max_cost = max_requests, max_tokens, max_cost
-        self._prices = input_price, output_price
+        self.prices = Prices(input_price, output_price)
+        self.currency = ""
         self._gap = 1 / max_per_second if max_per_second else 0.0
         self._next = time.monotonic()
         self._end = time.monotonic() + deadline if deadline else None
@@ -44,7 +75,7 @@ class Budget:
     @property
     def cost(self) -> float:
         """Money so far."""
-        return (self.input_tokens * self._prices[0] + self.output_tokens * self._prices[1]) / 1e6
+        return self.prices.cost(self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
 
     def wait(self) -> float:
         """Returns the seconds until the next request may be sent; 0 or less is now."""
@@ -57,10 +88,14 @@ class Budget:
             # Time in which nothing was sent is not saved up: a burst is what the bound forbids.
             self._next = max(self._next, time.monotonic()) + self._gap
 
-    def used(self, input_tokens: int, output_tokens: int = 0) -> None:
-        """Counts the tokens of a response."""
+    def used(
+        self, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, reasoning_tokens: int = 0
+    ) -> None:
+        """Counts the tokens of a response; the last two are parts of the first two."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
+        self.cached_tokens += cached_tokens
+        self.reasoning_tokens += reasoning_tokens
 
     def reached(self) -> tuple[str, float] | None:
         """Returns the name and value of a bound that is reached; None while more may be sent.

@@ -49,7 +49,7 @@ _GROUPS = {
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),
     "Decoding": ("answer", "finish_cut", "thinking", "chat_template", "extra_body"),
     "Limits": (
-        *("max_tokens_total", "max_requests_per_second", "deadline"),
+        *("max_tokens_total", "max_cost", "prices", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_rejected", "max_unjudged"),
     ),
     "Scorer and judge": ("scorer", "judge", "judge_cache", "judge_reads"),

@@ -25,13 +25,14 @@ from orchestrator.cli.options import OF_CODE, request_options, run_to_end, score
 )
 @click.argument("run", type=WrittenRun())
 @click.option("--parity", is_flag=True, help="Read as the reference does; the metrics go to RUN/parity.")
-@request_options("metrics", "scorer", "patience", "judge", "judge_cache", "judge_reads", *OF_CODE)
+@request_options("metrics", "prices", "scorer", "patience", "judge", "judge_cache", "judge_reads", *OF_CODE)
 @client_options
 def command(
     credentials: Credentials,
     run: Path | str,
     parity: bool,
     metrics: Sequence[str],
+    prices: str | None,
     scorer: str | None,
     patience: float,
     judge: Sequence[str],
@@ -56,11 +57,13 @@ def command(
         from orchestrator.run.arguments import judge_arguments
         from orchestrator.run.asked import check_asked
         from orchestrator.run.console import Terminal
+        from orchestrator.run.prices import PriceTable
         from orchestrator.run.servers import connect_scorer
         from orchestrator.run_folder import manifest as run_manifest, remote
         from orchestrator.run_folder.files import has_verdicts
 
         further = further_metrics.read(metrics)
+        table = None if prices is None else PriceTable.read(Path(prices))
         arguments = judge_arguments(judge, judge_cache, judge_reads, scorer)
         with remote.writing(run) as (path, _):
             assert path
@@ -68,6 +71,7 @@ def command(
                 arguments += foreign.of_run(path, include_path, trusted=trust_task_code)
             async with connect_scorer(endpoint, credentials, patience, arguments=arguments) as (client, rules):
                 given = foreign.recorded(include_path, trusted=trust_task_code)
+                given |= table.of_run(run_manifest.read(path)) if table else {}
                 scored = await rescore.rescore(path, client, rules, parity=parity, given=given, further=further)
             Reports().finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):

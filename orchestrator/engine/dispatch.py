@@ -328,7 +328,8 @@ class Dispatcher:
         replica, seconds = sent.replica, sent.seconds
         for job, answer in answers:
             if not isinstance(answer, CallError):
-                self._budget.used(answer.usage.input_tokens, answer.usage.output_tokens)
+                used = answer.usage
+                self._budget.used(used.input_tokens, used.output_tokens, used.cached_tokens, used.reasoning_tokens)
                 if not replica.identifies:
                     self.pump(replica)  # its slot is another's while it waits
             ending = await replica.trusted(answer, sent.to)

@@ -126,6 +126,12 @@ class Ledger:
                 return ""
             case "deadline", _:
                 return "the deadline has passed; run the same command again to resume"
+            case "max_cost", bound:
+                spent = f"{self.budget.cost:.6g} so far in this run, without judges"
+                return (
+                    f"the budget of {bound:,g} {self.budget.currency} is spent ({spent}); "
+                    "run the command again with more to resume"
+                )
             case _, bound:
                 return (
                     f"the budget of {bound:,} tokens is spent ({self.budget.tokens:,} so far in this run); "

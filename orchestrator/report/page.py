@@ -39,6 +39,7 @@ from orchestrator.run_folder.metrics import (
 )
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.state import state
+from orchestrator.run_folder.usage import spent
 from orchestrator.run_folder.validity import excerpt, of_results
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -154,6 +155,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         accounting=accounting(total) if run.tasks else _progress(total, expected),
         bar=_bar(total, total["planned"] if run.tasks else max(expected or 0, total["planned"])),
         how_read=how_read(run.tasks),
+        spent=spent(run.results),
         offered=offered(run.tasks),
         problems=ordered(packed.problems),
         model=_model(run),

@@ -26,6 +26,7 @@ from orchestrator.run_folder.metrics import (
     without_interval,
 )
 from orchestrator.run_folder.reader import open_run
+from orchestrator.run_folder.usage import spent
 from orchestrator.run_folder.validity import lines, no_result
 
 _MOST_VALUES = 24
@@ -87,6 +88,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(line, "yellow"))
     if read := how_read(opened.tasks):
         console.print(Text(f"  {printable(read)}", "dim"))
+    if cost := spent(opened.results):
+        console.print(Text(f"  {printable(cost)}", "dim"))
     for one in results(opened):
         _labels(one, console)
     for line in undefined(metrics):

@@ -22,7 +22,7 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.ledger import LEAST_DISK_SECONDS
 from orchestrator.errors import IncompleteError, StoppedError
-from orchestrator.run import foreign, results as run_results, resume
+from orchestrator.run import foreign, prices, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.checks import check, check_limits
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
@@ -38,7 +38,7 @@ from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS
 from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
-from orchestrator.run_folder.records import tokens_of_log
+from orchestrator.run_folder.usage import of_log, total
 
 _PREPARES_AFTER = 1.0
 """Seconds after which a run that lasts imports what its report needs."""
@@ -84,6 +84,7 @@ def planned(request: RunRequest) -> Plan:
     # What these refuse is refused before any data is read.
     shard_of(request.shard)
     Targets.of(request)
+    prices.table_of(request)
     return make(request)
 
 
@@ -168,6 +169,7 @@ async def evaluate(
     shard = shard_of(request.shard)
     budget = Budget(
         max_tokens=request.max_tokens_total,
+        max_cost=request.max_cost,
         max_per_second=request.max_requests_per_second,
         deadline=request.deadline,
     )
@@ -177,6 +179,7 @@ async def evaluate(
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
+        money = prices.priced(request, connections.info.model_name, budget)
         await check_scoring(plan, connections.scorer, connections.rules)
         changes = plan.changes(connections.info, models)
         stages = {name: info for name, info in models.items() if name}
@@ -190,10 +193,10 @@ async def evaluate(
             given |= (cell := foreign.fenced(manifest, connections.rules))
             for layers in cell.values():
                 console.print(f"cell: {layers}", style="dim", highlight=False)
-            manifest = {**manifest, "expected": accounting.expected, **given}
+            manifest = {**manifest, "expected": accounting.expected, **given, **money}
             run_manifest.write(path / MANIFEST, manifest)
-            if budget.max_tokens is not None:
-                budget.used(tokens_of_log(path))
+            if (budget.max_tokens, budget.max_cost) != (None, None):
+                budget.used(*total(of_log(path)).tokens)
             changes = replace(changes, finish_cut=manifest.get(FINISH_CUT, 0))
             options = Options(request.timeout, request.patience, changes, shard, request.repeats)
             pools, scorer = connections.pools, connections.scorer

@@ -134,6 +134,12 @@ class RunRequest:
     timeout: POSITIVE_SECONDS = _option(600.0, "Timeout of a request in seconds.")
     patience: SECONDS = _option(600.0, "Seconds to wait for servers and to retry.")
     max_tokens_total: Annotated[int, Interval(ge=1)] | None = _option(None, "Token budget of the run folder.")
+    max_cost: Annotated[float, Interval(gt=0, le=1e12)] | None = _option(
+        None, "Budget of the run folder in money, by --prices.", metavar="MONEY"
+    )
+    prices: str | Path | None = _option(
+        None, "Prices of a million tokens by model, a YAML file; the cost is in the results.", metavar="FILE"
+    )
     max_requests_per_second: Annotated[float, Interval(ge=1e-6, le=1e6)] | None = _option(
         None, "Rate limit over all replicas, per shard.", metavar="N"
     )

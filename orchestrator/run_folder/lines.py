@@ -167,22 +167,23 @@ class LabelLine(Struct, kw_only=True, omit_defaults=True):
 class _Usage(Struct, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class _Response(Struct, frozen=True):
     usage: _Usage = _Usage()
+    finish_reason: str = ""
 
 
-class TokensLine(Struct):
-    """Of a line of `responses.jsonl`, the tokens that the request cost."""
+class UsageLine(Struct):
+    """Of a line of `responses.jsonl`, what the request took; without a response nothing that is known."""
 
-    response: _Response = _Response()
-    finished: Finished = Finished()
-
-    @property
-    def tokens(self) -> int:
-        """Tokens in and out that no earlier line counts."""
-        return self.response.usage.input_tokens + self.response.usage.output_tokens - self.finished.before
+    key: str
+    task: str = ""
+    seconds: float = 0.0
+    response: _Response | None = None
+    finished: Finished | None = None
 
 
 class SampleLine(Struct):

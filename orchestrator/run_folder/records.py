@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -25,8 +24,7 @@ from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run_folder.cut import CUT_REASONING, line_is_cut
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
-from orchestrator.run_folder.lines import TokensLine, VerdictLine, encode
-from orchestrator.run_folder.scanning import scan
+from orchestrator.run_folder.lines import VerdictLine, encode
 from orchestrator.samples import Answer, Call, Clip, Image, Message, Part, Scoring
 
 Json = dict[str, Any]
@@ -221,15 +219,6 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
     finish = model.FinishReason.Value(response["finish_reason"])
     thoughts = response.get("reasoning", "")
     return Answer(text="".join(texts), images=tuple(images), finish_reason=finish, reasoning=thoughts)
-
-
-def tokens_of_log(run: Path) -> int:
-    """Returns the tokens, in and out, that the answers of a run cost.
-
-    Raises:
-        RunLogError: If a line is damaged.
-    """
-    return sum(line.tokens for _, line in scan(run / RESPONSES, TokensLine))
 
 
 def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any], *, cut: bool = False) -> bytes:

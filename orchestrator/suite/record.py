@@ -16,7 +16,7 @@ from orchestrator.run_folder.manifest import write
 
 FILE = "suite.json"
 _NO_NUMBERS = frozenset(
-    {"run", "concurrency", "timeout", "patience", "max_requests_per_second", "max_tokens_total", "deadline"}
+    {"run", "concurrency", "timeout", "patience", "max_requests_per_second", "max_tokens_total", "max_cost", "deadline"}
     | {"max_unparsed", "max_failed", "max_rejected", "max_unjudged", "credentials", "progress", "judge_cache"}
 )
 """Fields of a request that change no number of a complete run."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from helpers import commands
 from helpers.python_path import python_path
+from helpers.same_results import results_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -149,7 +150,7 @@ class Cluster:
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
     def results(self, run: str) -> bytes:
-        return (self.folder / run / "results.json").read_bytes()
+        return results_of(self.folder / run)
 
     def counts(self, run: str, task: str = "toy") -> dict[str, int]:
         found: dict[str, int] = json.loads(self.results(run))["tasks"][task]["counts"]

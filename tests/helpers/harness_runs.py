@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.engine_cluster import environment, wait_for
+from helpers.same_results import results_of
 from lyncean_harnesses.library import harness
 from orchestrator import evaluate
 from orchestrator.api import MetricResult, Results
@@ -40,7 +41,7 @@ def run_every_way(tasks: list[str], given: dict[str, Any], folder: Path) -> Resu
     one = evaluate(tasks, **given, concurrency=1, run=folder / "one")
     evaluate(tasks, **given, concurrency=64, run=folder / "many")
     killed_and_resumed(tasks, given, folder / "killed")
-    written = {(folder / name / "results.json").read_bytes() for name in ("one", "many", "killed")}
+    written = {results_of(folder / name) for name in ("one", "many", "killed")}
     assert len(written) == 1
     return one
 

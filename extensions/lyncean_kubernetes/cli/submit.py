@@ -34,6 +34,7 @@ _NOT_HERE = {
         ("judge", "judge_cache", "judge_reads"),
         "it belongs to the scorer's own command, in the overlay or a component of yours",
     ),
+    **dict.fromkeys(("prices", "max_cost"), "`orchestrator score RUN --prices FILE` adds the cost to a complete run"),
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",

@@ -126,7 +126,7 @@ def test_blind_sends_grey_of_the_same_size(cluster: Cluster, shared_scorer: Serv
 def test_json_on_stdout(cluster: Cluster, shared_scorer: Server) -> None:
     process = cluster.start(*cluster.words("run", [cluster.model()], shared_scorer, "--json", "--limit", "4"))
     out, _ = process.communicate(timeout=300)
-    assert out.encode() == cluster.results("run")
+    assert out.encode() == (cluster.folder / "run" / "results.json").read_bytes()
 
 
 def test_dry_run_sends_nothing(cluster: Cluster, shared_scorer: Server) -> None:

@@ -14,6 +14,7 @@ import orjson
 import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import served
+from helpers.same_results import results_of
 from PIL import Image
 
 from model_server.demo.hash_model import HashModel
@@ -102,7 +103,7 @@ def run(tmp_path: Path, task: Path, shared_scorer: Server, monkeypatch: pytest.M
             await asyncio.to_thread(functools.partial(evaluate, str(task), **given | more))
         lines = [(item.key, item.outcome, item.response) for item in open_run(tmp_path / name)]
         answers = {key: (outcome, _said(line), line["request"]) for key, outcome, line in lines}
-        return answers, (tmp_path / name / "results.json").read_bytes(), sum(sizes)
+        return answers, results_of(tmp_path / name), sum(sizes)
 
     return evaluated
 
@@ -153,5 +154,5 @@ async def test_a_server_that_is_killed_and_back_holds_nothing(
         await running
     finally:
         server.kill()
-    assert (tmp_path / "killed/results.json").read_bytes() == (tmp_path / "calm/results.json").read_bytes()
+    assert results_of(tmp_path / "killed") == results_of(tmp_path / "calm")
     assert len({item.response["boot_id"] for item in open_run(tmp_path / "killed")}) == 2

@@ -13,6 +13,7 @@ import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import ask, checkpoint_folder, endpoint, hf, served
 from helpers.openai_endpoint import Endpoint, backend, completion
+from helpers.same_results import results_of
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.api import evaluate
@@ -86,7 +87,7 @@ async def test_the_deviation_is_recorded_resumed_rescored_and_compared(
 
     with pytest.raises(ManifestError, match=r'deviations.answer is "constrained" there and null here'):
         await run(task, demo.address, shared_scorer, "held")
-    before, log = ((folder / name).read_bytes() for name in ("results.json", "responses.jsonl"))
+    before, log = results_of(folder), (folder / "responses.jsonl").read_bytes()
     cut = task.parent / "cut"
     shutil.copytree(folder, cut)
     (cut / "responses.jsonl").write_bytes(b"".join(log.splitlines(keepends=True)[:4]))
@@ -94,7 +95,7 @@ async def test_the_deviation_is_recorded_resumed_rescored_and_compared(
     command = [sys.executable, "-m", "orchestrator", "score", str(folder), "--scorer", shared_scorer.address]
     scoring = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
     assert await scoring.wait() == 0
-    assert (folder / "results.json").read_bytes() == (cut / "results.json").read_bytes() == before
+    assert results_of(folder) == results_of(cut) == before
 
 
 async def test_an_answer_that_is_none_of_the_choices_is_no_answer(

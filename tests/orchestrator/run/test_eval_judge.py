@@ -11,6 +11,7 @@ import pytest
 from helpers import commands
 from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import ROOT, commands as typed
+from helpers.same_results import results_of
 
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
@@ -143,5 +144,5 @@ def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp
         assert agreement["details"]["unanimous"] == counts["scored"]
         assert agreement["value"] < 1
         metrics("score", alone, judges=panel)
-        assert (tmp_path / "alone" / "results.json").read_bytes() == (tmp_path / "both" / "results.json").read_bytes()
+        assert results_of(tmp_path / "alone") == results_of(tmp_path / "both")
         assert "judge agreement" not in metrics("score", both, judges=panel[:1])

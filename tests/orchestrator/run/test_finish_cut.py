@@ -18,6 +18,7 @@ import orjson
 import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import serve
+from helpers.same_results import results_of
 
 from lyncean.rpc import InternalFailure, InvalidRequest
 from model_server.kit import Model, Output, Request, Score
@@ -31,7 +32,13 @@ from orchestrator.run.resume import check_asked
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.reader import open_run
-from orchestrator.run_folder.records import tokens_of_log
+from orchestrator.run_folder.usage import of_log, total
+
+
+def tokens_of(run: Path) -> int:
+    """Returns the tokens, in and out, of all requests of a run."""
+    return sum(total(of_log(run)).tokens[:2])
+
 
 TASK = """data: rows.csv
 id: id
@@ -120,11 +127,11 @@ async def test_the_accuracy_is_that_without_a_limit(tmp_path: Path, shared_score
         assert model.calls.total() == items, "what is finished is not asked again"
         at_once = await run(task, server.port, shared_scorer, "at_once", **short, finish_cut=ENOUGH)
     assert abs(accuracy(cut)["value"] - accuracy(free)["value"]) <= 0.5
-    assert tokens_of_log(cut) <= 1.3 * tokens_of_log(free)
+    assert tokens_of(cut) <= 1.3 * tokens_of(free)
     assert results(cut)["tasks"]["rows"]["cut"]["items"] == 0
     assert results(cut)["deviations"]["finish_cut"] == ENOUGH
     assert "cut answers finished up to 5,000 tokens" in (cut / "report.html").read_text()
-    assert (at_once / "results.json").read_bytes() == (cut / "results.json").read_bytes()
+    assert results_of(at_once) == results_of(cut)
     texts = [{item.key: (item.text, item.outcome, item.score) for item in open_run(each)} for each in (free, cut)]
     assert texts[0] == texts[1]
     # Other code of the benchmark is held against what was asked before the answers were finished.
@@ -183,7 +190,7 @@ async def test_a_run_killed_while_it_finishes_goes_on(tmp_path: Path, shared_sco
         assert await (await go("killed", "--finish-cut", str(ENOUGH))).wait() == 0
     assert len(model.calls) == len(cut)
     assert model.calls.total() <= len(cut) + 1, "but for the request that was under way"
-    assert (tmp_path / "killed" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
+    assert results_of(tmp_path / "killed") == results_of(tmp_path / "whole")
 
 
 def test_what_cannot_be_finished_is_refused(tmp_path: Path) -> None:
@@ -276,4 +283,4 @@ async def test_options_are_scored_again_after_words_that_were_finished(tmp_path:
         assert model.calls == +Counter(left)
     assert (accuracy(folder)["value"], results(folder)["tasks"]["rows"]["cut"]["items"]) == (100.0, 0)
     for same in (at_once, torn):
-        assert (same / "results.json").read_bytes() == (folder / "results.json").read_bytes()
+        assert results_of(same) == results_of(folder)

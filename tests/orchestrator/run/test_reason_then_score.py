@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from helpers.engine_cluster import Server
 from helpers.model_serving import served
+from helpers.same_results import results_of
 from rich.console import Console
 
 from lyncean.model.v1 import model_pb2 as model
@@ -100,7 +101,7 @@ async def run(task: Path, port: int, scorer: Server, name: str, **more: Any) -> 
 
 
 def results(folder: Path) -> bytes:
-    return (folder / "results.json").read_bytes()
+    return results_of(folder)
 
 
 async def test_reasons_then_scores(task: Path, served: Any, shared_scorer: Server) -> None:

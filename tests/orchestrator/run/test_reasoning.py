@@ -16,6 +16,7 @@ import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import ask, checkpoint_folder, endpoint, hf, served
 from helpers.openai_endpoint import Endpoint, backend, completion
+from helpers.same_results import results_of
 from markupsafe import escape
 from rich.console import Console
 
@@ -153,7 +154,7 @@ async def test_settings_of_a_run_reach_the_model_and_are_told_everywhere(
 
     assert orjson.loads((folder / "manifest.json").read_bytes())["identity"]["deviations"] == RECORDED
     assert orjson.loads((folder / "results.json").read_bytes())["deviations"] == RECORDED
-    assert (folder / "results.json").read_bytes() == (again / "results.json").read_bytes()
+    assert results_of(folder) == results_of(again)
     assert open_run(folder).deviations == WORDS
     shown = Console(record=True, width=200, file=io.StringIO())
     print_results(folder, shown)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from helpers.engine_cluster import Server
 from helpers.model_serving import ask, checkpoint_folder, hf, served
+from helpers.same_results import results_of
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest
@@ -106,7 +107,7 @@ async def test_repeats_are_those_of_separate_calls(task: Path, served: Any, shar
     async with served(apart) as server:
         other = await run(task, server.port, shared_scorer, "apart")
     assert answers(one) == answers(other)
-    assert (one / "results.json").read_bytes() == (other / "results.json").read_bytes()
+    assert results_of(one) == results_of(other)
     assert len({text["text"] for _, [text], *_ in answers(one).values()}) > 1
     # Six repeats of four prompts: four and two outputs of each, for the server has four at most.
     assert sorted(together.sizes) == [2] * 4 + [4] * 4

@@ -1,0 +1,136 @@
+"""Tokens, seconds and money that the requests of a run took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lyncean.rpc.budget import Prices
+from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.lines import UsageLine
+from orchestrator.run_folder.scanning import scan
+
+USAGE = "usage"
+"""The field of results.json with all of it: the only one in which two runs with the same answers differ."""
+
+_CUT = "FINISH_REASON_MAX_TOKENS"
+
+
+@dataclass(slots=True)
+class Usage:
+    """Totals of requests that were answered.
+
+    Attributes:
+        requests: How many.
+        input_tokens: Tokens in.
+        cached_tokens: Those of them that were read from a cache.
+        output_tokens: Tokens out.
+        reasoning_tokens: Those of them that are reasoning.
+        seconds: Sum of the seconds of each request, of which several may have been under way together.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> tuple[int, int, int, int]:
+        """Tokens in and out, cached and reasoning: what prices and budgets take."""
+        return self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens
+
+    def add(self, other: Usage) -> None:
+        """Adds other requests."""
+        self.requests += other.requests
+        self.input_tokens += other.input_tokens
+        self.cached_tokens += other.cached_tokens
+        self.output_tokens += other.output_tokens
+        self.reasoning_tokens += other.reasoning_tokens
+        self.seconds += other.seconds
+
+    def take(self, other: Usage) -> None:
+        """Takes back the tokens of a request that is counted twice."""
+        self.input_tokens -= other.input_tokens
+        self.cached_tokens -= other.cached_tokens
+        self.output_tokens -= other.output_tokens
+        self.reasoning_tokens -= other.reasoning_tokens
+
+    def as_json(self, prices: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the totals as results.json has them, with their cost where prices are known."""
+        names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+        found = {name: getattr(self, name) for name in names} | {"seconds": round(self.seconds, 3)}
+        return found | ({"cost": round(prices_of(prices).cost(*self.tokens), 9)} if prices else {})
+
+
+def prices_of(line: Mapping[str, Any]) -> Prices:
+    """Returns the prices that a manifest has."""
+    return Prices(line["input"], line["output"], line.get("cached"), line.get("reasoning"))
+
+
+def of_log(run: Path) -> dict[str, Usage]:
+    """Returns what the requests of each task took: all that were answered, those asked again among them.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    found: dict[str, Usage] = {}
+    cut: dict[str, Usage] = {}
+    for _, line in scan(run / RESPONSES, UsageLine):
+        if line.response is None or (line.finished is not None and line.finished.error):
+            continue  # nothing was answered; a cut answer that cannot be finished stands there once more
+        used = line.response.usage
+        this = Usage(1, used.input_tokens, used.cached_tokens, used.output_tokens, used.reasoning_tokens, line.seconds)
+        mine = found.setdefault(line.task, Usage())
+        mine.add(this)
+        if line.finished is not None and (before := cut.get(line.key)):
+            mine.take(before)  # the line of a finished answer has the tokens of the cut one, too
+        if line.response.finish_reason == _CUT:
+            cut[line.key] = this
+    return found
+
+
+def total(tasks: Mapping[str, Usage]) -> Usage:
+    """Returns the sum over tasks."""
+    whole = Usage()
+    for _, usage in sorted(tasks.items()):
+        whole.add(usage)
+    return whole
+
+
+def summary(run: Path, prices: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the field `USAGE` of results.json; empty where nothing says what requests took, as of other tools.
+
+    Args:
+        run: The run folder.
+        prices: The prices of its manifest, None without.
+    """
+    tasks = of_log(run)
+    whole = total(tasks)
+    if not (any(whole.tokens) or whole.seconds):
+        return {}
+    prices = prices or {}
+    found = whole.as_json(prices) | {"tasks": {task: usage.as_json(prices) for task, usage in sorted(tasks.items())}}
+    return found | ({"prices": dict(prices)} if prices else {})
+
+
+def spent(results: Mapping[str, Any]) -> str:
+    """Returns what a run cost in a line for people, "" where no prices are known.
+
+    "cost: 1.2345 USD for 812,000 tokens in (9,000 cached) and 61,000 out (20,000 reasoning), without judges"
+    """
+    usage = results.get(USAGE) or {}
+    if "cost" not in usage:
+        return ""
+    cached, thought = usage["cached_tokens"], usage["reasoning_tokens"]
+    read = f"{usage['input_tokens']:,} tokens in" + (f" ({cached:,} cached)" if cached else "")
+    written = f"{usage['output_tokens']:,} out" + (f" ({thought:,} reasoning)" if thought else "")
+    return f"cost: {money(usage['cost'])} {usage['prices']['currency']} for {read} and {written}, without judges"
+
+
+def money(amount: float) -> str:
+    """Returns an amount with two digits behind the point, or four significant ones where it is small."""
+    return f"{amount:,.2f}" if amount >= 10 or not amount else f"{amount:.4g}"
