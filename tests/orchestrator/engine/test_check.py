@@ -155,6 +155,7 @@ async def test_an_image_that_nobody_can_decode_is_held_back_from_every_server(
             scorer=shared_scorer.address,
             run=tmp_path / "run",
             blind=blind,
+            max_rejected=1,
         )
     )
     assert handler.asked == 2
