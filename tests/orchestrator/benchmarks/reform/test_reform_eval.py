@@ -63,7 +63,8 @@ def accuracy(entry):
 def test_all_61(method, colours, shared_scorer, data, tmp_path):
     run = tmp_path / "run"
     words = [word for task in DATASETS if DATASETS[task].family != "captions" for word in ("--task", task)]
-    done = evaluate(colours, shared_scorer, run, *words, "--data", data, "--method", method, "--shuffle-options")
+    words += ["--method", method, "--shuffle-options", "--max-unparsed", "1"]
+    done = evaluate(colours, shared_scorer, run, *words, "--data", data)
     assert done.exit_code == 0, done.output
     found = results(run)
     assert len(found) == 57
@@ -153,7 +154,7 @@ def test_a_bad_row_is_rejected_and_the_rest_goes_on(colours, shared_scorer, data
     content["data"][2]["image_id"] = ""
     file.write_text(json.dumps(content))
     run = tmp_path / "run"
-    assert evaluate(colours, shared_scorer, run, "--task", "reform_gqa", "--data", folder).exit_code == 0
+    assert evaluate(colours, shared_scorer, run, "--task", "reform_gqa", "--data", folder).exit_code == 4
     assert (
         results(run)["reform_gqa"]["counts"] | {"planned": 4, "scored": 1, "rejected": 3}
         == results(run)["reform_gqa"]["counts"]

@@ -78,7 +78,7 @@ def test_a_model_that_cannot_draw_is_refused_at_the_start(cluster, serve, shared
 
 
 def test_words_in_place_of_a_diagram_are_an_outcome_of_their_own(cluster, serve, shared_scorer):
-    cluster.eval("run", [serve("writer")], shared_scorer, *TASK)
+    cluster.eval("run", [serve("writer")], shared_scorer, *TASK, code=4)
     assert accuracy(cluster) == 0
     verdicts = lines(cluster, "verdicts.jsonl")
     assert [(line["outcome"], line["reason"]) for line in verdicts] == [("unparsed", "no_image")] * 5
