@@ -268,7 +268,13 @@ def _cache() -> Path:
 
 def _caches() -> list[str]:
     own = (os.environ.get(name) for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE"))
-    return [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
+    found = [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
+    return [*found, *_words().split(os.pathsep)]
+
+
+def _words() -> str:
+    """Returns the folders in which NLTK has its data."""
+    return os.environ.get("NLTK_DATA") or str(Path("~/nltk_data").expanduser())
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -282,6 +288,8 @@ def _environment(folder: str) -> dict[str, str]:
         "HF_HOME": str(_cache()),
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
+        "HF_EVALUATE_OFFLINE": "1",
+        "NLTK_DATA": _words(),
     }
 
 

@@ -50,6 +50,7 @@ def setup(
     folders = tuple(include)
     allow_foreign(ForeignTasks(on=True, include=folders, trusted=True))
     use_judge(address())
+    lock_readable_files()
     if programs:
         allow_programs(Path(environment["HOME"]))
     library: Library = harness(prefix)
@@ -81,6 +82,22 @@ def setup(
             load(*each)
 
     return {"score": score, "measure": measure, "check": check, "look": look, "load": load, CLOSED: load_all}
+
+
+def lock_readable_files() -> None:
+    """Has libraries read caches that they may not write to: there is nothing to lock in them."""
+    with contextlib.suppress(ImportError):
+        from filelock import UnixFileLock
+
+        acquire = UnixFileLock._acquire
+
+        def acquired(lock: Any) -> None:
+            try:
+                acquire(lock)
+            except PermissionError:
+                lock._context.lock_file_fd = os.open(os.devnull, os.O_RDONLY)
+
+        UnixFileLock._acquire = acquired  # type: ignore[assignment, method-assign]
 
 
 def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool]:

@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.engine_cluster import Server
 from helpers.judge_server import JudgeServer, Vendor
 from helpers.toy_harness import ToyHarness, write
 
@@ -210,6 +212,45 @@ def test_nothing_of_one_answer_reaches_another(toy: ToyHarness) -> None:
         beside.append(second)
     assert beside == alone
     assert {verdict.outcome for verdict in attacked} <= {"scored", "unjudged"}
+
+
+READS = """
+from pathlib import Path
+import filelock
+
+def results(doc, answers):
+    with filelock.FileLock(HUB + '/part.lock', timeout=1):
+        return {'right': float(Path(HUB, 'part').read_text() == 'public' and not Path(HUB, 'part.lock').exists())}
+"""
+
+
+def test_a_task_reads_the_caches_that_libraries_lock(toy: ToyHarness, tmp_path: Path) -> None:
+    pytest.importorskip("filelock")
+    task = (toy.tasks / "compares.yaml").read_text().replace("compares", "reads").replace("plain", "reading")
+    write(toy.tasks, {"reads.yaml": task, "reading.py": f"HUB = {str(tmp_path / 'hf' / 'hub')!r}\n{READS}"})
+    (verdict,) = read(request("3", "reads"))
+    assert verdict.score == 1.0, verdict
+
+
+def test_a_run_names_what_an_answer_met_and_does_not_score_it_again(toy: ToyHarness, tmp_path: Path) -> None:
+    program = str(Path(__file__).parents[2] / "helpers" / "answering_server.py")
+    hostile = attack(f"open({str(tmp_path / 'proof')!r}, 'w')")
+    server = Server(tmp_path / "model", ["env", f"ANSWER={hostile}", sys.executable, program]).start()
+    command = [sys.executable, "-m", "orchestrator", "eval", "--task", "lm-eval:computes", "--data", str(toy.data)]
+    command += ["--include-path", str(toy.tasks), "--endpoint", server.address, "--run", str(tmp_path / "run")]
+    try:
+        logs = []
+        for _ in range(2):
+            subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, check=False)
+            logs.append((tmp_path / "run" / "verdicts.jsonl").read_bytes())
+            (tmp_path / "run" / "results.json").unlink()
+    finally:
+        server.kill()
+    found = [json.loads(line) for line in logs[0].splitlines()]
+    found = [each for each in found if each.get("outcome") == "unjudged"]
+    assert [(each["reason"], each["detail"][:6]) for each in found] == [("task_limit", "file: ")] * 2, logs[0]
+    assert logs[0] == logs[1]
+    assert not (tmp_path / "proof").exists()
 
 
 def test_tasks_that_do_not_run_text_share_a_warm_cell(toy: ToyHarness) -> None:
