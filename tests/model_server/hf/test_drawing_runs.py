@@ -31,7 +31,7 @@ def test_visual_cot_and_voilas_fourth_step(
     command = [*module, "scorer", "serve", "--judge", f"grpc:{judge.address}"]
     scorer = Server(cluster.folder / "scorer", command).start()
     cluster.servers += [server, judge, scorer]
-    words = ("--limit", "1", "--generation", "max_output_tokens=30")
+    words = ("--limit", "1", "--generation", "max_output_tokens=30", "--max-unparsed", "1")
     cluster.eval("cot", [server], shared_scorer, "--task", COT, *words)
     cluster.eval("voila", [server], scorer, "--task", "voila_wd", "--set", "steps=4", *words)
     lines: dict[str, Any] = {line["key"]: line for run in ("cot", "voila") for line in cluster.lines(run)}

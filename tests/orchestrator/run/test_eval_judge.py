@@ -13,6 +13,8 @@ from helpers.judge_server import JudgeServer, Vendor
 from helpers.page_commands import ROOT, commands as typed
 from helpers.same_results import results_of
 
+from orchestrator.cli import main
+
 SECRETS = ("k3y-of-the-judge", "passw0rd")
 
 
@@ -123,7 +125,10 @@ def test_scored_again_by_a_panel_a_run_says_what_one_that_began_with_it_says(tmp
     def metrics(*words: str, judges: list[str]) -> dict[str, dict[str, Any]]:
         run = Path(words[1] if words[0] == "score" else words[-1])
         named = [word for judge in judges for word in ("--judge", judge)]
-        orchestrator(*words, *named, "--judge-cache", str(tmp_path / "c.sqlite"))
+        # Judges that differ about most answers leave nothing that is a result.
+        key = {"LYNCEAN_JUDGE_KEY": SECRETS[0]}
+        done = commands.run(main, *words, *named, "--judge-cache", str(tmp_path / "c.sqlite"), environment=key)
+        assert done.exit_code in (0, 4), done.stderr
         found = json.loads((run / "results.json").read_text())["tasks"]["vstar_bench"]
         return {metric["name"]: metric for metric in found["metrics"] if not metric["labels"]} | {"": found["counts"]}
 

@@ -56,7 +56,9 @@ def test_a_bundle_runs_where_the_source_is_gone(task: Path, bundle: Path, tmp_pa
     assert done.exit_code == 0, done.stderr
     assert done.stdout == before
     assert json.loads(before)["request"]["messages"][0]["parts"][0]["image"]["sha256"]
-    done = run("eval", "--task", task, "--data", f"pairs={moved}", "--run", tmp_path / "run", "--quiet")
+    done = run(
+        "eval", "--task", task, "--data", f"pairs={moved}", "--run", tmp_path / "run", "--quiet", "--max-unparsed", "1"
+    )
     assert done.exit_code == 0, done.stderr
     counts = json.loads((tmp_path / "run/results.json").read_text())["tasks"]["pairs"]["counts"]
     assert counts["planned"] == 1
