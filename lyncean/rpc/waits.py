@@ -17,6 +17,7 @@ _T = TypeVar("_T")
 SAID_AFTER = 5.0
 """Seconds after which people are told of a wait."""
 _LOOK_SECONDS = 1.0
+_GRAIN_SECONDS = 0.001
 _LONGEST_WORDS = 300
 
 
@@ -88,7 +89,7 @@ class Wait:
                 if not told and self.limit - left > SAID_AFTER:
                     told = True
                     tell(str(self))
-                await asyncio.wait({task}, timeout=min(left, _LOOK_SECONDS))
+                await asyncio.wait({task}, timeout=min(left + _GRAIN_SECONDS, _LOOK_SECONDS))
             return await task
         finally:
             if not task.done():

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.run_folder.durable import sync_file, sync_folder
+from orchestrator.run_folder.durable import sync_files
 
 _KNOWN_LIMIT = 100_000
 """Hashes of stored images that are remembered, so that an image is not looked for on disk again."""
@@ -82,6 +82,7 @@ class ImageStore:
         """
         if not self._unsynced:
             return
+        paths = []
         while self._unsynced:  # others may be stored meanwhile
-            sync_file(self._unsynced.pop())
-        sync_folder(self._folder)
+            paths.append(self._unsynced.pop())
+        sync_files(paths, self._folder)

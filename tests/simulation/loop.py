@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import random
 import selectors
+import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -70,6 +71,8 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.selector = _Selector()
         super().__init__(self.selector)
+        self.handlers: dict[int, Callable[[], object]] = {}
+        self.main: asyncio.Task[Any] | None = None
         self.set_task_factory(lambda loop, coro, **kwargs: _Task(coro, loop=loop, **kwargs))
 
     def time(self) -> float:
@@ -86,11 +89,19 @@ class Loop(asyncio.SelectorEventLoop):
             future.set_exception(error)
         return future
 
-    def add_signal_handler(self, *args: Any) -> None:
-        return None
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+        self.handlers[sig] = lambda: callback(*args)
 
-    def remove_signal_handler(self, *args: Any) -> bool:
-        return True
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self.handlers.pop(sig, None) is not None
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to the process: its handler hears it, or the command is cancelled, as Ctrl-C does."""
+        handler = self.handlers.get(signal.SIGTERM)
+        if handler:
+            handler()
+        elif self.main:
+            self.main.cancel()
 
 
 @contextlib.contextmanager
@@ -115,7 +126,7 @@ def deterministic(seed: int) -> Iterator[Loop]:
 
 def run(loop: Loop, work: Coroutine[Any, Any, Any]) -> Any:
     """Runs work to its end; what is left over is cancelled, as `asyncio.run` does."""
-    main = loop.create_task(work)
+    main = loop.main = loop.create_task(work)
     try:
         return loop.run_until_complete(main)
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -52,6 +53,7 @@ class Weather:
     forgotten: float = 0.0
     scorer_breaks: float = 0.0
     scorer_mutated: float = 0.0
+    scorer_slow: float = 0.0
 
 
 @dataclass
@@ -71,6 +73,20 @@ class Network:
     calls: list[float] = field(default_factory=list)
     """When each call of Generate or Likelihood was made."""
     scorer_up: bool = True
+    scorer_silent: bool = False
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Names that cannot be looked up now, each "wrong" or "silent"."""
+
+    async def look_up(self, work: Any, _name: str) -> list[Any]:
+        """Looks a name up, in place of a thread with the system's resolver: model-1 stands for 10.0.0.1."""
+        host, port = work.args
+        await asyncio.sleep(self.draw.uniform(0.0, 0.1))
+        match self.unknown.get(host):
+            case "silent":
+                await asyncio.sleep(1e6)
+            case "wrong":
+                raise OSError(-2, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host.replace("model-", "10.0.0."), port))]
 
     def note(self, address: str, server: ModelServer, prompts: Iterable[str]) -> None:
         """Takes down what a server has answered."""
@@ -451,6 +467,10 @@ class _ScoreStream:
             raise self._error
         async for reply in _servicer().Score(self._items(), _Context()):
             await asyncio.sleep(self._net.draw.uniform(0.0, 0.3))
+            if self._net.draw.random() < self._net.weather.scorer_slow:
+                await asyncio.sleep(self._net.draw.uniform(1.0, 90.0))
+            while self._net.scorer_silent:
+                await asyncio.sleep(1.0)
             if self._net.draw.random() < self._net.weather.scorer_breaks or not self._net.scorer_up:
                 self._error = failure(S.UNAVAILABLE, "Socket closed")
                 raise self._error

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, errors as errors_module
+from lyncean.rpc.waits import Wait
 from orchestrator.engine import (
     batch as batch_module,
     check as check_module,
@@ -24,11 +26,13 @@ from orchestrator.engine import (
 from orchestrator.engine.check import checked
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica
+from orchestrator.engine.run import Engine
 from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
-from orchestrator.run_folder import lines as lines_module
+from orchestrator.run_folder import lines as lines_module, log as log_module
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.lock import Lock
+from orchestrator.run_folder.log import RunLog
 from simulation import network
 from simulation.network import ModelServer, mutations, mutations_of_samples
 from simulation.world import Violation, World, play
@@ -151,25 +155,50 @@ def _folders_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lock, "check", _nothing)
 
 
+def _silence_is_borne(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Wait, "left", property(lambda _: 1.0))
+
+
+def _stops_are_as_long_as_calls(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Engine, "stop_soon", Engine.drain)
+
+
+def _verdicts_wait_for_no_answer(patch: pytest.MonkeyPatch) -> None:
+    def flush(log: RunLog) -> None:
+        log.responses.flush()
+        log.verdicts.flush()
+
+    patch.setattr(RunLog, "flush", flush)
+
+
+def _verdicts_are_of_any_answer(patch: pytest.MonkeyPatch) -> None:
+    real = log_module.answers_of
+    patch.setattr(log_module, "answers_of", lambda lines: (np.zeros(len(lines), bool), real(lines)[1]))
+
+
 @pytest.mark.parametrize(
     ("mutant", "first"),
     [
         (_no_identity, 0),
-        (_no_second_look, 200),
-        (_no_last_look, 80),
+        (_no_second_look, 90),
+        (_no_last_look, 90),
         (_verdicts_are_believed, 0),
         (_summaries_are_believed, 0),
-        (_capabilities_once, 40),
+        (_capabilities_once, 15),
         (_every_status_is_the_models, 0),
         (_responses_are_believed, 0),
         (_images_are_believed, 0),
         (_lines_are_believed, 0),
-        (_folders_stay, 0),
+        (_folders_stay, 40),
         (_misses_are_final, 0),
-        (_bytes_are_never_sent_again, 0),
+        (_bytes_are_never_sent_again, 40),
         (_hashes_are_of_other_files, 0),
         pytest.param(_any_repeats_go_together, 60, marks=pytest.mark.weekly),
         (_samples_are_counted_by_nobody, 0),
+        (_silence_is_borne, 0),
+        (_stops_are_as_long_as_calls, 90),
+        (_verdicts_wait_for_no_answer, 240),
+        (_verdicts_are_of_any_answer, 60),
     ],
 )
 def test_each_repair_is_missed(

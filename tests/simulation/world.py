@@ -28,7 +28,12 @@ from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.benchmarks.base import Benchmark, NoSettings
 from orchestrator.data.rows import Row, RowSource
-from orchestrator.engine import ledger as ledger_module, replica as replica_module, scoring as scoring_module
+from orchestrator.engine import (
+    ledger as ledger_module,
+    replica as replica_module,
+    resolve as resolve_module,
+    scoring as scoring_module,
+)
 from orchestrator.run import evaluate as evaluate_module, plan as plan_module
 from orchestrator.run.plan import Plan, Task, code_hash
 from orchestrator.run.request import RunRequest
@@ -42,6 +47,11 @@ LOGS = ("responses.jsonl", "verdicts.jsonl")
 _SESSIONS = 6
 _QUIET_SESSIONS = 12
 """More than lines that can be damaged: each is named, deleted and asked again by a session of its own."""
+_LONGEST_SILENCE = 400.0
+"""Seconds within which a command ends once a peer keeps silent for good: three times its patience, for what it waits
+for one behind the other, and a call's timeout."""
+_GRACE = 36.0
+"""The same from SIGTERM on: what calls in flight have (`orchestrator.engine.run.STOP_SECONDS`), and the logs' end."""
 _LONGEST = 20_000.0
 """Seconds of the world's clock within which each command ends."""
 
@@ -82,7 +92,8 @@ class Disk:
     """`os` as the logs see it: full at times, dead after a crash; knows what would survive a power cut."""
 
     def __init__(self) -> None:
-        self.full = self.dead = self.open_log = False
+        self.full = self.dead = self.open_log = self.stuck = False
+        self.tear = 0
         self.seconds = 0.0
         self.safe: dict[int, int] = {}
 
@@ -98,9 +109,16 @@ class Disk:
             return len(data)
         if self.full:
             raise OSError(28, os.strerror(28))
+        if self.tear:
+            os.write(fd, data[: min(self.tear, len(data) - 1)])
+            self.tear, self.stuck = 0, True
+            raise OSError(5, os.strerror(5))
         return os.write(fd, data)
 
     def ftruncate(self, fd: int, size: int) -> None:
+        if self.stuck:
+            self.stuck = False
+            raise OSError(5, os.strerror(5))
         if not self.dead:
             os.ftruncate(fd, size)
 
@@ -139,7 +157,7 @@ class World:
                 self._account()
             elif self.draw.random() < 0.5:
                 self._rot()
-        self.network.weather, self.disk.full, self.network.scorer_up = Weather(), False, True
+        self.network.weather = Weather()
         for number in range(_QUIET_SESSIONS):
             self._serve(self._checkpoint())
             complete = self._session(f"quiet session {number}", disturbed=False)
@@ -179,6 +197,9 @@ class World:
         """Runs the command once; returns whether it ended with 0."""
         self.network.channels.clear()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
+        self.disk.full, self.disk.seconds, self.disk.tear = False, 0.0, 0
+        self.network.scorer_up, self.network.scorer_silent, self.network.unknown = True, False, {}
+        self.silent_at = self.told_at = 0.0
         crashed, ended = False, "exit 0"
         verdicts = self.path / LOGS[1]
         self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
@@ -192,8 +213,16 @@ class World:
                 ended = f"{type(error).__name__}: {error}"
             except Crash:
                 crashed, ended = True, "killed"
+            except asyncio.CancelledError:
+                ended = "cancelled by SIGTERM"
+            for since, most, what in (
+                (self.silent_at, _LONGEST_SILENCE, "a peer or the disk kept silent"),
+                (self.told_at, _GRACE, "SIGTERM"),
+            ):
+                if since and loop.time() > since + most:
+                    raise Violation(f"{name}: went on for {loop.time() - since:.0f} s after {what}")
             if self.deleted_at:
-                late = [at for at in self.network.calls if at > self.deleted_at + 1.5]
+                late = [at for at in self.network.calls if at > self.deleted_at + 1.5 + 2 * self.disk.seconds]
                 if late:
                     raise Violation(f"{name}: {len(late)} calls after the run folder was gone for 1.5 s")
                 if ended == "exit 0":
@@ -210,7 +239,8 @@ class World:
         raise Crash("the command does not end")
 
     async def _evaluate(self) -> None:
-        plan = plan_of(self.method, self.rows, self.repeats, ",".join(self.addresses))
+        names = ",".join(address.replace("10.0.0.", "model-") for address in self.addresses)
+        plan = plan_of(self.method, self.rows, self.repeats, names)
         await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
 
     @contextmanager
@@ -221,6 +251,7 @@ class World:
             mock.patch.object(appender_module, "os", self.disk),
             mock.patch.object(lock_module, "os", self.disk),
             mock.patch.object(ledger_module, "in_thread", self._on_disk),
+            mock.patch.object(resolve_module, "in_thread", self.network.look_up),
             mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
             mock.patch.object(manifest_module, "_version", return_value="0"),
             mock.patch.object(plan_module, "code_hash", _code_hash),
@@ -245,9 +276,11 @@ class World:
             forgotten=draw.choice([0.0, 0.05, 1.0]),
             scorer_breaks=draw.choice([0.0, 0.0, 0.3]),
             scorer_mutated=draw.choice([0.0, 0.0, 0.3]),
+            scorer_slow=draw.choice([0.0, 0.0, 0.1]),
         )
         events = [self._kill, self._retarget, self._restart_lesser, self._scorer_away, self._disk_full, self._delete]
-        events.append(self._swap)
+        events += [self._swap, self._scorer_silent, self._disk_slow, self._disk_silent, self._tear, self._names]
+        events.append(self._sigterm)
         for _ in range(draw.randint(0, 3)):
             loop.call_later(draw.uniform(0.0, 12.0), draw.choice(events), loop)
         if draw.random() < 0.4:
@@ -285,6 +318,40 @@ class World:
         self.trace(f"{loop.time():.2f}: the scorer is away")
         self.network.scorer_up = False
         loop.call_later(self.draw.uniform(0.1, 60.0), setattr, self.network, "scorer_up", True)
+
+    def _scorer_silent(self, loop: Loop) -> None:
+        """It keeps its connections and says nothing: for a while, or for good."""
+        self.trace(f"{loop.time():.2f}: the scorer is silent")
+        self.network.scorer_silent = True
+        if self.draw.random() < 0.5:
+            loop.call_later(self.draw.uniform(0.1, 100.0), setattr, self.network, "scorer_silent", False)
+        else:
+            self.silent_at = self.silent_at or loop.time()
+
+    def _disk_slow(self, loop: Loop) -> None:
+        self.disk.seconds = self.draw.uniform(0.05, 20.0)
+        self.trace(f"{loop.time():.2f}: the disk takes {self.disk.seconds:.2f} s")
+
+    def _disk_silent(self, loop: Loop) -> None:
+        self.trace(f"{loop.time():.2f}: the disk is silent")
+        self.disk.seconds = 1e6
+        self.silent_at = self.silent_at or loop.time()
+
+    def _tear(self, loop: Loop) -> None:
+        """One write of the logs fails in its middle and cannot be taken back."""
+        self.trace(f"{loop.time():.2f}: a write will fail")
+        self.disk.tear = self.draw.randint(1, 60)
+
+    def _names(self, loop: Loop) -> None:
+        host = f"model-{self.draw.randint(1, len(self.addresses))}"
+        how = self.network.unknown[host] = self.draw.choice(["wrong", "silent"])
+        self.trace(f"{loop.time():.2f}: the name {host} is {how}")
+        loop.call_later(self.draw.uniform(0.1, 60.0), self.network.unknown.pop, host, "")
+
+    def _sigterm(self, loop: Loop) -> None:
+        self.trace(f"{loop.time():.2f}: SIGTERM")
+        self.told_at = self.told_at or loop.time()
+        loop.terminate()
 
     def _disk_full(self, loop: Loop) -> None:
         self.trace(f"{loop.time():.2f}: the disk is full")
@@ -353,6 +420,9 @@ class World:
         planned = sum(task["counts"]["planned"] for task in results["tasks"].values())
         if len(verdicts) != planned:
             raise Violation(f"{planned} planned, {len(verdicts)} settled")
+        for key, line in verdicts.items():
+            if line["answer"] != responses[key]["crc32"]:
+                raise Violation(f"{key}: its verdict is of another answer")
         for key, line in responses.items():
             if "response" not in line or "outcome" in line:
                 continue

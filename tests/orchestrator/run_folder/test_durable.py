@@ -25,6 +25,7 @@ from orchestrator.engine.ledger import Ledger
 from orchestrator.report import write_report
 from orchestrator.run_folder import appender, durable, manifest
 from orchestrator.run_folder.errors import RunWriteError
+from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.lines import sealed
 from orchestrator.run_folder.log import RunLog
 
@@ -219,3 +220,16 @@ async def test_a_disk_that_keeps_silent_ends_the_run(tmp_path: Path, monkeypatch
     log.close()  # does not wait for it either
     hangs.set()
     assert (tmp_path / "verdicts.jsonl").read_bytes() == b""
+
+
+def test_many_images_are_synced_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(durable.os, "fsync", synced.append)
+    store = ImageStore(tmp_path / "images")
+    for number in range(100):
+        store.put(b"%d" % number)
+    store.sync()
+    assert len(synced) <= 101
+    assert durable._sync_file_system(str(tmp_path)) is (not synced)
+    store.sync()
+    assert len(synced) in (0, 101)
