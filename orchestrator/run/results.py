@@ -25,7 +25,7 @@ from orchestrator.run.prices import PRICES
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest, usage, validity
 from orchestrator.run_folder.cut import FINISH_CUT
-from orchestrator.run_folder.files import RESULTS, VERDICTS
+from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import VerdictLine
 from orchestrator.run_folder.reader import Run
@@ -35,8 +35,6 @@ from orchestrator.run_folder.scanning import lines_at
 
 async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) -> dict[str, Any]:
     """Writes `results.json` and returns it: the same bytes for the same verdicts, in whatever order they came.
-
-    Only `usage` differs between two runs with the same answers.
 
     Args:
         run: The run folder, every item settled.
@@ -88,8 +86,10 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     finish = {FINISH_CUT: manifest[FINISH_CUT]} if FINISH_CUT in manifest else {}
     if deviations := {**(manifest["identity"].get("deviations") or {}), **finish}:
         results["deviations"] = deviations
-    if used := usage.summary(run, manifest.get(PRICES)):
+    usages = usage.of_answers(run)
+    if used := usage.summary(usages, manifest.get(PRICES)):
         results[usage.USAGE] = used
+        run_manifest.write(run / MANIFEST, {**manifest, **usage.seconds(usages)})
     run_manifest.write(run / RESULTS, results)
     return results
 

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lyncean.arrays import np
 from lyncean.rpc.budget import Prices
 from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import UsageLine
-from orchestrator.run_folder.scanning import scan
+from orchestrator.run_folder.scanning import lines_at, scan
 
 USAGE = "usage"
-"""The field of results.json with all of it: the only one in which two runs with the same answers differ."""
+"""The field of results.json with tokens and money."""
+SECONDS = "seconds"
+"""The field of a manifest with the seconds, in which two runs with the same answers differ."""
 
 _CUT = "FINISH_REASON_MAX_TOKENS"
 
@@ -62,7 +66,7 @@ class Usage:
     def as_json(self, prices: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the totals as results.json has them, with their cost where prices are known."""
         names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-        found = {name: getattr(self, name) for name in names} | {"seconds": round(self.seconds, 3)}
+        found = {name: getattr(self, name) for name in names}
         return found | ({"cost": round(prices_of(prices).cost(*self.tokens), 9)} if prices else {})
 
 
@@ -72,7 +76,7 @@ def prices_of(line: Mapping[str, Any]) -> Prices:
 
 
 def of_log(run: Path) -> dict[str, Usage]:
-    """Returns what the requests of each task took: all that were answered, those asked again among them.
+    """Returns what the requests of each task took: all that were answered, also those that were made again.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -82,8 +86,7 @@ def of_log(run: Path) -> dict[str, Usage]:
     for _, line in scan(run / RESPONSES, UsageLine):
         if line.response is None or (line.finished is not None and line.finished.error):
             continue  # nothing was answered; a cut answer that cannot be finished stands there once more
-        used = line.response.usage
-        this = Usage(1, used.input_tokens, used.cached_tokens, used.output_tokens, used.reasoning_tokens, line.seconds)
+        this = _usage(line)
         mine = found.setdefault(line.task, Usage())
         mine.add(this)
         if line.finished is not None and (before := cut.get(line.key)):
@@ -91,6 +94,26 @@ def of_log(run: Path) -> dict[str, Usage]:
         if line.response.finish_reason == _CUT:
             cut[line.key] = this
     return found
+
+
+def of_answers(run: Path) -> dict[str, Usage]:
+    """Returns what the answers of each task took that count: of a request that was made again, the last.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    found: dict[str, Usage] = {}
+    offsets = Index(run, (RESPONSES,)).responses
+    for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
+        found.setdefault(line.task, Usage()).add(_usage(line))
+    return found
+
+
+def _usage(line: UsageLine) -> Usage:
+    if line.response is None:
+        return Usage()
+    used = line.response.usage
+    return Usage(1, used.input_tokens, used.cached_tokens, used.output_tokens, used.reasoning_tokens, line.seconds)
 
 
 def total(tasks: Mapping[str, Usage]) -> Usage:
@@ -101,20 +124,25 @@ def total(tasks: Mapping[str, Usage]) -> Usage:
     return whole
 
 
-def summary(run: Path, prices: Mapping[str, Any] | None) -> dict[str, Any]:
+def summary(tasks: Mapping[str, Usage], prices: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns the field `USAGE` of results.json; empty where nothing says what requests took, as of other tools.
 
     Args:
-        run: The run folder.
-        prices: The prices of its manifest, None without.
+        tasks: Totals of each task.
+        prices: The prices of the manifest, None without.
     """
-    tasks = of_log(run)
     whole = total(tasks)
     if not (any(whole.tokens) or whole.seconds):
         return {}
     prices = prices or {}
     found = whole.as_json(prices) | {"tasks": {task: usage.as_json(prices) for task, usage in sorted(tasks.items())}}
     return found | ({"prices": dict(prices)} if prices else {})
+
+
+def seconds(tasks: Mapping[str, Usage]) -> dict[str, Any]:
+    """Returns the field `SECONDS` of a manifest: the sum of the requests' durations, in all and by task."""
+    by_task = {task: round(usage.seconds, 3) for task, usage in sorted(tasks.items())}
+    return {SECONDS: {"all": round(total(tasks).seconds, 3), "tasks": by_task}}
 
 
 def spent(results: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from lyncean.rpc.budget import Budget, Prices
 from orchestrator import load
 from orchestrator.errors import ConfigError
 from orchestrator.run.prices import PriceTable
-from orchestrator.run_folder.usage import summary
+from orchestrator.run_folder.usage import of_log, seconds, summary
 
 TABLE = """
 currency: EUR
@@ -60,7 +60,9 @@ def test_results_have_tokens_and_seconds_and_with_prices_their_cost(cluster: Clu
     read, written = (sum(each.get(name, 0) for each in used) for name in ("input_tokens", "output_tokens"))
     usage = results_of(cluster, "run")["usage"]
     assert (usage["requests"], usage["input_tokens"], usage["output_tokens"]) == (len(lines), read, written)
-    assert usage["seconds"] == pytest.approx(sum(line["seconds"] for line in lines), abs=1e-3)
+    taken = json.loads((cluster.folder / "run" / "manifest.json").read_text())["seconds"]
+    assert taken["all"] == pytest.approx(sum(line["seconds"] for line in lines), abs=1e-3)
+    assert taken["tasks"] == {"toy_two": taken["all"]}
     assert usage["cost"] == pytest.approx((read * 2000 + written * 10000) / 1e6)
     assert usage["tasks"]["toy_two"]["cost"] == usage["cost"]
     assert usage["prices"] == {"model": "*", "currency": "EUR", "input": 2000, "cached": 500, "output": 10000,
@@ -139,9 +141,9 @@ def test_what_was_asked_twice_was_paid_twice(tmp_path: Path) -> None:
     error = {"code": "INTERNAL", "reason": "broken", "message": "it broke"}
     writer.item("marvel/2", outcome="failed", error=error)
     run = writer.close()
-    found = summary(run, {"input": 1e6, "cached": 0, "output": 1e6, "currency": "USD", "model": "*"})
+    found = summary(of_log(run), {"input": 1e6, "cached": 0, "output": 1e6, "currency": "USD", "model": "*"})
     assert found["requests"] == 2
-    assert (found["cost"], found["seconds"]) == (2 * (6 + 8), 1.0)
+    assert (found["cost"], seconds(of_log(run))["seconds"]["all"]) == (2 * (6 + 8), 1.0)
     assert {name: found[name] for name in usage} == {name: 2 * value for name, value in usage.items()}
     results = orjson.loads((run / "results.json").read_bytes())
     (run / "results.json").write_bytes(orjson.dumps({**results, "usage": found}))
