@@ -34,7 +34,7 @@ class Appender:
         self._fd = _open(path)
         self._end = os.fstat(self._fd).st_size
         self._written = self._end
-        self._synced = self._end
+        self._synced = -1  # what a killed process wrote may not be on the disk yet
         self._broken: RunLogError | None = None
 
     @property

@@ -329,7 +329,7 @@ class World:
             self.silent_at = self.silent_at or loop.time()
 
     def _disk_slow(self, loop: Loop) -> None:
-        self.disk.seconds = self.draw.uniform(0.05, 20.0)
+        self.disk.seconds = max(self.disk.seconds, self.draw.uniform(0.05, 20.0))
         self.trace(f"{loop.time():.2f}: the disk takes {self.disk.seconds:.2f} s")
 
     def _disk_silent(self, loop: Loop) -> None:

@@ -190,8 +190,12 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_folder_is(
     log.close()
     assert synced[:2] == [str(tmp_path / ".results.json.partial"), str(tmp_path)]
     images = tmp_path / "images"
-    wanted = [images / name, images, tmp_path, tmp_path.parent, tmp_path / "responses.jsonl"]
+    logs = [tmp_path / "responses.jsonl", tmp_path / "verdicts.jsonl"]
+    wanted = [images / name, images, tmp_path, tmp_path.parent, *logs]
     assert synced[2:] == list(map(str, wanted))
+    del synced[:]
+    RunLog(tmp_path).close()
+    assert set(map(str, logs)) <= set(synced), "what a killed process wrote may not be on the disk yet"
 
 
 def test_a_disk_that_is_full_during_the_report_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
