@@ -120,7 +120,7 @@ def test_paths_of_rows_are_shown_from_the_task_s_own_data_alone(place: Place, tm
     rows = [{"question": f"What is {n}?", "answer": "3", "picture": str(p)} for n, p in enumerate(own + private)]
     data = place.data / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = place.run("shows", "--data", str(data), "--run", str(tmp_path / "run"))
+    done = place.run("shows", "--data", str(data), "--run", str(tmp_path / "run"), "--max-rejected", "100%")
     assert done.returncode == 0, done.stderr
     seen = place.seen()
     assert sorted(each["text"] for each in seen) == [f"What is {n}?" for n in range(len(own))]
@@ -149,7 +149,7 @@ def test_images_of_a_table_that_are_paths_are_its_own(place: Place, tmp_path: Pa
     table = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image())
     file = place.data / "table.parquet"
     pyarrow.parquet.write_table(table.data.table, file)  # as it is: `datasets` would put the files into the table
-    done = place.run("shows", "--data", str(file))
+    done = place.run("shows", "--data", str(file), "--max-rejected", "100%")
     assert done.returncode == 0, done.stderr
     assert [(each["text"], each["pixels"]) for each in place.seen()] == [("0", [list(OWN)])]
 

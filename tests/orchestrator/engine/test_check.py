@@ -166,7 +166,7 @@ async def test_an_image_that_nobody_can_decode_is_held_back_from_every_server(
 
 
 class Together(grpc.GenericRpcHandler):
-    """Answers Batches in one message each, and does not say who it is; counts how often it is asked."""
+    """Answers Batches in one message each, a lone call by itself, and does not say who it is; counts both."""
 
     def __init__(self) -> None:
         self.looks = self.answers = 0
@@ -186,8 +186,14 @@ class Together(grpc.GenericRpcHandler):
             results = [model.BatchResult(index=index, generate=GOOD) for index in range(len(calls))]
             yield model.BatchResponse(results=results).SerializeToString()
 
+        async def generate(request: bytes, context: Any) -> bytes:
+            self.answers += 1
+            return GOOD.SerializeToString()
+
         if details.method.endswith("GetModelInfo"):
             return grpc.unary_unary_rpc_method_handler(info)
+        if details.method.endswith("Generate"):
+            return grpc.unary_unary_rpc_method_handler(generate)
         return grpc.unary_stream_rpc_method_handler(batch)
 
 
