@@ -361,6 +361,7 @@ class World:
         if (self.path / "manifest.json").exists():
             self.trace(f"{loop.time():.2f}: the run folder is deleted")
             shutil.rmtree(self.path)
+            self.verdicts_before = 0
             if self.disk.open_log:
                 self.deleted_at = loop.time()
 
