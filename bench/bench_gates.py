@@ -67,7 +67,7 @@ def collapse(random: np.random.Generator, flips: float, fall: float, worlds: int
         fall: Share of the first task's answers that are lost besides.
         worlds: Pairs of runs.
     """
-    run, conditions, counts = Run("", {}, None, "run"), gate.parse("no_regression"), Counter[str]()
+    run, conditions, counts = Run("", {}, {}, "run"), gate.parse("no_regression"), Counter[str]()
     for _ in range(worlds):
         units: Pairs = {}
         for task in range(TASKS):

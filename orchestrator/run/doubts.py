@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from lyncean.errors import printable
 from lyncean.statistics.distributions import normal_quantile
@@ -17,10 +15,10 @@ from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from lyncean.vocabulary.reasons import READ_BY_WORDS
 from orchestrator.run_folder.files import RESPONSES
-from orchestrator.run_folder.lines import DamagedLine, VerdictLine, decode
+from orchestrator.run_folder.lines import VerdictLine
 from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
 from orchestrator.run_folder.reader import Run
-from orchestrator.run_folder.scanning import damaged
+from orchestrator.run_folder.texts import TextLine, answered
 from orchestrator.run_folder.unreadable import from_logs
 from orchestrator.run_folder.validity import Cause, Doubt, excerpt
 
@@ -34,7 +32,6 @@ _FEWEST = 10
 """Items from which on it is not a coincidence that one text is right for rival answers, or that nothing is right."""
 _NO_READING = "no result: one text is read as the right answer to questions with different ones:"
 _REPEATED = "no result: every answer repeats its prompt, and says nothing else"
-_HEAD = b'{"key":"'
 _GUESSED = READ_BY_WORDS | {"likelihood"}
 """Rules that choose among options, of which one is right."""
 
@@ -155,33 +152,6 @@ def _accuracy(task: str, found: Mapping[str, Any]) -> MetricResult | None:
     return next((each for each in metrics if each.metric == "accuracy" and each.denominator == planned), None)
 
 
-class _Part(Struct):
-    text: str = ""
-    image: Any = None
-
-
-class _Message(Struct):
-    role: str = ""
-    parts: list[_Part] = []
-
-
-class _Request(Struct):
-    messages: list[_Message] = []
-
-
-class _Response(Struct):
-    parts: list[_Part] = []
-
-
-class _TextLine(Struct):
-    """Of a line of `responses.jsonl`, the prompt and the answer."""
-
-    key: str
-    scoring: Any = None
-    request: _Request | None = None
-    response: _Response | None = None
-
-
 @dataclass(slots=True)
 class _Text:
     """What the texts of a task's answers have in common, as far as they were read.
@@ -198,7 +168,7 @@ class _Text:
     echoes: bool = True
     questions: int = 0
 
-    def add(self, line: _TextLine) -> None:
+    def add(self, line: TextLine) -> None:
         """Takes an answer."""
         text = _plain("".join(part.text for part in line.response.parts)) if line.response else ""
         self.text = text if self.text is None else self.text
@@ -217,34 +187,14 @@ def _texts(path: Path, tasks: Sequence[str]) -> dict[str, _Text]:
     """
     found = {task: _Text() for task in tasks}
     left = dict(found)
-    for task, line in _answered(path, left):
+    for task, line in answered(path, left):
         left[task].add(line)
         if not (left[task].alike or left[task].echoes):
             del left[task]
     return found
 
 
-def _answered(path: Path, wanted: Mapping[str, Any]) -> Iterator[tuple[str, _TextLine]]:
-    """Yields the scored answers in a log of the tasks that are still among those wanted, each with its task."""
-    if not path.exists():
-        return
-    offset = 0
-    with path.open("rb") as file:
-        for data in file:
-            if not wanted:
-                return
-            task = data[len(_HEAD) : data.find(b"/")].decode(errors="replace") if data.startswith(_HEAD) else ""
-            if task in wanted and data.endswith(b"\n"):
-                try:
-                    line = decode(data, _TextLine)
-                except DamagedLine as error:
-                    raise damaged(path, offset, error) from error
-                if line.response and line.scoring is not None:
-                    yield task, line
-            offset += len(data)
-
-
-def _prompts(line: _TextLine) -> set[str]:
+def _prompts(line: TextLine) -> set[str]:
     """Returns what an answer that repeats its prompt may be: a part of a message, a message or all of them."""
     messages = (
         [[part.text for part in message.parts if part.text] for message in line.request.messages]

@@ -22,7 +22,7 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.ledger import LEAST_DISK_SECONDS
 from orchestrator.errors import IncompleteError, StoppedError
-from orchestrator.run import foreign, prices, results as run_results, resume
+from orchestrator.run import foreign, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.checks import check, check_limits
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
@@ -84,8 +84,15 @@ def planned(request: RunRequest) -> Plan:
     # What these refuse is refused before any data is read.
     shard_of(request.shard)
     Targets.of(request)
-    prices.table_of(request)
+    if _has_prices(request):
+        from orchestrator.run import prices  # YAML and its schema
+
+        prices.table_of(request)
     return make(request)
+
+
+def _has_prices(request: RunRequest) -> bool:
+    return request.prices is not None or request.max_cost is not None
 
 
 async def run_plan(
@@ -179,7 +186,11 @@ async def evaluate(
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
-        money = prices.priced(request, connections.info.model_name, budget)
+        money = {}
+        if _has_prices(request):
+            from orchestrator.run import prices
+
+            money = prices.priced(request, connections.info.model_name, budget)
         await check_scoring(plan, connections.scorer, connections.rules)
         changes = plan.changes(connections.info, models)
         stages = {name: info for name, info in models.items() if name}

@@ -12,10 +12,8 @@ from lyncean.rpc.budget import Budget
 from orchestrator.data.yaml_file import YamlError, YamlFile
 from orchestrator.errors import ConfigError
 from orchestrator.run.request import RunRequest
-from orchestrator.run_folder.usage import prices_of
+from orchestrator.run_folder.usage import PRICES, prices_of
 
-PRICES = "prices"
-"""Field of the manifest with the prices of the run's model."""
 _ONE_MODEL = "--prices is for runs of one model, and --stage names another: leave it out"
 
 

@@ -21,7 +21,6 @@ from orchestrator.run import cut_answers, doubts, part
 from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.doubts import Answers
 from orchestrator.run.foreign import CELL, TRUSTED
-from orchestrator.run.prices import PRICES
 from orchestrator.run.reading import Readings
 from orchestrator.run_folder import manifest as run_manifest, usage, validity
 from orchestrator.run_folder.cut import FINISH_CUT
@@ -87,7 +86,7 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     if deviations := {**(manifest["identity"].get("deviations") or {}), **finish}:
         results["deviations"] = deviations
     usages = usage.of_answers(run)
-    if used := usage.summary(usages, manifest.get(PRICES)):
+    if used := usage.summary(usages, manifest.get(usage.PRICES)):
         results[usage.USAGE] = used
         run_manifest.write(run / MANIFEST, {**manifest, **usage.seconds(usages)})
     run_manifest.write(run / RESULTS, results)

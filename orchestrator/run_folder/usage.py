@@ -16,6 +16,8 @@ from orchestrator.run_folder.scanning import lines_at, scan
 
 USAGE = "usage"
 """The field of results.json with tokens and money."""
+PRICES = "prices"
+"""The field of a manifest with the prices of the run's model."""
 SECONDS = "seconds"
 """The field of a manifest with the seconds, in which two runs with the same answers differ."""
 

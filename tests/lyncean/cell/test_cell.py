@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -225,8 +226,9 @@ def test_no_escape_is_open_to_a_user_without_privileges(tmp_path: Path) -> None:
         os.chown(made, 65534, 65534)
     (home / "token").write_text("hf_secret")
     os.chown(home / "token", 65534, 65534)
-    for path in (folder, *folder.parents[:3]):
-        path.chmod(0o755)
+    for path in (folder, *folder.parents):
+        if path.is_relative_to(tempfile.gettempdir()) and path != Path(tempfile.gettempdir()):
+            path.chmod(0o755)
     command = [python_for(65534), "-c", _UNPRIVILEGED, str(own), str(home), *ESCAPES]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, user=65534, group=65534, extra_groups=(), cwd="/",

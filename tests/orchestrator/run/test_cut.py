@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import csv
 import io
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pytest
 from click.testing import CliRunner, Result
+from helpers import cut_runs
+from helpers.cut_runs import CUT, KEYS, Runs
 from helpers.engine_cluster import Server
-from helpers.model_serving import serve
 from rich.console import Console
 
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from model_server.kit import Model, Output, Request
-from model_server.kit.backend import KitBackend
-from model_server.metrics import Metrics
-from orchestrator.api import evaluate
 from orchestrator.cli import main
 from orchestrator.report.live.followed import Followed
 from orchestrator.report.terminal import print_results
@@ -30,66 +25,10 @@ from scorer.registry import Registry
 from scorer.rule import Rule, unparsed
 from scorer.scoring import Scorer
 
-TASK = """data: rows.csv
-id: id
-question: question
-options: [A, B]
-answer: answer
-decoding: {max_output_tokens: 200}
-"""
-ROWS, CUT = 40, 14
-KEYS = {f"rows/{row}" for row in range(CUT)}
-
-
-class Long(Model):
-    """Thinks in so many words as the row asks for, then answers rightly: 14 of 40 rows pass 20 words."""
-
-    name = "long"
-    answer_choices = reasoning = True
-    limit = 0
-
-    def generate(self, request: Request) -> str | Output:
-        row = int(request.text.split()[1])
-        letter = "AB"[row % 2]
-        if request.config.response_format.choices.texts:
-            return letter
-        if self.limit:  # the server's own, of which a request knows nothing
-            request.config.max_output_tokens = self.limit
-        words = " ".join(["hmm"] * (30 if row < CUT else 5))
-        aloud = f"The answer is {letter}."
-        return Output(aloud, reasoning=words) if row % 3 == 0 else f"{words}\n{aloud}"
-
-
-class Runs(NamedTuple):
-    """A run without a limit that is reached, one with a limit, and one of a server with a limit of its own."""
-
-    whole: Path
-    cut: Path
-    server: Path
-    held: Path
-
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, shared_scorer: Server) -> Runs:
-    folder = tmp_path_factory.mktemp("cut")
-    lines = [f"{row},row {row} ?,cat,dog,{'AB'[row % 2]}" for row in range(ROWS)]
-    (folder / "rows.csv").write_text("\n".join(["id,question,A,B,answer", *lines]))
-    (folder / "rows.yaml").write_text(TASK)
-
-    async def made() -> Runs:
-        async def run(name: str, **more: Any) -> Path:
-            given = {"endpoint": f"127.0.0.1:{server.port}", "scorer": shared_scorer.address, "run": folder / name}
-            await asyncio.to_thread(lambda: evaluate(str(folder / "rows.yaml"), **given, **more))
-            return folder / name
-
-        model = Long()
-        async with serve(KitBackend(model, Metrics())) as server:
-            whole, cut = await run("whole"), await run("cut", generation="max_output_tokens=20")
-            held = await run("held", answer="constrained", generation="max_output_tokens=1")
-            model.limit = 20
-            return Runs(whole, cut, await run("server"), held)
-
-    return asyncio.run(made())
+    return cut_runs.make(tmp_path_factory.mktemp("cut"), shared_scorer.address)
 
 
 def command(*words: object) -> Result:
@@ -164,16 +103,6 @@ def test_explain_puts_it_down_to_the_limit(runs: Runs, other: str) -> None:
     done = command("explain", runs.whole, getattr(runs, other), "--json")
     (task,) = orjson.loads(done.output)["tasks"]
     assert [(each["cause"], each["items"]) for each in task["causes"]] == [("limit", CUT)]
-
-
-def test_exports_have_the_count(runs: Runs, tmp_path: Path) -> None:
-    command("export", runs.cut, "--format", "csv", "--output", tmp_path / "items.csv")
-    with (tmp_path / "items.csv").open() as file:
-        assert {row["key"] for row in csv.DictReader(file) if row["cut"] == "True"} == KEYS
-    for kind in ("md", "latex", "model-card"):
-        text = command("export", runs.cut, "--format", kind).output.replace("\\", "")
-        assert "14 of 40 items (35.0%) cut at the output limit" in text, kind
-    assert "cut at the output limit" not in command("export", runs.whole, "--format", "md").output
 
 
 def test_scoring_again_keeps_the_count(runs: Runs, shared_scorer: Server) -> None:

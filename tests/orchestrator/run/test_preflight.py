@@ -59,7 +59,10 @@ def refused(cluster: Cluster, scorer: Server, words: tuple[str, ...]) -> str:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("metrics: [accuracy, nosuch]", "task animals: metric 'nosuch': there is no metric 'nosuch'; known: accuracy"),
+        (
+            "metrics: [accuracy, nosuch]",
+            "task animals: metric 'nosuch': there is no metric 'nosuch'; known: abstention, accuracy",
+        ),
         ("metrics: [accuracy, accuracy]", "task animals: metric name 'accuracy' is empty or stands twice"),
         ("metrics: [{metric: accuracy, params: {level: 2}}]", "task animals: metric 'accuracy': parameter 'level'"),
         ("metrics: [{metric: accuracy, params: {day: 2024-01-01}}]", "line 6: metrics: Object of type date"),

@@ -1,0 +1,61 @@
+"""Prompts and answers of a log, read as far as they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.run_folder.lines import DamagedLine, decode
+from orchestrator.run_folder.scanning import damaged
+
+_HEAD = b'{"key":"'
+
+
+class _Part(Struct):
+    text: str = ""
+    image: Any = None
+
+
+class _Message(Struct):
+    role: str = ""
+    parts: list[_Part] = []
+
+
+class _Request(Struct):
+    messages: list[_Message] = []
+
+
+class _Response(Struct):
+    parts: list[_Part] = []
+
+
+class TextLine(Struct):
+    """Of a line of `responses.jsonl`, the prompt and the answer."""
+
+    key: str
+    scoring: Any = None
+    request: _Request | None = None
+    response: _Response | None = None
+
+
+def answered(path: Path, wanted: Mapping[str, Any]) -> Iterator[tuple[str, TextLine]]:
+    """Yields the scored answers in a log of the tasks that are still among those wanted, each with its task."""
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as file:
+        for data in file:
+            if not wanted:
+                return
+            task = data[len(_HEAD) : data.find(b"/")].decode(errors="replace") if data.startswith(_HEAD) else ""
+            if task in wanted and data.endswith(b"\n"):
+                try:
+                    line = decode(data, TextLine)
+                except DamagedLine as error:
+                    raise damaged(path, offset, error) from error
+                if line.response and line.scoring is not None:
+                    yield task, line
+            offset += len(data)
