@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
-from scorer.reading import ending, json_answer, mentions, refusals, resolve, single_mention
+from scorer.reading import closing, ending, json_answer, mentions, refusals, resolve, single_mention, verdicts
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, by_ordinal, forms_of
 from scorer.reading.lexicon import DOCUMENT
@@ -108,7 +108,19 @@ def _read_cut(text: str, reader: Callable[[Seen], Reading]) -> Answer:
     first = read_answer(heading, reader) if heading else Answer("", Reason.NO_CHOICE)
     if first.value and _is_final(text, first, whole=True, heads=True):
         return first
+    begins = _read_beginning(text, reader)
+    if begins.value and answer.value in ("", begins.value):
+        return begins
     return Answer("", Reason.NO_CHOICE) if answer.value else answer
+
+
+def _read_beginning(text: str, reader: Callable[[Seen], Reading]) -> Answer:
+    """Returns what the first sentence of a cut text says plainly, which the text goes on to describe."""
+    first = closing.first_sentence(text)
+    answer = read_answer(first, reader) if first else Answer("", Reason.NO_CHOICE)
+    return (
+        answer if answer.value and not ending.guesses(text, *(answer.span or (0, 0))) else Answer("", Reason.NO_CHOICE)
+    )
 
 
 def _is_final(text: str, answer: Answer, *, whole: bool, heads: bool = False) -> bool:
@@ -151,7 +163,7 @@ def _read_value(text: str, start: int, end: int, offset: int, reader: Callable[[
 
 def _read_words(text: str, offset: int, reader: Callable[[Seen], Reading]) -> Answer:
     folded = Folded(text)
-    seen = resolve.seen(folded.text)
+    seen = resolve.seen(closing.without_courtesy(folded.text))
     question = seen.search(DOCUMENT.NEXT)
     before = (
         seen.text[: question.start()].strip() and reader(seen.piece(seen.text[: question.start()]))
@@ -202,6 +214,9 @@ def read_choice(
 
     def reader(seen: Seen) -> Reading:
         folded = seen.text
+        again = closing.repeated(folded)
+        if again in forms.meanings:
+            return Reading(forms.meanings[again], Reason.BARE, (0, len(again)))
         word = folded.strip(" .!")
         if len(word) < _WORD and not word.isdigit():
             value = _by_word(labels, word.lower(), shy)
@@ -229,7 +244,13 @@ def read_choice(
             if by_part.value and (short or by_part.reason in (Reason.BOXED, Reason.STATED)):
                 reading = by_part
         if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and options:
-            return _by_count(seen, named.form.numbers, found) or reading
+            reading = _by_count(seen, named.form.numbers, found) or reading
+        if not reading.value and reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE):
+            return (
+                verdicts.read(folded, labels)
+                or closing.by_last_sentence(seen, found, named_in, labels, lone)
+                or reading
+            )
         return reading
 
     return read_answer(text, reader, cut=cut)

@@ -126,6 +126,9 @@ def read_count(seen: Seen) -> Reading:
     text = seen.text
     found = _after_aloud(text, _after_items(text, numbers(text)))
     usable = [number for number in found if number.rank > 0]
+    lines = found[0] if len(found) == 1 and found[0].rank == 0 else None
+    if lines and LEXICON.LINES.match(text, lines.end) and LEXICON.TABLE.search(text, 0, lines.start):
+        return lines.read(Reason.ONLY_NUMBER)
     if not usable:
         nothing = None if found else LEXICON.NO_SUCH.match(text)
         if nothing and not DOCUMENT.ABSTAIN.search(text, nothing.end()):
@@ -225,7 +228,8 @@ def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
     if len({number.value for number in usable}) == 1:
         if DOCUMENT.ABSTAIN.search(text):
             return Reading("", Reason.ABSTAINED)
-        if parts or _in_passing(text, usable):
+        vague = any(LEXICON.AN_OBJECT.search(text, max(number.start - 4, 0), number.end + 1) for number in usable)
+        if parts or vague or LEXICON.ONE_AND_MORE.search(text) or _in_passing(text, usable):
             return Reading("", Reason.NO_CONCLUSION)
         return last.read(Reason.ONLY_NUMBER)
     resumed = list(DOCUMENT.RESUMED.finditer(text, first.end, last.start))
@@ -235,6 +239,11 @@ def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
     total = _sum(text, usable)
     if total:
         return total.read(Reason.STATED, inferred=True)
+    if LEXICON.ONE_AND_MORE.search(text) and len(usable) < 3:
+        return Reading("", Reason.NO_CONCLUSION)
+    heading = LEXICON.HEADING.search(text, 0, last.start)
+    if heading and not text[last.end :].strip(" .!*") and not LEXICON.HEADED.search(text, 0, heading.start()):
+        return last.read(Reason.STATED, inferred=True)
     apart = usable[1].start - first.end > 2
     if _parallel(text, usable[:2]):
         return Reading("", Reason.NO_CONCLUSION)

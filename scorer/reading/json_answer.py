@@ -99,7 +99,7 @@ def answers(text: str) -> list[Span] | None:
     judged = _judged(pairs)
     if judged is not None or not begins:
         return judged
-    values = [pair.span for pair in pairs if pair.value and not pair.called("OTHER_KEY")]
+    values = [pair.span for pair in _submitted(pairs) or pairs if pair.value and not pair.called("OTHER_KEY")]
     return values if len(values) == 1 and not listed and end else []
 
 
@@ -109,15 +109,27 @@ def _named(pairs: Sequence[_Pair]) -> tuple[list[_Pair], bool]:
     What each item of a list has is its own: {"option": "A", "correct": false}.
     """
     denied = {pair.inside for pair in pairs if pair.judges and pair.boolean and not pair.true}
-    calls = any(LEXICON.CALL_KEY.fullmatch(pair.key) for pair in pairs)
-    calls = calls and not any(LEXICON.SUBMITS.search(pair.value) for pair in pairs)
-    named = [pair for pair in pairs if pair.answers and not (calls and "answer" not in pair.key.lower())]
+    called = [] if _submitted(pairs) else [pair.depth for pair in pairs if LEXICON.CALL_KEY.fullmatch(pair.key)]
+    # What a tool is called with, or is told of what a detector finds, is no answer; what stands around it may be one.
+    named = [
+        pair
+        for pair in pairs
+        if pair.answers and not (called and pair.depth >= min(called) and "answer" not in pair.key.lower())
+    ]
     values = defaultdict(set)
     for pair in named:
         values[pair.key].add(pair.value or pair.span)
     single = [pair for pair in named if len(values[pair.key]) == 1 and pair.inside not in denied]
     top = min((pair.depth for pair in single), default=0)
     return [pair for pair in single if pair.depth == top], len(single) < len(named)
+
+
+def _submitted(pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Returns what a tool is called with that takes the answer; nothing of any other call."""
+    if not any(LEXICON.TOOL_KEY.fullmatch(pair.key) and LEXICON.SUBMITS.search(pair.value) for pair in pairs):
+        return []
+    calls = {pair.span[0] - 1 for pair in pairs if LEXICON.CALL_KEY.fullmatch(pair.key) and not pair.value}
+    return [pair for pair in pairs if pair.inside in calls]
 
 
 def _judged(pairs: Sequence[_Pair]) -> list[Span] | None:

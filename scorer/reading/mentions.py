@@ -65,6 +65,8 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             continue
         if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
             continue
+        if shy and not prefix and text[max(begin - 10, 0) : begin].lower().endswith((" other ", " remaining ")):
+            continue
         # "A 2 by 3 grid", "one of the figures"
         says_how_many = shy and text[end : end + 3] in _BY_BEGINS and LEXICON.BY.match(text, end)
         if says_how_many and not (prefix or wrapped or " " in word):

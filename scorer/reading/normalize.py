@@ -38,7 +38,7 @@ _SYMBOLS = {symbol: f" {meaning} " for symbol, meaning in LEXICON.mapping("SYMBO
 _CYRILLIC = str.maketrans("АБВС", "ABBC")
 _CONSTANT = {
     **{"box": " boxed:", "boxed": " boxed:", "unbox": ")", "open": "(", "close": ")", "times": " x ", "arrow": " → "},
-    **{"escape": "\n", "line": "\n", "gone": "", "escaped": ""},
+    **{"escape": "\n", "line": "\n", "gone": "", "escaped": "", "pi": "π"},
 }
 """What markup stands for; a blank where nothing is named."""
 

@@ -103,12 +103,19 @@ class Occurrences:
     def _closing(self, place: int, judged: Occurrence) -> Occurrence:
         """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
         last = judged.stance == NAMED and place == len(self._groups) - 1 and not judged.group.plain
-        closes = last and judged.group.mentions[0].kind == LABEL and judged.here.lead.search(BEFORE.FINALLY)
+        closes = last and judged.group.mentions[0].kind == LABEL and self._ends_with(judged)
         return (
             judged._replace(stance=FIRM, reason=CONCLUDED)
             if closes or (last and self._sums_up(place, judged.here.lead.text))
             else judged
         )
+
+    def _ends_with(self, judged: Occurrence) -> bool:
+        """Whether a sentence arrives at a label by "is": the first clause, or the last one, at the end of the text."""
+        if judged.here.lead.search(BEFORE.FINALLY):
+            return True
+        end = not self._text[judged.group.last :].strip(" .!)\"'*")
+        return end and bool(BEFORE.LATELY.search(judged.here.lead.text))
 
     def _sums_up(self, place: int, lead: str) -> bool:
         """Whether a sentence that concludes names one thing, at its end and that of the text: "So it sank in 1912"."""

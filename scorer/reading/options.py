@@ -19,6 +19,7 @@ _DIRECTIONS = _ACROSS | _UPRIGHT | _COMPASS
 _COLORS = frozenset(LEXICON.entries("COLORS"))
 _SENTENCE, _NEAR = 120, 40
 _OTHER_KIND, _ADJECTIVES = map(LEXICON.mapping, ("OTHER_KIND", "ADJECTIVES"))
+_SAME = {words: others.split(", ") for words, others in LEXICON.mapping("SAME").items()}
 _OPPOSITES = ({"true", "false"}, {"correct", "incorrect"}, {"right", "wrong"})
 
 
@@ -264,6 +265,7 @@ def _spellings(name: str) -> Iterator[str]:
     compass = re.fullmatch(r"(north|south)[ -]?(east|west)(ern)?", name)
     if compass:
         yield from (f"{compass[1]}{blank}{compass[2]}{compass[3] or ''}" for blank in ("", " "))
+    yield from _reworded(name)
     if not (name.isascii() and name.isalpha() and len(name) > 2):
         return
     yield from _ADJECTIVES.get(name, "").split()
@@ -274,9 +276,35 @@ def _spellings(name: str) -> Iterator[str]:
         yield name + "s"
 
 
+def _reworded(name: str) -> Iterator[str]:
+    """Yields other words for the same: "under" for "underneath", "only figure 2", a list for a sequence of arrows."""
+    percent = re.fullmatch(r"(.*\d)%(.*)", name)
+    if percent:
+        yield f"{percent[1]} %{percent[2]}"
+    only = re.fullmatch(r"(only )?(.+?)( only)?", name)
+    if only and bool(only[1]) != bool(only[3]):
+        yield f"{only[2]} only" if only[1] else f"only {only[2]}"
+    steps = name.split(" → ")
+    if len(steps) > 2:
+        yield from (between.join(steps) for between in (", ", " - ", ", then ", " then ", " > "))
+        yield from (f"{', '.join(steps[:-1])}{last} {steps[-1]}" for last in (" and", ", and", " then", ", then"))
+    for words, others in _SAME.items():
+        for other in others if " " in name else ():
+            reworded = re.sub(rf"\b{re.escape(words)}\b", other, name)
+            if reworded != name:
+                yield reworded
+
+
 def yes_no(text: str, yes: str, no: str) -> list[Mention]:
     """Returns every place where a folded text says yes or no, with the label that stands for it."""
     return [
         Mention(*match.span(), yes if match["yes"] or match["si"] else no, TEXT, *match.span())
         for match in LEXICON.YES_NO.finditer(text)
     ]
+
+
+def yes_no_abroad(options: Sequence[str]) -> tuple[str, str] | None:
+    """Returns which of two options is yes and which is no in another language than English; None if they are not."""
+    yes = [option for option in options if LEXICON.YES_ABROAD.fullmatch(option.strip(" ."))]
+    no = [option for option in options if LEXICON.NO_ABROAD.fullmatch(option.strip(" ."))]
+    return (yes[0], no[0]) if len(yes) == len(no) == 1 else None

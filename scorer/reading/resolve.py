@@ -59,12 +59,11 @@ def _second() -> int:
     return seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
-def read(
-    seen: Seen,
-    mentions: Sequence[Mention],
-    order: Sequence[str],
-    lone: Callable[[Seen, list[Occurrence]], Reading | None],
-) -> Reading:
+Lone = Callable[[Seen, list[Occurrence]], Reading | None]
+"""Reads a text that states nothing from everything that it names."""
+
+
+def read(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], lone: Lone) -> Reading:
     """Returns the one value that the text states as its answer.
 
     Args:
@@ -242,6 +241,8 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
         ):
             return Reading("", Reason.CONFLICT)
         for match in _abstentions(seen, mentions, group.last):
+            if DOCUMENT.BOTH.match(match[0]):
+                return Reading("", Reason.ABSTAINED)
             if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):

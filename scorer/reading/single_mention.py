@@ -27,6 +27,7 @@ def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: 
         or _lone_label(text, judged)
         or _described(text, judged)
         or _called(judged)
+        or _singled_out(text, judged)
         or _eliminated(judged, order)
         or _lone_text(seen, judged, order)
     )
@@ -105,6 +106,18 @@ def _described(text: str, judged: list[Occurrence]) -> Reading | None:
     identity = LEXICON.IDENTIFIED.match(text, group.last) if len(kept) == 1 else None
     identified = identity and not AFTER.MISMATCH.search(identity[0])
     return reading if identified and LEXICON.SUBJECT_ONLY.fullmatch(text[: group.first]) else None
+
+
+def _singled_out(text: str, judged: list[Occurrence]) -> Reading | None:
+    """Reads a sentence that singles out one thing by its noun and its label: "Person 4 is the tallest"."""
+    named = [each for each in judged if not text[: each.group.first].strip(" (\"'*")]
+    if len(_values(judged)) != 1 or not named or named[0].stance != NAMED:
+        return None
+    group = named[0].group
+    mention = group.mentions[0]
+    thing = mention.kind == LABEL and text[mention.first : mention.start].strip(" (\"'*")
+    singled = thing and LEXICON.SINGLES_OUT.match(text, group.last)
+    return Reading(group.values[0], Reason.CONCLUDED, group.span) if singled else None
 
 
 def _called(judged: list[Occurrence]) -> Reading | None:
@@ -195,7 +208,7 @@ def _lone_text(seen: Seen, judged: list[Occurrence], order: tuple[str, ...]) -> 
         or subject
         or (begins and LEXICON.GENERIC.match(text, group.last))
         or (plans and not LEXICON.CONCLUDES.match(here.line_before))
-        or here.clause.search(BEFORE.LOOKING)
+        or (here.clause.search(BEFORE.LOOKING) and not LEXICON.SUBJECT_IS.fullmatch(here.lead.text))
     ):
         return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
-from scorer.reading import mentions
+from scorer.reading import closing, mentions
 from scorer.reading.answer import read_answer
 from scorer.reading.label_forms import forms_of
 from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
@@ -16,7 +16,7 @@ from scorer.reading.mentions import Mention
 from scorer.reading.normalize import fold
 from scorer.reading.numbers import WORDS, value_of
 from scorer.reading.occurrences import Occurrence
-from scorer.reading.options import yes_no
+from scorer.reading.options import yes_no, yes_no_abroad
 from scorer.reading.prefilter import Seen
 from scorer.reading.resolve import Reading, read
 from scorer.reading.stance import NAMED, REJECTED, SUPPOSED, WEAK
@@ -29,6 +29,7 @@ _SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
 _GROUP = {word: words for words in _SAME for word in words}
 _CARDINAL = {value: word for word, value in WORDS.items()}
 _YES_NO = {"yes", "no"}
+_ENDS = ("", *".,:;!)\"'\n")
 
 
 def _word_variants(word: str) -> set[str]:
@@ -99,6 +100,13 @@ def _names_else(text: str, mention: Mention) -> bool:
     return value_of(text[mention.start : mention.end]) is not None and bool(LEXICON.NAMED_THING.search(before))
 
 
+def _answers(text: str, mention: Mention) -> bool:
+    """Whether a word for yes or no of another language answers, and does not only deny: "нет подписи"."""
+    before = text[max(mention.start - 80, 0) : mention.start]
+    begins = before.rstrip(" (\"'*")[-1:] in ("", ":", "\n", ".", "!", "?")
+    return text[mention.end : mention.end + 1] in _ENDS and bool(begins or BEFORE.ANSWER.search(before))
+
+
 def _by_negation(text: str, options: dict[str, str], occurrences: list[Occurrence]) -> Reading | None:
     """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
     if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
@@ -147,16 +155,30 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     forms = forms_of(labels, options) if labels else None
     lower = {option.lower(): option for option in options}
     words = tuple(pair for pair in names_of(options) if pair[0] not in _YES_NO)
+    abroad = None if lower.keys() == _YES_NO else yes_no_abroad(options)
+
+    def named_in(text: str) -> list[Mention]:
+        if lower.keys() == _YES_NO:
+            found = yes_no(text, lower["yes"], lower["no"])
+        elif abroad:
+            said = [mention for mention in mentions.texts(text, names_of(options)) if _answers(text, mention)]
+            begun = [mention for mention in yes_no(text, *abroad) if not mention.start or _answers(text, mention)]
+            found = mentions.without_overlap(said, begun)
+        else:
+            found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)]
+        return (
+            mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit())) if forms else found
+        )
+
+    def unstated(seen: Seen, occurrences: list[Occurrence]) -> Reading | None:
+        return _unstated(seen.text, occurrences, lower)
 
     def reader(seen: Seen) -> Reading:
         text = seen.text
-        if lower.keys() == _YES_NO:
-            found = yes_no(text, lower["yes"], lower["no"])
-        else:
-            found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)]
-        if forms:
-            found = mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit()))
-        reading = read(seen, found, options, lambda seen, occurrences: _unstated(seen.text, occurrences, lower))
+        found = named_in(text)
+        reading = read(seen, found, options, unstated)
+        if reading.reason == Reason.CONFLICT and lower.keys() != _YES_NO:
+            reading = closing.by_last_sentence(seen, found, named_in, options, unstated) or reading
         # "Yes, the shapes. No, not the colours.": a later sentence begins with the other answer.
         both = lower.keys() == _YES_NO and any(
             mention.value != reading.value
