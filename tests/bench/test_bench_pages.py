@@ -34,6 +34,7 @@ SMALL = {
     "bench_likelihood.py": "--candidates 2 --repeats 1 --width 64 --layers 1 --json figures.json",
     "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
     "bench_gates.py": "--worlds 40",
+    "bench_intervals.py": "--worlds 40",
     "bench_labels.py": "--worlds 10",
     "bench_second_reader.py": "--answers 100",
     "bench_sequential.py": "--pairs 2 --items 60",
@@ -254,6 +255,13 @@ def test_simulated_coverage(run: Run, script: str) -> None:
     covered = [float(share) for share in re.findall(r"covers[^:]*\W+(?:np\.float64\()?([\d.]+)", printed)]
     assert len(covered) >= 5
     assert all(0 <= share <= 1 for share in covered)
+
+
+def test_intervals_of_partial_credit(run: Run) -> None:
+    for printed in run("bench_intervals.py"):
+        found = [float(share) for share in re.findall(r'"covers": ([\d.]+)', printed)]
+        assert len(found) >= 10
+        assert min(found) >= 85  # 95 in many worlds
 
 
 def test_second_reader(run: Run) -> None:
