@@ -103,7 +103,7 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
             "read": {name: number for name, number in task["reading"]["by"].items() if number}
         }
 
-    assert "reading: 4 doubtful; could hide 3.3 points [2.4, 4.6]\n" in output
+    assert "reading: 4 doubtful; could hide 3.2 points [2.4, 4.3]\n" in output
     assert "--answer constrained needs no reading" in output
     assert result() == {"planned": 4, "scored": 4, "read": {"doubtful": 4}}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
