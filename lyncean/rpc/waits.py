@@ -22,7 +22,7 @@ _LONGEST_WORDS = 300
 
 
 class OverdueError(Exception):
-    """Nothing came for as long as a wait may last; the message says from whom, and for how long."""
+    """Nothing came for as long as a wait may last; the message names the peer and the seconds."""
 
 
 class Wait:

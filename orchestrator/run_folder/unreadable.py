@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from lyncean.vocabulary.outcomes import READ, Outcome
 from lyncean.vocabulary.reasons import Reason
+from orchestrator.run_folder.lines import CountedLine
 from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.validity import Cause, Doubt, of_counts
-
-if TYPE_CHECKING:
-    from orchestrator.run_folder.reader import Run
 
 _KEPT = 200
 """Characters of an example that `results.json` has."""
@@ -23,6 +21,24 @@ _WITHOUT_WORDS = (Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED)
 _DECLINED = {Reason.ABSTAINED, Reason.RETRACTED}
 _UNDERSTOOD = _DECLINED | {"earlier_turn"}
 """Reasons by which an unparsed answer was read well: it says that it has none; or there was no answer to read."""
+
+
+class Logs(Protocol):
+    """The logs of a run as `reader.Run` has them."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The manifest."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Its identity."""
+
+    def unscored(self) -> Iterator[CountedLine]:
+        """Yields the last verdict of each item that is not scored."""
+
+    def read(self, keys: Iterable[str]) -> Iterator[Any]:
+        """Yields the items of some keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,7 @@ def understood(reason: str) -> bool:
     return reason in _UNDERSTOOD
 
 
-def from_logs(run: Run, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Doubt]]:
+def from_logs(run: Logs, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Doubt]]:
     """Returns the doubts about the tasks of a complete run by what became of their items.
 
     The logs are read where so many answers are unparsed that it matters why.
@@ -104,7 +120,7 @@ def from_logs(run: Run, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, lis
     return found
 
 
-def _unread(run: Run, task: str, keys: Sequence[str], answers: int) -> Doubt | None:
+def _unread(run: Logs, task: str, keys: Sequence[str], answers: int) -> Doubt | None:
     """Returns that most answers of a task could not be read, with an example; None where most could."""
     if not Unreadable(task, len(keys), answers).most:
         return None
