@@ -27,6 +27,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _ToolImages:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolImagesEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolImages.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOL_IMAGES_UNSPECIFIED: _ToolImages.ValueType  # 0
+    """Unstated."""
+    TOOL_IMAGES_REFUSED: _ToolImages.ValueType  # 1
+    """A tool result with images is refused with UNIMPLEMENTED."""
+    TOOL_IMAGES_IN_RESULT: _ToolImages.ValueType  # 2
+    """In the tool result itself."""
+    TOOL_IMAGES_IN_USER_MESSAGE: _ToolImages.ValueType  # 3
+    """In a user message that the server puts after the tool results."""
+
+class ToolImages(_ToolImages, metaclass=_ToolImagesEnumTypeWrapper):
+    """ToolImages says where the model sees the images of a tool result."""
+
+TOOL_IMAGES_UNSPECIFIED: ToolImages.ValueType  # 0
+"""Unstated."""
+TOOL_IMAGES_REFUSED: ToolImages.ValueType  # 1
+"""A tool result with images is refused with UNIMPLEMENTED."""
+TOOL_IMAGES_IN_RESULT: ToolImages.ValueType  # 2
+"""In the tool result itself."""
+TOOL_IMAGES_IN_USER_MESSAGE: ToolImages.ValueType  # 3
+"""In a user message that the server puts after the tool results."""
+Global___ToolImages: _TypeAlias = ToolImages  # noqa: Y015
+
 class _SystemMessages:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -115,6 +143,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """An image, audio or video that was sent before may be sent by its hash alone, as
     Image.sha256 says.
     """
+    CAPABILITY_TOOLS: _Capability.ValueType  # 24
+    """GenerateRequest.tools reach the model, its calls come back as Part.tool_call, and
+    Part.tool_result is rendered as the model was trained to read it.
+    """
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """Capability is one optional part of the contract."""
@@ -173,6 +205,10 @@ CAPABILITY_MEDIA_BY_HASH: Capability.ValueType  # 23
 """An image, audio or video that was sent before may be sent by its hash alone, as
 Image.sha256 says.
 """
+CAPABILITY_TOOLS: Capability.ValueType  # 24
+"""GenerateRequest.tools reach the model, its calls come back as Part.tool_call, and
+Part.tool_result is rendered as the model was trained to read it.
+"""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 class _Role:
@@ -189,6 +225,11 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     """The questioner."""
     ROLE_ASSISTANT: _Role.ValueType  # 3
     """The model."""
+    ROLE_TOOL: _Role.ValueType  # 4
+    """The tools: one message after an assistant's message with tool calls, with one
+    tool_result for each call, in the order of the calls, and no other part; else
+    INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
+    """
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
     """Role is the speaker of a message."""
@@ -201,7 +242,40 @@ ROLE_USER: Role.ValueType  # 2
 """The questioner."""
 ROLE_ASSISTANT: Role.ValueType  # 3
 """The model."""
+ROLE_TOOL: Role.ValueType  # 4
+"""The tools: one message after an assistant's message with tool calls, with one
+tool_result for each call, in the order of the calls, and no other part; else
+INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
+"""
 Global___Role: _TypeAlias = Role  # noqa: Y015
+
+class _ToolChoiceMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolChoiceModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolChoiceMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOL_CHOICE_MODE_UNSPECIFIED: _ToolChoiceMode.ValueType  # 0
+    """Means TOOL_CHOICE_MODE_AUTO."""
+    TOOL_CHOICE_MODE_AUTO: _ToolChoiceMode.ValueType  # 1
+    """The model decides whether to call tools, and which."""
+    TOOL_CHOICE_MODE_NONE: _ToolChoiceMode.ValueType  # 2
+    """The model knows the tools and answers without calling one."""
+    TOOL_CHOICE_MODE_REQUIRED: _ToolChoiceMode.ValueType  # 3
+    """The model calls at least one tool."""
+
+class ToolChoiceMode(_ToolChoiceMode, metaclass=_ToolChoiceModeEnumTypeWrapper):
+    """ToolChoiceMode is a choice that names no tool."""
+
+TOOL_CHOICE_MODE_UNSPECIFIED: ToolChoiceMode.ValueType  # 0
+"""Means TOOL_CHOICE_MODE_AUTO."""
+TOOL_CHOICE_MODE_AUTO: ToolChoiceMode.ValueType  # 1
+"""The model decides whether to call tools, and which."""
+TOOL_CHOICE_MODE_NONE: ToolChoiceMode.ValueType  # 2
+"""The model knows the tools and answers without calling one."""
+TOOL_CHOICE_MODE_REQUIRED: ToolChoiceMode.ValueType  # 3
+"""The model calls at least one tool."""
+Global___ToolChoiceMode: _TypeAlias = ToolChoiceMode  # noqa: Y015
 
 class _Modality:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -244,9 +318,10 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     FINISH_REASON_CONTENT_FILTER: _FinishReason.ValueType  # 4
     """The server withheld the output by policy. The sample counts as refused."""
     FINISH_REASON_TOOL_CALLS: _FinishReason.ValueType  # 5
-    """The model called a tool in place of going on. A request offers none, so the tool
-    is the model's or the endpoint's own; nobody calls it. parts are what was said
-    before, an empty text if nothing was, and are read as the answer.
+    """The model called tools in place of going on. Where the request offers tools, the
+    calls are in parts, after the text that came before them. Where it offers none,
+    the tool is the model's or the endpoint's own and nobody calls it: parts are the
+    text before the call, an empty one if there is none.
     """
 
 class FinishReason(_FinishReason, metaclass=_FinishReasonEnumTypeWrapper):
@@ -263,9 +338,10 @@ FINISH_REASON_MAX_TOKENS: FinishReason.ValueType  # 3
 FINISH_REASON_CONTENT_FILTER: FinishReason.ValueType  # 4
 """The server withheld the output by policy. The sample counts as refused."""
 FINISH_REASON_TOOL_CALLS: FinishReason.ValueType  # 5
-"""The model called a tool in place of going on. A request offers none, so the tool
-is the model's or the endpoint's own; nobody calls it. parts are what was said
-before, an empty text if nothing was, and are read as the answer.
+"""The model called tools in place of going on. Where the request offers tools, the
+calls are in parts, after the text that came before them. Where it offers none,
+the tool is the model's or the endpoint's own and nobody calls it: parts are the
+text before the call, an empty one if there is none.
 """
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
@@ -332,6 +408,7 @@ class GetModelInfoResponse(_message.Message):
     SYSTEM_MESSAGES_FIELD_NUMBER: _builtins.int
     MAX_SAMPLES_FIELD_NUMBER: _builtins.int
     MAX_HELD_BYTES_FIELD_NUMBER: _builtins.int
+    TOOL_RENDERING_FIELD_NUMBER: _builtins.int
     model_name: _builtins.str
     """Model name in results, for example "qwen2-vl-7b-instruct".
     Never empty.
@@ -410,6 +487,12 @@ class GetModelInfoResponse(_message.Message):
         not send it.
         """
 
+    @_builtins.property
+    def tool_rendering(self) -> Global___ToolRendering:
+        """What the model is shown of tool calls that it made earlier in a conversation.
+        Set with CAPABILITY_TOOLS, else unset. Two replicas that differ here are refused.
+        """
+
     def __init__(
         self,
         *,
@@ -431,14 +514,45 @@ class GetModelInfoResponse(_message.Message):
         system_messages: Global___SystemMessages.ValueType = ...,
         max_samples: _builtins.int = ...,
         max_held_bytes: _builtins.int = ...,
+        tool_rendering: Global___ToolRendering | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["media_limits", b"media_limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["media_limits", b"media_limits", "tool_rendering", b"tool_rendering"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_held_bytes", b"max_held_bytes", "max_request_bytes", b"max_request_bytes", "max_samples", b"max_samples", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "processor_sha256", b"processor_sha256", "properties", b"properties", "server_version", b"server_version", "system_messages", b"system_messages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "capabilities", b"capabilities", "chat_template_arguments", b"chat_template_arguments", "chat_template_sha256", b"chat_template_sha256", "compute_dtype", b"compute_dtype", "max_concurrency", b"max_concurrency", "max_context_tokens", b"max_context_tokens", "max_held_bytes", b"max_held_bytes", "max_request_bytes", b"max_request_bytes", "max_samples", b"max_samples", "max_waiting", b"max_waiting", "media_limits", b"media_limits", "model_name", b"model_name", "model_revision", b"model_revision", "processor_sha256", b"processor_sha256", "properties", b"properties", "server_version", b"server_version", "system_messages", b"system_messages", "tool_rendering", b"tool_rendering"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetModelInfoResponse: _TypeAlias = GetModelInfoResponse  # noqa: Y015
+
+@_typing.final
+class ToolRendering(_message.Message):
+    """ToolRendering says what becomes of those parts of a conversation with tools that
+    models' templates and endpoints treat differently.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IMAGES_FIELD_NUMBER: _builtins.int
+    REASONING_KEPT_FIELD_NUMBER: _builtins.int
+    images: Global___ToolImages.ValueType
+    """Where the images of a tool result stand."""
+    reasoning_kept: _builtins.bool
+    """Whether Message.reasoning of an assistant's message with tool calls reaches the
+    model while the calls that follow it answer the same user's message.
+    """
+    def __init__(
+        self,
+        *,
+        images: Global___ToolImages.ValueType = ...,
+        reasoning_kept: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["images", b"images", "reasoning_kept", b"reasoning_kept"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolRendering: _TypeAlias = ToolRendering  # noqa: Y015
 
 @_typing.final
 class MediaLimits(_message.Message):
@@ -517,14 +631,23 @@ class Message(_message.Message):
     ROLE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     REASONING_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     role: Global___Role.ValueType
     """The speaker."""
     reasoning: _builtins.str
     """What the assistant reasoned before these parts, without the marks around it. Only
-    in the beginning of an answer that is to be continued, else INVALID_ARGUMENT.
-    Needs CAPABILITY_REASONING; a server that cannot put it into the prompt, because
-    its template leaves it out, refuses it with UNIMPLEMENTED. The template is given
-    what GenerationConfig.thinking = true would give it.
+    in the beginning of an answer that is to be continued, and in a message with tool
+    calls, else INVALID_ARGUMENT.
+
+    In the beginning of an answer it needs CAPABILITY_REASONING; a server that cannot
+    put it into the prompt, because its template leaves it out, refuses it with
+    UNIMPLEMENTED. The template is given what GenerationConfig.thinking = true would
+    give it. Beside tool calls it is rendered as the template renders it;
+    ToolRendering.reasoning_kept says whether the model sees it.
+    """
+    opaque: _builtins.bytes
+    """GenerateResponse.opaque of the answer that this message repeats, byte for byte.
+    Only in a message with tool calls, else INVALID_ARGUMENT.
     """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
@@ -538,10 +661,11 @@ class Message(_message.Message):
         role: Global___Role.ValueType = ...,
         parts: _abc.Iterable[Global___Part] | None = ...,
         reasoning: _builtins.str = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "reasoning", b"reasoning", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["opaque", b"opaque", "parts", b"parts", "reasoning", b"reasoning", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -557,6 +681,8 @@ class Part(_message.Message):
     IMAGE_FIELD_NUMBER: _builtins.int
     AUDIO_FIELD_NUMBER: _builtins.int
     VIDEO_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_FIELD_NUMBER: _builtins.int
+    TOOL_RESULT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Text, passed to the model's own chat template unchanged."""
     @_builtins.property
@@ -571,6 +697,16 @@ class Part(_message.Message):
     def video(self) -> Global___Video:
         """An encoded video. Needs CAPABILITY_VIDEO_INPUT."""
 
+    @_builtins.property
+    def tool_call(self) -> Global___ToolCall:
+        """A call of a tool by the model: in outputs, and in assistant's messages that
+        repeat one. Needs CAPABILITY_TOOLS.
+        """
+
+    @_builtins.property
+    def tool_result(self) -> Global___ToolResult:
+        """The result of a call, in a message of ROLE_TOOL. Needs CAPABILITY_TOOLS."""
+
     def __init__(
         self,
         *,
@@ -578,16 +714,153 @@ class Part(_message.Message):
         image: Global___Image | None = ...,
         audio: Global___Audio | None = ...,
         video: Global___Video | None = ...,
+        tool_call: Global___ToolCall | None = ...,
+        tool_result: Global___ToolResult | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "video", b"video"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "tool_call", b"tool_call", "tool_result", b"tool_result", "video", b"video"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "video", b"video"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "image", b"image", "kind", b"kind", "text", b"text", "tool_call", b"tool_call", "tool_result", b"tool_result", "video", b"video"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "image", "audio", "video"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "image", "audio", "video", "tool_call", "tool_result"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___Part: _TypeAlias = Part  # noqa: Y015
+
+@_typing.final
+class Tool(_message.Message):
+    """Tool describes a function that the model may call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    INPUT_SCHEMA_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """1 to 64 of the characters a-z, A-Z, 0-9, "_" and "-", unique in the request; else
+    INVALID_ARGUMENT.
+    """
+    description: _builtins.str
+    """Instructions for the model; may be empty. At most 16,384 bytes."""
+    input_schema: _builtins.str
+    """JSON Schema of the arguments: an object, as JSON of at most 65,536 bytes. Its text
+    reaches the model with keys in their order. Empty means a tool without arguments.
+    """
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        input_schema: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "input_schema", b"input_schema", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Tool: _TypeAlias = Tool  # noqa: Y015
+
+@_typing.final
+class ToolChoice(_message.Message):
+    """ToolChoice says whether the model calls tools."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    mode: Global___ToolChoiceMode.ValueType
+    """The model decides, or may not, or must call at least one."""
+    name: _builtins.str
+    """The model calls this tool. It must be one of GenerateRequest.tools, else
+    INVALID_ARGUMENT.
+    """
+    def __init__(
+        self,
+        *,
+        mode: Global___ToolChoiceMode.ValueType = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "mode", b"mode", "name", b"name"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "mode", b"mode", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["mode", "name"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___ToolChoice: _TypeAlias = ToolChoice  # noqa: Y015
+
+@_typing.final
+class ToolCall(_message.Message):
+    """ToolCall is a call that a model made. It is data: whether the tool exists and the
+    arguments fit its schema is for the client to find out, and nothing in it is run by
+    a model server.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Unique among the calls of a conversation; never empty. Servers whose model writes
+    none draw one that depends on the request alone, for example "call_0".
+    """
+    name: _builtins.str
+    """The tool's name as the model wrote it."""
+    arguments: _builtins.str
+    """The arguments as the model wrote them: JSON text, valid or not. At most 1,048,576
+    bytes.
+    """
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
+
+@_typing.final
+class ToolResult(_message.Message):
+    """ToolResult is what a tool gave back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    IS_ERROR_FIELD_NUMBER: _builtins.int
+    tool_call_id: _builtins.str
+    """ToolCall.id of a call in the message before; else INVALID_ARGUMENT."""
+    is_error: _builtins.bool
+    """Whether the content is an error message for the model to read."""
+    @_builtins.property
+    def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
+        """Texts and images, in the order in which the model is to see them. At least one,
+        and no other kind, else INVALID_ARGUMENT.
+        """
+
+    def __init__(
+        self,
+        *,
+        tool_call_id: _builtins.str = ...,
+        content: _abc.Iterable[Global___Part] | None = ...,
+        is_error: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "is_error", b"is_error", "tool_call_id", b"tool_call_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolResult: _TypeAlias = ToolResult  # noqa: Y015
 
 @_typing.final
 class Image(_message.Message):
@@ -816,6 +1089,9 @@ class GenerateRequest(_message.Message):
     SAMPLES_FIELD_NUMBER: _builtins.int
     RETURN_PROMPT_FIELD_NUMBER: _builtins.int
     RAW_PROMPT_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TOOL_CHOICE_FIELD_NUMBER: _builtins.int
+    PARALLEL_TOOL_CALLS_FIELD_NUMBER: _builtins.int
     modality: Global___Modality.ValueType
     """The kind of output."""
     samples: _builtins.int
@@ -832,10 +1108,15 @@ class GenerateRequest(_message.Message):
     """Whether to return GenerateResponse.prompt. The output is the same. Needs
     CAPABILITY_RENDERED_PROMPT.
     """
+    parallel_tool_calls: _builtins.bool
+    """Whether an output may hold several calls; the server's own default if unset. A
+    server that cannot keep the model to false refuses it with UNIMPLEMENTED. Without
+    tools it is refused with INVALID_ARGUMENT.
+    """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """The conversation; the last message is the user's. Empty, or ending in
-        another role, is refused with INVALID_ARGUMENT.
+        """The conversation; the last message is the user's or the tools'. Empty, or ending
+        in another role, is refused with INVALID_ARGUMENT.
 
         With CAPABILITY_ANSWER_PREFIX the last of several messages may be the assistant's:
         the beginning of its answer, which the output goes on from and does not repeat. The
@@ -857,6 +1138,22 @@ class GenerateRequest(_message.Message):
         chat template. Needs CAPABILITY_RAW_PROMPT, and MODALITY_TEXT, else UNIMPLEMENTED.
         """
 
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___Tool]:
+        """Tools that the model may call, in the order in which it is told of them. At most
+        128, else INVALID_ARGUMENT. Needs CAPABILITY_TOOLS; a server whose template would
+        drop them or their results refuses the request with UNIMPLEMENTED. Beside
+        raw_prompt, a response_format, an answer's beginning and MODALITY_IMAGE they are
+        refused with INVALID_ARGUMENT.
+        """
+
+    @_builtins.property
+    def tool_choice(self) -> Global___ToolChoice:
+        """Whether they are called; TOOL_CHOICE_MODE_AUTO if unset. Without tools it is refused
+        with INVALID_ARGUMENT, and with UNIMPLEMENTED where the server cannot keep the
+        model to it.
+        """
+
     def __init__(
         self,
         *,
@@ -866,12 +1163,17 @@ class GenerateRequest(_message.Message):
         samples: _builtins.int = ...,
         return_prompt: _builtins.bool = ...,
         raw_prompt: Global___RawPrompt | None = ...,
+        tools: _abc.Iterable[Global___Tool] | None = ...,
+        tool_choice: Global___ToolChoice | None = ...,
+        parallel_tool_calls: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "raw_prompt", b"raw_prompt"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "config", b"config", "parallel_tool_calls", b"parallel_tool_calls", "raw_prompt", b"raw_prompt", "tool_choice", b"tool_choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "messages", b"messages", "modality", b"modality", "raw_prompt", b"raw_prompt", "return_prompt", b"return_prompt", "samples", b"samples"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls", "config", b"config", "messages", b"messages", "modality", b"modality", "parallel_tool_calls", b"parallel_tool_calls", "raw_prompt", b"raw_prompt", "return_prompt", b"return_prompt", "samples", b"samples", "tool_choice", b"tool_choice", "tools", b"tools"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__parallel_tool_calls: _TypeAlias = _typing.Literal["parallel_tool_calls"]  # noqa: Y015
+    _WhichOneofArgType__parallel_tool_calls: _TypeAlias = _typing.Literal["_parallel_tool_calls", b"_parallel_tool_calls"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_tool_calls) -> _WhichOneofReturnType__parallel_tool_calls | None: ...
 
 Global___GenerateRequest: _TypeAlias = GenerateRequest  # noqa: Y015
 
@@ -1163,12 +1465,18 @@ class GenerateResponse(_message.Message):
     REASONING_FIELD_NUMBER: _builtins.int
     SAMPLES_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
     reasoning: _builtins.str
     """What the model reasoned before the answer, without the marks around it; empty
     if it did not reason, or if the server does not have the text. An output that
     is cut inside the reasoning has one empty text in parts.
+    """
+    opaque: _builtins.bytes
+    """Signed or encrypted reasoning of a vendor's model, beside tool calls only, at most
+    4,194,304 bytes. A client that goes on with the conversation returns it in
+    Message.opaque; it is for nobody to read.
     """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
@@ -1214,10 +1522,11 @@ class GenerateResponse(_message.Message):
         reasoning: _builtins.str = ...,
         samples: _abc.Iterable[Global___SampleResult] | None = ...,
         prompt: Global___RenderedPrompt | None = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "prompt", b"prompt", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "prompt", b"prompt", "reasoning", b"reasoning", "samples", b"samples", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "opaque", b"opaque", "parts", b"parts", "prompt", b"prompt", "reasoning", b"reasoning", "samples", b"samples", "served_by", b"served_by", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1275,9 +1584,12 @@ class Sample(_message.Message):
     EFFECTIVE_CONFIG_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
     REASONING_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     finish_reason: Global___FinishReason.ValueType
     """As in GenerateResponse."""
     reasoning: _builtins.str
+    """As in GenerateResponse."""
+    opaque: _builtins.bytes
     """As in GenerateResponse."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
@@ -1304,10 +1616,11 @@ class Sample(_message.Message):
         effective_config: Global___GenerationConfig | None = ...,
         logprobs: _abc.Iterable[Global___TokenLogprob] | None = ...,
         reasoning: _builtins.str = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "parts", b"parts", "reasoning", b"reasoning", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effective_config", b"effective_config", "finish_reason", b"finish_reason", "logprobs", b"logprobs", "opaque", b"opaque", "parts", b"parts", "reasoning", b"reasoning", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1445,6 +1758,7 @@ class Usage(_message.Message):
     AUDIO_TOKENS_FIELD_NUMBER: _builtins.int
     VIDEO_TOKENS_FIELD_NUMBER: _builtins.int
     MEDIA_FIELD_NUMBER: _builtins.int
+    IMAGES_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
     """Prompt tokens, images included."""
     image_tokens: _builtins.int
@@ -1477,6 +1791,13 @@ class Usage(_message.Message):
         order; empty if unknown, as behind a vendor's endpoint.
         """
 
+    @_builtins.property
+    def images(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImageUsage]:
+        """The size at which the model saw each image part of the prompt, those of tool
+        results included, in their order; empty if unknown, as behind a vendor's endpoint.
+        Pixel coordinates that a model writes often refer to this size.
+        """
+
     def __init__(
         self,
         *,
@@ -1490,14 +1811,41 @@ class Usage(_message.Message):
         audio_tokens: _builtins.int = ...,
         video_tokens: _builtins.int = ...,
         media: _abc.Iterable[Global___MediaUsage] | None = ...,
+        images: _abc.Iterable[Global___ImageUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["model_time", b"model_time", "queue_time", b"queue_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio_tokens", b"audio_tokens", "cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "input_tokens", b"input_tokens", "media", b"media", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens", "video_tokens", b"video_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio_tokens", b"audio_tokens", "cached_tokens", b"cached_tokens", "image_tokens", b"image_tokens", "images", b"images", "input_tokens", b"input_tokens", "media", b"media", "model_time", b"model_time", "output_tokens", b"output_tokens", "queue_time", b"queue_time", "reasoning_tokens", b"reasoning_tokens", "video_tokens", b"video_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015
+
+@_typing.final
+class ImageUsage(_message.Message):
+    """ImageUsage is what a server took of one image part."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WIDTH_FIELD_NUMBER: _builtins.int
+    HEIGHT_FIELD_NUMBER: _builtins.int
+    width: _builtins.int
+    """Width in pixels after the model's preprocessor."""
+    height: _builtins.int
+    """Height likewise."""
+    def __init__(
+        self,
+        *,
+        width: _builtins.int = ...,
+        height: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["height", b"height", "width", b"width"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImageUsage: _TypeAlias = ImageUsage  # noqa: Y015
 
 @_typing.final
 class MediaUsage(_message.Message):

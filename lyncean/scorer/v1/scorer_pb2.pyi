@@ -118,6 +118,7 @@ class RuleInfo(_message.Message):
     PARITY_FIELD_NUMBER: _builtins.int
     JUDGED_FIELD_NUMBER: _builtins.int
     PARAMS_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that ScoreRequest.rule takes."""
     description: _builtins.str
@@ -134,6 +135,13 @@ class RuleInfo(_message.Message):
     def params(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The keys that ScoreRequest.params may hold, each with its meaning."""
 
+    @_builtins.property
+    def needs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it reads of ScoreRequest.evidence: "messages", "input_images", "reasoning",
+        "usage" and "steps". Evidence is sent to such rules alone; without it their
+        verdict is unjudged with reason "no_evidence".
+        """
+
     def __init__(
         self,
         *,
@@ -143,10 +151,11 @@ class RuleInfo(_message.Message):
         parity: _builtins.bool = ...,
         judged: _builtins.bool = ...,
         params: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        needs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "judged", b"judged", "name", b"name", "params", b"params", "parity", b"parity", "sha256", b"sha256"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "judged", b"judged", "name", b"name", "needs", b"needs", "params", b"params", "parity", b"parity", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -264,6 +273,26 @@ class ScoreRequest(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     KEY_FIELD_NUMBER: _builtins.int
     RULE_FIELD_NUMBER: _builtins.int
     PARAMS_FIELD_NUMBER: _builtins.int
@@ -276,6 +305,8 @@ class ScoreRequest(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """Identity of the item, returned in the verdict. A key that occurs twice in one
     stream counts once, with the first verdict. Never empty.
@@ -323,6 +354,18 @@ class ScoreRequest(_message.Message):
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Labels that metrics can be sliced by, for example {"pattern": "Quantities"}."""
 
+    @_builtins.property
+    def evidence(self) -> Global___Evidence:
+        """How the answer came about, as far as RuleInfo.needs asks for it. Ignored by other
+        rules.
+        """
+
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """Numbers known of the item beside its score, for metrics and slices, for example
+        {"calls": 3}. Finite. Allowed beside verdict.
+        """
+
     def __init__(
         self,
         *,
@@ -338,16 +381,104 @@ class ScoreRequest(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         group: _builtins.str = ...,
         cut: _builtins.bool = ...,
+        evidence: Global___Evidence | None = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "images", b"images", "params", b"params", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "evidence", b"evidence", "images", b"images", "params", b"params", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cut", b"cut", "group", b"group", "images", b"images", "key", b"key", "labels", b"labels", "options", b"options", "params", b"params", "rule", b"rule", "scores", b"scores", "targets", b"targets", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cut", b"cut", "evidence", b"evidence", "facts", b"facts", "group", b"group", "images", b"images", "key", b"key", "labels", b"labels", "options", b"options", "params", b"params", "rule", b"rule", "scores", b"scores", "targets", b"targets", "text", b"text", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_answer: _TypeAlias = _typing.Literal["text", "images", "verdict"]  # noqa: Y015
     _WhichOneofArgType_answer: _TypeAlias = _typing.Literal["answer", b"answer"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_answer) -> _WhichOneofReturnType_answer | None: ...
 
 Global___ScoreRequest: _TypeAlias = ScoreRequest  # noqa: Y015
+
+@_typing.final
+class Evidence(_message.Message):
+    """Evidence is the trajectory that led to an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    reasoning: _builtins.str
+    """The reasoning before the answer, set for "reasoning"."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.Message]:
+        """The conversation of the first call, set for "messages" and "input_images". Media
+        have their hashes, and for "input_images" their bytes.
+        """
+
+    @_builtins.property
+    def usage(self) -> _model_pb2.Usage:
+        """Tokens and time of all calls together, set for "usage"."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]:
+        """The calls that were answered, in their order, set for "steps"."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_model_pb2.Message] | None = ...,
+        reasoning: _builtins.str = ...,
+        usage: _model_pb2.Usage | None = ...,
+        steps: _abc.Iterable[Global___Step] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "reasoning", b"reasoning", "steps", b"steps", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Evidence: _TypeAlias = Evidence  # noqa: Y015
+
+@_typing.final
+class Step(_message.Message):
+    """Step is one call of a model and what followed it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    NEXT_FIELD_NUMBER: _builtins.int
+    FINISH_REASON_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    finish_reason: _model_pb2.FinishReason.ValueType
+    """Why decoding ended."""
+    @_builtins.property
+    def answer(self) -> _model_pb2.Message:
+        """The model's message: texts and tool calls; images have their hashes, and for
+        "input_images" their bytes.
+        """
+
+    @_builtins.property
+    def next(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.Message]:
+        """The messages that the next call adds, such as tool results; empty after the last.
+        Media as in Evidence.messages.
+        """
+
+    @_builtins.property
+    def usage(self) -> _model_pb2.Usage:
+        """Tokens and time of this call."""
+
+    def __init__(
+        self,
+        *,
+        answer: _model_pb2.Message | None = ...,
+        next: _abc.Iterable[_model_pb2.Message] | None = ...,
+        finish_reason: _model_pb2.FinishReason.ValueType = ...,
+        usage: _model_pb2.Usage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "finish_reason", b"finish_reason", "next", b"next", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Step: _TypeAlias = Step  # noqa: Y015
 
 @_typing.final
 class ImageList(_message.Message):
