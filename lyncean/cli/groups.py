@@ -15,6 +15,7 @@ import click
 from lyncean.errors import UserError, printable
 from lyncean.plugins.registry import WORD, PluginError, Registry
 from lyncean.rpc.addresses import shown_place, without_passwords
+from lyncean.rpc.parent import tell_parent
 
 _YOUNG_OBJECTS = 10_000
 """After so many more new objects than freed ones the garbage collector looks at the new ones, not after 700."""
@@ -45,7 +46,7 @@ class Command(click.Command):
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            error.message = _shown(error.message, words)  # type: ignore[misc]
+            _tell(error, words)
             raise
         context.meta[_WORDS] = words
         return context
@@ -60,10 +61,23 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except UserError as error:
-            raise _Failure(error, words) from error
+            failure = _Failure(error, words)
+            tell_parent(failure.format_message())
+            raise failure from error
         except click.ClickException as error:
-            error.message = _shown(error.message, words)  # type: ignore[misc]
+            _tell(error, words)
             raise
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            tell_parent(_shown(f"{type(error).__name__}: {error}", words))
+            raise
+
+
+def _tell(error: click.ClickException, words: Sequence[str]) -> None:
+    """Takes the passwords out of an error's message, and tells it to the process that started this one."""
+    error.message = _shown(error.message, words)  # type: ignore[misc]
+    tell_parent(error.format_message())
 
 
 def _shown(message: str, words: Sequence[str]) -> str:

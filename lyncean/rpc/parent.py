@@ -1,19 +1,39 @@
-"""A server that ends with the process that started it."""
+"""A server that ends with the process that started it, and tells it why it could not serve."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 _VARIABLE = "LYNCEAN_PARENT"
+_REASON_FILE = "LYNCEAN_REASON_FILE"
 _PR_SET_PDEATHSIG = 1
 
 
-def with_parent(environment: dict[str, str]) -> dict[str, str]:
-    """Returns a child's environment that names this process as the one to end with."""
-    return environment | {_VARIABLE: str(os.getpid())}
+def with_parent(environment: dict[str, str], reason: Path) -> dict[str, str]:
+    """Returns a child's environment that names this process as the one to end with.
+
+    Args:
+        environment: The environment otherwise.
+        reason: File in which `tell_parent` leaves why the child could not serve. Its stderr would not do: libraries
+            print there after the error, some of them while the interpreter ends.
+    """
+    return environment | {_VARIABLE: str(os.getpid()), _REASON_FILE: str(reason)}
+
+
+def tell_parent(message: str) -> None:
+    """Leaves the error that ends this process to the process that started it, if that waits for one.
+
+    Args:
+        message: The error, of any number of lines.
+    """
+    if file := os.environ.get(_REASON_FILE):
+        with contextlib.suppress(OSError):  # the parent has ended, and its folder with it
+            Path(file).write_text(" ".join(message.split()), encoding="utf-8", errors="replace")
 
 
 def end_with_parent() -> None:

@@ -20,7 +20,7 @@ from orchestrator.engine.resolve import Endpoint
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, UnreachableError
 
 _OWN_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
-"""Exit codes of a process whose own native code failed: its last line may say why."""
+"""Exit codes of a process whose own native code failed, which tells no reason: its last line may say why."""
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 10.0
 _ENDS_WITHIN = 5.0
@@ -40,24 +40,25 @@ class LocalServer:
 
     def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
         self._module = module
-        self._log = Path()
         self._arguments = tuple(arguments)
         self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+        self._log = Path(self._folder.name) / "log"
+        self._reason = Path(self._folder.name) / "reason"
         self._process: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Endpoint:
-        folder = Path(self._folder.name)
-        port_file = folder / "port"
-        log = self._log = folder / "log"
+        port_file = Path(self._folder.name) / "port"
         # -P: a file of the working folder, `scorer.py` for example, must not be run in place of ours.
         command = [sys.executable, "-P", "-m", self._module, "serve", "--port", "0", "--port-file", str(port_file)]
-        with log.open("wb") as output:
+        with self._log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=with_parent({name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}),
+                env=with_parent(
+                    {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}, self._reason
+                ),
                 start_new_session=True,
             )
         started = time.monotonic()
@@ -65,7 +66,7 @@ class LocalServer:
             while not port_file.exists():
                 code = self._process.poll()
                 if code is not None:
-                    raise _failure(self._module, code, log)
+                    raise self._failure(code)
                 if time.monotonic() - started > _STARTS_WITHIN:
                     raise EngineError(f"{self._module} did not start within {_STARTS_WITHIN:.0f} s")
                 await asyncio.sleep(0.02)
@@ -86,10 +87,10 @@ class LocalServer:
         """Returns never; raises an EngineError that says why once the process has ended by itself."""
         while self._process is None or self._process.poll() is None:
             await asyncio.sleep(0.2)
-        raise _failure(self._module, self._process.returncode, self._log)
+        raise self._failure(self._process.returncode)
 
     async def explain(self, error: IncompleteError) -> NoReturn:
-        """Raises why the process does not answer: what it said where it has ended by itself, else where it stands.
+        """Raises why the process does not answer: its reason where it has ended by itself, else where it stands.
 
         Args:
             error: What was found of it from outside.
@@ -103,6 +104,20 @@ class LocalServer:
             f"the {self._module.replace('_', ' ')} that was started here does not answer yet: {_last(self._log)}; "
             "give it longer by --patience, or run the same command again"
         ) from error
+
+    def _failure(self, code: int) -> EngineError:
+        name, last = self._module.replace("_", "-"), _last(self._log)
+        if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
+            how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
+            words = f" ({last})" if code in _OWN_SIGNALS and last else ""
+            return IncompleteError(
+                f"{name} has ended {how}{words}; every answer is safe: run the same command again to resume"
+            )
+        try:
+            reason = self._reason.read_text(encoding="utf-8")
+        except OSError:
+            reason = f"exit code {code}" + (f"; the last line of its log is {last!r}" if last else "")
+        return (ConfigError if code == 2 else EngineError)(f"{name} has ended: {reason}")
 
     async def _stop(self) -> None:
         process = self._process
@@ -162,19 +177,6 @@ class LocalServers:
         """Ends the server of a module, if there is one."""
         if known := self._started.pop(module, None):
             await known[1].__aexit__()
-
-
-def _failure(module: str, code: int, log: Path) -> EngineError:
-    last = _last(log).removeprefix("Error: ") or f"exit code {code}"
-    name = module.replace("_", "-")
-    if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
-        how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
-        words = f" ({_last(log)})" if code in _OWN_SIGNALS and _last(log) else ""
-        return IncompleteError(
-            f"{name} has ended {how}{words}; every answer is safe: run the same command again to resume"
-        )
-    kind = ConfigError if code == 2 else EngineError
-    return kind(f"{name} has ended: {last}")
 
 
 def _last(log: Path) -> str:

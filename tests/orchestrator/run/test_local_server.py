@@ -12,7 +12,7 @@ import pytest
 from helpers.engine_cluster import wait_for
 from helpers.python_path import python_path
 
-from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.run import local_server
 from orchestrator.run.local_server import LocalServer
 
@@ -53,7 +53,8 @@ def module(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> str:
 
 
 async def test_one_that_ends_after_its_port_is_bound_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = module(tmp_path, monkeypatch, "time.sleep(0.5); sys.exit(print('Error: no such weights') or 2)")
+    then = "from lyncean.rpc.parent import tell_parent; time.sleep(0.5); tell_parent('no such weights'); sys.exit(2)"
+    name = module(tmp_path, monkeypatch, then)
     server = LocalServer(name)
     async with server:
         with pytest.raises(ConfigError, match="late-server has ended: no such weights"):
@@ -75,6 +76,48 @@ async def test_one_that_aborts_repeats_its_last_line(tmp_path: Path, monkeypatch
     server = LocalServer(name)
     async with server:
         with pytest.raises(IncompleteError, match=r"has ended by SIGABRT \(out of threads\); every answer is safe"):
+            await server.explain(IncompleteError("nobody answers at 127.0.0.1:1"))
+
+
+NOISE = """
+import atexit, os
+os.write(2, b"loading\\n")
+atexit.register(lambda: os.write(2, b"leaked 3 instances!\\nSee https://nowhere.example/en/latest/faq.html\\n"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--backend", "openai", "--model", "m", "--base-url", "nowhere"), "nowhere is not a URL: give --base-url"),
+        (("--backend", "demo", "--max-bach", "1"), "No such option '--max-bach'"),
+        (("--backend", "demo", "--tls-cert", __file__, "--tls-key", __file__), "PEM"),
+    ],
+)
+async def test_a_library_that_prints_at_the_end_does_not_hide_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], reason: str
+) -> None:
+    if "openai" in arguments:
+        pytest.importorskip("openai")
+    (tmp_path / "sitecustomize.py").write_text(NOISE)
+    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
+    server = LocalServer("model_server", arguments)
+
+    async def served() -> None:
+        async with server:  # the port may be bound before the mistake is found
+            await server.watch()
+
+    with pytest.raises(ConfigError, match="model-server has ended: .*" + reason) as caught:
+        await served()
+    assert "nowhere.example" not in str(caught.value)
+
+
+async def test_one_that_gives_no_reason_is_named_with_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = LocalServer(module(tmp_path, monkeypatch, "time.sleep(0.3); print('bye', flush=True); sys.exit(5)"))
+    async with server:
+        with pytest.raises(EngineError, match="has ended: exit code 5; the last line of its log is 'bye'"):
             await server.explain(IncompleteError("nobody answers at 127.0.0.1:1"))
 
 
