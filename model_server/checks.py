@@ -13,6 +13,9 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
 from lyncean.vocabulary import response_format
+from model_server.parts import content
+from model_server.refusals import Info, check_count, require
+from model_server.tool_checks import check_tools, check_turns
 
 _Switch = Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"]
 MAX_IMAGES = 256
@@ -49,7 +52,6 @@ MEDIA = (
 """Kinds of parts that need a capability each, and what a server without it says."""
 
 Request = model.GenerateRequest | model.LikelihoodRequest
-Info = model.GetModelInfoResponse
 
 
 async def check_generate(request: model.GenerateRequest, info: Info) -> None:
@@ -59,20 +61,21 @@ async def check_generate(request: model.GenerateRequest, info: Info) -> None:
         InvalidRequest: No server could answer it.
         Unsupported: It is outside the model's capabilities.
     """
-    _require(info, model.CAPABILITY_GENERATE, "no_generate", "only scores continuations: use Likelihood")
+    require(info, model.CAPABILITY_GENERATE, "no_generate", "only scores continuations: use Likelihood")
+    check_tools(request, info)
     _check_prompt(request, info)
     _check_config(request.config, info)
     if request.config.HasField("response_format"):
         await asyncio.to_thread(_check_format, request, info)
     if request.modality == model.MODALITY_IMAGE:
-        _require(info, model.CAPABILITY_IMAGE_OUTPUT, "no_image_output", "makes no images")
+        require(info, model.CAPABILITY_IMAGE_OUTPUT, "no_image_output", "makes no images")
     elif request.modality not in (model.MODALITY_UNSPECIFIED, model.MODALITY_TEXT):
         raise Unsupported("unknown_modality", f"modality {request.modality} is not known to this server")
     if request.samples > 1:
-        _require(info, model.CAPABILITY_SAMPLES, "no_samples", "gives one output for a request: leave samples unset")
+        require(info, model.CAPABILITY_SAMPLES, "no_samples", "gives one output for a request: leave samples unset")
         if request.modality == model.MODALITY_IMAGE:
             raise Unsupported("no_image_samples", "images are drawn one by one: leave samples unset")
-        _check_count("too_many_samples", "outputs", request.samples, info.max_samples)
+        check_count("too_many_samples", "outputs", request.samples, info.max_samples)
 
 
 def check_likelihood(request: model.LikelihoodRequest, info: Info) -> None:
@@ -82,7 +85,7 @@ def check_likelihood(request: model.LikelihoodRequest, info: Info) -> None:
         InvalidRequest: No server could answer it.
         Unsupported: It is outside the model's capabilities.
     """
-    _require(info, model.CAPABILITY_LIKELIHOOD, "no_likelihood", "does not score continuations: use Generate")
+    require(info, model.CAPABILITY_LIKELIHOOD, "no_likelihood", "does not score continuations: use Generate")
     _check_prompt(request, info)
     count = len(request.continuations)
     if request.score_prompt and (count or not request.HasField("raw_prompt")):
@@ -93,20 +96,10 @@ def check_likelihood(request: model.LikelihoodRequest, info: Info) -> None:
         )
     if not count and not request.score_prompt:
         raise InvalidRequest("no_continuations", "there is no continuation to score: send at least one")
-    _check_count("too_many_continuations", "continuations", count, MAX_CONTINUATIONS)
+    check_count("too_many_continuations", "continuations", count, MAX_CONTINUATIONS)
     for index, text in enumerate(request.continuations):
         if not text:
             raise InvalidRequest("empty_continuation", f"continuation {index} is empty", index=str(index))
-
-
-def _require(info: Info, capability: model.Capability.ValueType, reason: str, words: str) -> None:
-    if capability not in info.capabilities:
-        raise Unsupported(reason, f"{info.model_name} {words}")
-
-
-def _check_count(reason: str, things: str, count: int, limit: int) -> None:
-    if count > limit:
-        raise InvalidRequest(reason, f"{count} {things}, the limit is {limit}", limit=str(limit), value=str(count))
 
 
 def _check_prompt(request: Request, info: Info) -> None:
@@ -116,11 +109,11 @@ def _check_prompt(request: Request, info: Info) -> None:
         _check_messages(request.messages, info)
     if request.return_prompt:
         words = "does not show what it is given: leave return_prompt unset"
-        _require(info, model.CAPABILITY_RENDERED_PROMPT, "no_rendered_prompt", words)
+        require(info, model.CAPABILITY_RENDERED_PROMPT, "no_rendered_prompt", words)
 
 
 def _check_raw(request: Request, info: Info) -> None:
-    _require(info, model.CAPABILITY_RAW_PROMPT, "no_raw_prompt", "takes no raw_prompt: send messages")
+    require(info, model.CAPABILITY_RAW_PROMPT, "no_raw_prompt", "takes no raw_prompt: send messages")
     if request.messages:
         raise InvalidRequest("two_prompts", "there are messages beside a raw_prompt: send one of them")
     if not (request.raw_prompt.text or request.raw_prompt.tokens.ids):
@@ -138,31 +131,33 @@ def _check_raw(request: Request, info: Info) -> None:
 def _check_messages(messages: Sequence[model.Message], info: Info) -> None:
     if not messages:
         raise InvalidRequest("empty_prompt", "there are no messages: send at least one")
-    counts: Counter[str] = Counter()
     for index, message in enumerate(messages):
         _check_role(message, index, info)
         for number, part in enumerate(message.parts):
-            kind = _checked_part(part, f"message {index}, part {number}")
-            counts[kind] += kind != "text" or bool(part.text.strip())
+            _check_part(part, f"message {index}, part {number}")
+            for place, inner in enumerate(part.tool_result.content):
+                _check_part(inner, f"message {index}, part {number}, content {place}")
+    check_turns(messages, info)
     _check_last(messages, info)
-    for index, message in enumerate(messages[:-1]):
-        if message.reasoning:
-            raise InvalidRequest("reasoning_not_last", f"message {index} has reasoning, and is not to be continued")
+    counts: Counter[str] = Counter()
+    for part in content(messages):
+        kind = str(part.WhichOneof("kind"))
+        counts[kind] += kind != "text" or bool(part.text.strip())
     if not counts.total():
         raise InvalidRequest("empty_prompt", "the prompt holds neither text nor an image")
     for kind, capability, words in MEDIA:
         if counts[kind]:
             refusal = f"understands no {words}, the prompt holds {counts[kind]}"
-            _require(info, capability, f"no_{kind}_input", refusal)
+            require(info, capability, f"no_{kind}_input", refusal)
     if counts["image"] > 1:
         refusal = f"takes one image a prompt, this one holds {counts['image']}"
-        _require(info, model.CAPABILITY_MULTI_IMAGE, "no_multi_image", refusal)
-    _check_count("too_many_images", "images", counts["image"], info.media_limits.max_images or MAX_IMAGES)
-    _check_count("too_many_clips", "audio and video parts", counts["audio"] + counts["video"], MAX_CLIPS)
+        require(info, model.CAPABILITY_MULTI_IMAGE, "no_multi_image", refusal)
+    check_count("too_many_images", "images", counts["image"], info.media_limits.max_images or MAX_IMAGES)
+    check_count("too_many_clips", "audio and video parts", counts["audio"] + counts["video"], MAX_CLIPS)
 
 
 def _check_role(message: model.Message, index: int, info: Info) -> None:
-    if message.role not in (model.ROLE_SYSTEM, model.ROLE_USER, model.ROLE_ASSISTANT):
+    if message.role not in (model.ROLE_SYSTEM, model.ROLE_USER, model.ROLE_ASSISTANT, model.ROLE_TOOL):
         raise InvalidRequest("no_role", f"message {index} has no role that this server knows")
     if message.role == model.ROLE_SYSTEM and index:
         raise InvalidRequest("system_not_first", f"message {index} is a system message: only the first may be one")
@@ -179,32 +174,30 @@ def _check_last(messages: Sequence[model.Message], info: Info) -> None:
     message = messages[-1]
     if message.role == model.ROLE_SYSTEM:
         raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
-    if message.role == model.ROLE_USER:
-        if message.reasoning:
-            raise InvalidRequest("reasoning_not_last", "the user's message has reasoning, and is not to be continued")
+    if message.role in (model.ROLE_USER, model.ROLE_TOOL):
         return
     words = "continues no answers: end the conversation with the user's message"
-    _require(info, model.CAPABILITY_ANSWER_PREFIX, "no_answer_prefix", words)
+    require(info, model.CAPABILITY_ANSWER_PREFIX, "no_answer_prefix", words)
     if len(messages) == 1:
         raise InvalidRequest("bad_answer_prefix", "there is no message before the beginning of the answer: send one")
     if any(part.WhichOneof("kind") != "text" for part in message.parts):
         raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is not text alone")
     if message.reasoning:
         words = "does not reason: leave the answer's reasoning out"
-        _require(info, model.CAPABILITY_REASONING, "no_reasoning", words)
+        require(info, model.CAPABILITY_REASONING, "no_reasoning", words)
     elif not any(part.text for part in message.parts):
         raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is empty: end with the user's message")
 
 
-def _checked_part(part: model.Part, where: str) -> str:
-    """Returns the kind of a part that can be looked at."""
+def _check_part(part: model.Part, where: str) -> None:
+    """Makes sure that a part can be looked at."""
     kind = part.WhichOneof("kind")
     if kind is None:
         if len(UnknownFieldSet(part)):
             raise Unsupported("unknown_part", f"{where} is of a kind that this server does not know")
         raise InvalidRequest("empty_part", f"{where}: no text, image, audio or video is set")
-    if kind == "text":
-        return kind
+    if kind in ("text", "tool_call", "tool_result"):
+        return
     medium = getattr(part, kind)
     if not medium.data:
         raise InvalidRequest(f"bad_{kind}", f"{where}: the {kind} has no bytes")
@@ -212,7 +205,6 @@ def _checked_part(part: model.Part, where: str) -> str:
         _check_span(medium.span, where)
     if kind == "video" and medium.HasField("sampling"):
         _check_sampling(medium.sampling, where)
-    return kind
 
 
 def _check_span(span: model.TimeSpan, where: str) -> None:
@@ -246,26 +238,26 @@ def _check_config(config: model.GenerationConfig, info: Info) -> None:
         )
     if "" in config.stop:
         raise InvalidRequest("empty_stop", "a stop string is empty: it would end every output at once")
-    _check_count("too_many_stops", "stop strings", len(config.stop), MAX_STOP)
-    _check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, MAX_TOP_LOGPROBS)
+    check_count("too_many_stops", "stop strings", len(config.stop), MAX_STOP)
+    check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, MAX_TOP_LOGPROBS)
     if config.top_logprobs:
-        _require(info, model.CAPABILITY_OUTPUT_LOGPROBS, "no_logprobs", "reports no log-probabilities")
+        require(info, model.CAPABILITY_OUTPUT_LOGPROBS, "no_logprobs", "reports no log-probabilities")
     for name, capability, words in _SWITCHES:
         if config.HasField(name):
-            _require(info, capability, f"no_{name}", f"{words}: leave {name} unset")
+            require(info, capability, f"no_{name}", f"{words}: leave {name} unset")
     if config.HasField("thinking_budget") and not config.thinking_budget:
         raise InvalidRequest("zero_budget", "thinking_budget is 0: ask for at least 1, or set thinking to false")
     if config.HasField("thinking_budget") and config.HasField("thinking") and not config.thinking:
         raise InvalidRequest("thinking_conflict", "thinking is false beside a thinking_budget: leave one unset")
     if temperature > 0 and config.HasField("seed"):
-        _require(info, model.CAPABILITY_SEED, "no_seed", "cannot repeat a seeded sample: leave the seed unset")
+        require(info, model.CAPABILITY_SEED, "no_seed", "cannot repeat a seeded sample: leave the seed unset")
 
 
 def _check_format(request: model.GenerateRequest, info: Info) -> None:
     wanted = request.config.response_format
     capability, words = _FORMATS.get(wanted.WhichOneof("kind"), (None, ""))
     if capability:
-        _require(info, capability, "no_response_format", f"cannot keep an answer {words}")
+        require(info, capability, "no_response_format", f"cannot keep an answer {words}")
     try:
         response_format.check(wanted)
     except response_format.FormatError as error:

@@ -13,6 +13,8 @@ from model_server.backend import Backend, Call, Output
 from model_server.checks import MEDIA, check_generate, check_likelihood
 from model_server.held import HeldFiles, default_capacity
 from model_server.images import PixelBudget
+from model_server.parts import content
+from model_server.tool_checks import settle
 
 
 class Core:
@@ -64,8 +66,9 @@ class Core:
         await check_generate(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
             if request.samples > 1:
-                return _merged(await self.backend.generate_samples(_single_requests(request), call))
-            return _with_text(await self.backend.generate(request, call))
+                outputs = await self.backend.generate_samples(_single_requests(request), call)
+                return _merged([_settled(request, output) for output in outputs])
+            return _with_text(request, await self.backend.generate(request, call))
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
@@ -86,7 +89,7 @@ class Core:
         """Returns the pixels of what the backend will decode, audio as those that take as much memory."""
         if not self.backend.decodes:
             return 0
-        parts = [part for message in messages for part in message.parts]
+        parts = list(content(messages))
         pixels = sum(images.pixels(part.image.data) for part in parts if part.HasField("image"))
         for part in parts:
             if part.HasField("video"):  # of which the first frame is decoded, beside the event loop
@@ -96,7 +99,18 @@ class Core:
         return pixels
 
 
-def _with_text(response: model.GenerateResponse) -> model.GenerateResponse:
+def _settled(request: model.GenerateRequest, output: Output) -> Output:
+    """Returns one of several outputs completed; its failure where it is not what the contract allows."""
+    if isinstance(output, BaseException):
+        return output
+    try:
+        return _with_text(request, output)
+    except InternalFailure as error:
+        return error
+
+
+def _with_text(request: model.GenerateRequest, response: model.GenerateResponse) -> model.GenerateResponse:
+    settle(request, response)
     if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         response.parts.add(text="")
     return response
@@ -129,7 +143,7 @@ def _merged(outputs: Sequence[Output]) -> model.GenerateResponse:
             response.prompt.CopyFrom(output.prompt)
             output.ClearField("prompt")
         # The two messages have the same fields, under the same numbers.
-        result.output.MergeFromString(_with_text(output).SerializeToString())
+        result.output.MergeFromString(output.SerializeToString())
     first = outputs[0]
     if isinstance(first, Exception) and not any(result.HasField("output") for result in response.samples):
         raise first

@@ -10,6 +10,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, NotHeld, Unsupported
 from model_server import images
 from model_server.lru import LruCache
+from model_server.parts import content
 
 MAX_HELD_BYTES = 256 * 1024 * 1024
 """Bytes of files that a server holds unless it is told otherwise, or a 16th of its memory if that is less."""
@@ -103,8 +104,9 @@ class HeldFiles:
 
 def _announced(messages: Messages) -> list[Medium]:
     """Returns the files of a conversation that have a hash."""
-    parts = (part for message in messages for part in message.parts)
-    media: Iterable[Medium] = (getattr(part, kind) for part in parts if (kind := part.WhichOneof("kind")) in _KINDS)
+    media: Iterable[Medium] = (
+        getattr(part, kind) for part in content(messages) if (kind := part.WhichOneof("kind")) in _KINDS
+    )
     return [medium for medium in media if medium.sha256]
 
 

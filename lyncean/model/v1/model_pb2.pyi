@@ -226,9 +226,9 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     ROLE_ASSISTANT: _Role.ValueType  # 3
     """The model."""
     ROLE_TOOL: _Role.ValueType  # 4
-    """The tools: one message after an assistant's message with tool calls, with one
-    tool_result for each call, in the order of the calls, and no other part; else
-    INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
+    """The tools: one message after each assistant's message with tool calls, and nowhere
+    else, with one tool_result for each call, in the order of the calls, and no other
+    part; else INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
     """
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
@@ -243,9 +243,9 @@ ROLE_USER: Role.ValueType  # 2
 ROLE_ASSISTANT: Role.ValueType  # 3
 """The model."""
 ROLE_TOOL: Role.ValueType  # 4
-"""The tools: one message after an assistant's message with tool calls, with one
-tool_result for each call, in the order of the calls, and no other part; else
-INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
+"""The tools: one message after each assistant's message with tool calls, and nowhere
+else, with one tool_result for each call, in the order of the calls, and no other
+part; else INVALID_ARGUMENT. Needs CAPABILITY_TOOLS.
 """
 Global___Role: _TypeAlias = Role  # noqa: Y015
 
