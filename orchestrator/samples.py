@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -53,12 +53,44 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool by a model: data, which nothing here runs.
+
+    Attributes:
+        id: Unique among the calls of a conversation.
+        name: The tool's name as the model wrote it.
+        arguments: JSON text as the model wrote it, valid or not.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a tool call.
+
+    Attributes:
+        tool_call_id: The call's id.
+        content: Texts and images, in the order in which the model is to see them.
+        is_error: Whether the content is an error message for the model to read.
+    """
+
+    tool_call_id: str
+    content: tuple[Part, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a message: the image or clip if there is one, else the text."""
+    """A piece of a message: the one of the others that is set, else the text."""
 
     text: str = ""
     image: Image | None = None
     clip: Clip | None = None
+    tool_call: ToolCall | None = None
+    tool_result: ToolResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +100,14 @@ class Message:
     Attributes:
         role: Whose.
         parts: What it says.
-        reasoning: What the model reasoned before that, in an answer that it is to continue.
+        reasoning: What the model reasoned before that, in an answer that it is to continue or with tool calls.
+        opaque: A vendor's signed or encrypted reasoning, as the server gave it, with tool calls.
     """
 
     role: model.Role.ValueType
     parts: tuple[Part, ...]
     reasoning: str = ""
+    opaque: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +121,7 @@ class Call:
         modality: What Generate is to make.
         stage: Which model is asked: "" is the model under evaluation, another name an
             endpoint given by `--stage NAME=H:P`, and without one the model as well.
+        tools: What Generate may call by the contract's own means; a protocol in text has none here.
     """
 
     messages: tuple[Message, ...]
@@ -94,6 +129,7 @@ class Call:
     continuations: tuple[str, ...] = ()
     modality: model.Modality.ValueType = model.MODALITY_UNSPECIFIED
     stage: str = ""
+    tools: tuple[model.Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +142,9 @@ class Answer:
         scores: One score per continuation, in order; empty for Generate.
         finish_reason: Why the output ended.
         reasoning: What the model reasoned before the output, as far as the server tells it.
+        tool_calls: The tool calls of the output, in order.
+        opaque: A vendor's reasoning, to be returned with the calls.
+        shown: Width and height, in pixels, at which the model saw each image of the prompt; empty if unknown.
     """
 
     text: str = ""
@@ -113,6 +152,9 @@ class Answer:
     scores: tuple[model.ContinuationScore, ...] = ()
     finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
     reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    opaque: bytes = field(default=b"", repr=False)
+    shown: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +301,15 @@ def video_part(data: bytes, span: model.TimeSpan | None = None, sampling: model.
     """Returns a video part of an encoded file's bytes, its media type read off the bytes."""
     about = model.Video(media_type=clip_type("video", data), span=span, sampling=sampling)
     return Part(clip=Clip(data, about))
+
+
+def media_of(messages: Iterable[Message]) -> Iterator[Image | Clip]:
+    """Yields the images and clips of messages, those of tool results included, in their order."""
+    for message in messages:
+        for part in message.parts:
+            for each in part.tool_result.content if part.tool_result else (part,):
+                if medium := each.clip or each.image:
+                    yield medium
 
 
 def system(text: str) -> Message:

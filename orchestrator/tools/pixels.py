@@ -1,0 +1,214 @@
+"""Decoding, cutting and scaling of the images that tools work on, by the policies of published protocols."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lyncean.media.pictures import DAMAGE, open_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels; right and bottom are not included."""
+
+MAX_PIXELS = 89_478_485
+"""Bound on the pixels of an image that is decoded, cut out or made; pillow warns above it."""
+MISTAKES = (*DAMAGE, MemoryError)
+"""What pillow and arithmetic raise for boxes and images that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class CropPolicy:
+    """Steps from a model's four numbers to the crop that it sees. All of it is part of what the model sees.
+
+    Attributes:
+        units: What the numbers are: "pixels" of the stored image, "fraction" of its sides, "per_mille" of them, or
+            "fraction_or_pixels": fractions if all four are below 1.
+        region: What is done to the box: "kept" (what lies outside is black), "clamped", "clamped_grown" (to at least
+            `min_side`, about its centre), "clamped_whole" (whole pixels up to the last but one row and column), or
+            "padded" (by `padding` of the image on each side, then clamped).
+        size: How the crop is scaled: "factor" (sides are multiples of `factor`, the area is between the bounds), or
+            "area" (between the bounds, the aspect kept).
+        factor: Divisor of both sides for "factor".
+        min_pixels: Least area.
+        max_pixels: Most area.
+        filter: Resampling: "bicubic", "bilinear" or "lanczos".
+        padding: Share of the image that "padded" adds.
+        min_side: Pixels; "clamped_grown" grows shorter sides, "padded" refuses boxes that are not longer.
+        max_aspect: Ratio of the sides from which "clamped_whole" refuses; 0 is no limit.
+    """
+
+    units: Literal["pixels", "fraction", "per_mille", "fraction_or_pixels"]
+    region: Literal["kept", "clamped", "clamped_grown", "clamped_whole", "padded"]
+    size: Literal["factor", "area"]
+    min_pixels: int
+    max_pixels: int
+    filter: Literal["bicubic", "bilinear", "lanczos"] = "bicubic"
+    factor: int = 1
+    padding: float = 0.0
+    min_side: int = 0
+    max_aspect: float = 0.0
+
+
+def decoded(data: bytes) -> Image.Image:
+    """Returns an encoded image with its pixels, as stored: EXIF does not turn it.
+
+    Raises:
+        ValueError: It is larger than `MAX_PIXELS`, or a parser refuses it.
+        Exception: Another one of `MISTAKES`: it is damaged.
+    """
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = open_image(data)
+            check_pixels(image.width, image.height)
+            image.load()
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from error
+    return image
+
+
+def check_pixels(width: float, height: float) -> None:
+    """Raises ValueError where an area, in pixels, is larger than `MAX_PIXELS`."""
+    if not abs(width) * abs(height) <= MAX_PIXELS:
+        raise ValueError(f"an image of {width:,.0f} x {height:,.0f} pixels is too large")
+
+
+def encoded(image: Image.Image, kind: Literal["PNG", "JPEG"] = "PNG") -> bytes:
+    """Returns an image as a file; the same pixels give the same bytes. JPEG is written as RGB."""
+    buffer = io.BytesIO()
+    (image.convert("RGB") if kind == "JPEG" else image).save(buffer, format=kind)
+    return buffer.getvalue()
+
+
+def cut(image: Image.Image, numbers: Box, policy: CropPolicy) -> tuple[Image.Image, Box]:
+    """Returns a crop of an image as a policy makes it, and its box in the image's pixels.
+
+    Raises:
+        ValueError: The box is refused; the words are the protocol's where it has some.
+        Exception: Another one of `MISTAKES`.
+    """
+    from PIL import Image
+
+    box = _region(_in_pixels(numbers, image.size, policy), image.size, policy)
+    left, top, right, bottom = box
+    check_pixels(right - left, bottom - top)
+    crop = image.crop(box)  # pillow rounds
+    width, height = (right - left, bottom - top) if policy.size == "factor" else crop.size
+    size = _size(width, height, policy)
+    check_pixels(*size)
+    if size != crop.size or policy.size == "factor":
+        crop = crop.resize(size, resample=Image.Resampling[policy.filter.upper()])
+    return crop, box
+
+
+def shrunk(image: Image.Image, shorter: int) -> Image.Image:
+    """Returns an image whose shorter side is at most so many pixels, by bilinear resampling, the aspect kept."""
+    from PIL import Image
+
+    width, height = image.size
+    if min(width, height) <= shorter:
+        return image
+    upright = width <= height
+    size = (shorter, int((shorter / width) * height)) if upright else (int((shorter / height) * width), shorter)
+    return image.resize(size, resample=Image.Resampling.BILINEAR)
+
+
+def multiples(width: float, height: float, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
+    """Returns sides that are multiples of a factor with an area between two bounds, as qwen-vl-utils' `smart_resize`.
+
+    Raises:
+        ArithmeticError: A side is 0 or not finite.
+    """
+    wide, high = (max(factor, round(side / factor) * factor) for side in (width, height))
+    if wide * high > max_pixels:
+        scale = math.sqrt((width * height) / max_pixels)
+        wide, high = (math.floor(side / scale / factor) * factor for side in (width, height))
+    elif wide * high < min_pixels:
+        scale = math.sqrt(min_pixels / (width * height))
+        wide, high = (math.ceil(side * scale / factor) * factor for side in (width, height))
+    return wide, high
+
+
+def _in_pixels(numbers: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
+    width, height = size
+    left, top, right, bottom = numbers
+    match policy.units:
+        case "per_mille":
+            return left / 1000.0 * width, top / 1000.0 * height, right / 1000.0 * width, bottom / 1000.0 * height
+        case "fraction":
+            return left * width, top * height, right * width, bottom * height
+        case "fraction_or_pixels" if all(number < 1 for number in numbers):
+            return left * width, top * height, right * width, bottom * height
+    return numbers
+
+
+def _region(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
+    width, height = size
+    left, top, right, bottom = box
+    match policy.region:
+        case "clamped" | "clamped_grown":
+            found = max(0, left), max(0, top), min(width, right), min(height, bottom)
+            return _grown(found, size, policy.min_side) if policy.region == "clamped_grown" else found
+        case "clamped_whole":
+            return _whole(box, size, policy.max_aspect)
+        case "padded":
+            return _padded(box, size, policy)
+    return box
+
+
+def _grown(box: Box, size: tuple[int, int], least: int) -> Box:
+    """Returns a box with its shorter side grown to a least one, or as it is where the image has no room for that."""
+    left, top, right, bottom = box
+    width, height = right - left, bottom - top
+    if width >= least and height >= least:
+        return box
+    middle, centre = (left + right) / 2.0, (top + bottom) / 2.0
+    ratio = least / min(height, width)
+    half_width, half_height = math.ceil(width * ratio * 0.5), math.ceil(height * ratio * 0.5)
+    grown = (
+        max(0, math.floor(middle - half_width)),
+        max(0, math.floor(centre - half_height)),
+        min(size[0], math.ceil(middle + half_width)),
+        min(size[1], math.ceil(centre + half_height)),
+    )
+    return grown if grown[2] - grown[0] > least and grown[3] - grown[1] > least else box
+
+
+def _whole(box: Box, size: tuple[int, int], most: float) -> Box:
+    whole = [int(number) for number in box]
+    left, top = max(whole[0], 0), max(whole[1], 0)
+    right, bottom = min(whole[2], size[0] - 1), min(whole[3], size[1] - 1)
+    found = [left, top, right, bottom]
+    if left > right - 1:
+        raise ValueError(f"The bounding box is not valid in width: {found}")
+    if top > bottom - 1:
+        raise ValueError(f"The bounding box is not valid in height: {found}")
+    width, height = right - left, bottom - top
+    if most and (width / height >= most or height / width >= most):
+        words = f"The absolute aspect ratio of the bounding box exceeds {most:g}, which is too large."
+        raise ValueError(words)
+    return left, top, right, bottom
+
+
+def _padded(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
+    raise NotImplementedError
+
+
+def _size(width: float, height: float, policy: CropPolicy) -> tuple[int, int]:
+    if policy.size == "factor":
+        return multiples(width, height, policy.factor, policy.min_pixels, policy.max_pixels)
+    area = width * height
+    scale = 1.0
+    if area > policy.max_pixels:
+        scale = math.sqrt(policy.max_pixels / area)
+    elif area < policy.min_pixels:
+        scale = math.sqrt(policy.min_pixels / area)
+    return (int(width), int(height)) if scale == 1.0 else (int(width * scale), int(height * scale))

@@ -1,0 +1,183 @@
+"""Text protocols as data: one TOML file of `protocols/` each, texts exact to the last blank."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from orchestrator.tools.arguments import Syntax
+from orchestrator.tools.pixels import CropPolicy
+
+_FOLDER = Path(__file__).parent / "protocols"
+
+
+class Decoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Decoding of the protocol's reference; what is None stays as the task has it.
+
+    Attributes:
+        max_output_tokens: Tokens of one answer.
+        temperature: As in GenerationConfig.
+        top_p: As in GenerationConfig.
+        top_k: As in GenerationConfig.
+        stop: Strings that end an answer.
+        put_back: The stop string that is put back where an answer holds `CallForm.open` without its end.
+    """
+
+    max_output_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+    put_back: str = ""
+
+
+class CallForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Place and syntax of the calls in an answer.
+
+    Attributes:
+        open: Mark before a call.
+        close: Mark behind it; a call that lacks it goes on to the answer's end.
+        which: The call that counts where there are several: "first", "last" or "all". "last_at_end" is the last, if
+            the answer ends with it.
+        syntax: Language of the arguments.
+        pattern: Expression for the whole answer with the groups `box` and `source`, in place of an object with name
+            and arguments. RE2.
+        thought_end: Mark before which nothing is a call; "" where calls count anywhere.
+        repaired: Whether name and arguments are searched for in a call that cannot be read.
+        echo: The model's own message in the next request: "raw" or "rebuilt" from the calls that were read.
+    """
+
+    open: str
+    close: str
+    which: Literal["first", "last", "last_at_end", "all"]
+    syntax: Syntax
+    pattern: str = ""
+    thought_end: str = ""
+    repaired: bool = False
+    echo: Literal["raw", "rebuilt"] = "raw"
+
+
+class ResultForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The user's message that holds results.
+
+    Attributes:
+        parts: Its pieces for one result; "{content}" is what the tool gave back. In the others {turn} is the answer's
+            number from 0, {observation} that number from 1, {width} and {height} are the size of the first image.
+        error: The same where the result is an error and {error} its text; none if an error ends the trajectory.
+        between: Stands between several results.
+    """
+
+    parts: tuple[str, ...]
+    error: tuple[str, ...] = ()
+    between: str = ""
+
+
+class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Place of the final answer in an answer without a call.
+
+    Attributes:
+        open: Mark before it; "" where the whole text is the answer.
+        close: Mark behind it. An answer that has it is final, whatever else it holds, if `closes`.
+        closes: See `close`.
+        whole: Whether the whole text is the answer where the marks are missing, else nothing is.
+        again: Whether an answer with neither call nor `close` is asked for again, by the same request.
+    """
+
+    open: str = ""
+    close: str = ""
+    closes: bool = False
+    whole: bool = True
+    again: bool = False
+
+
+class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The protocol's tool, which cuts a box out of an image.
+
+    Attributes:
+        line: The tool's description as JSON, as the system prompt has it.
+        box: Argument that holds the four numbers.
+        index: Argument that names the image; "" if it is always the first.
+        first_index: Number of the first image.
+        named: For names in place of numbers: that of the first image, and the beginning of those of tool results.
+        checks_name: Whether a call must name this tool.
+        validates: Whether the arguments must fit the schema.
+        errors: Texts for the model by cause: "name", "arguments", "index" and "crop". {name}, {type}, {error} and
+            {count} are filled in. What is not listed is the error's own text.
+    """
+
+    line: str
+    box: str
+    index: str = ""
+    first_index: int = 0
+    named: tuple[str, str] | None = None
+    checks_name: bool = False
+    validates: bool = False
+    errors: dict[str, str] = {}
+
+
+class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the client makes of images before it sends them; the tool works on the files as they are.
+
+    Attributes:
+        shorter_side: Pixels to which a longer one is shrunk; 0 sends the file as it is.
+        kind: Format in which images are then sent.
+    """
+
+    shorter_side: int = 0
+    kind: Literal["PNG", "JPEG"] = "PNG"
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text protocol.
+
+    Attributes:
+        name: Its name in `--protocol`.
+        source: Repository, commit and files that it is written from.
+        deviations: Differences from that, for readers.
+        system: System prompt, behind the task's own. {tools} stands for the tool's line.
+        prefix: Text before the user's message, if it has images; {images} stands for "![image](image_1.jpg)" and so
+            on, one for each.
+        suffix: Text behind the user's message.
+        thoughts: The reasoning of an answer in its message, where a server tells it apart; {reasoning} is its text.
+        max_calls: Requests of a trajectory.
+        judged_at_limit: Whether the last answer counts when there were so many.
+        decoding: See `Decoding`; so for the others.
+    """
+
+    name: str
+    source: str
+    deviations: tuple[str, ...]
+    system: str
+    max_calls: int
+    judged_at_limit: bool
+    decoding: Decoding
+    call: CallForm
+    result: ResultForm
+    answer: AnswerForm
+    tool: ToolForm
+    crop: CropPolicy
+    prefix: str = ""
+    suffix: str = ""
+    thoughts: str = "<think>{reasoning}</think>"
+    images: ImageForm = ImageForm()
+
+
+def names() -> list[str]:
+    """Returns the names of the text protocols."""
+    return sorted(file.stem for file in _FOLDER.glob("*.toml"))
+
+
+@cache
+def load(name: str) -> Spec:
+    """Returns a text protocol by its name; it must be one of `names`."""
+    return msgspec.convert(tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8")), Spec)
+
+
+def sha256(name: str) -> str:
+    """Returns the hash of a protocol's file."""
+    return hashlib.sha256((_FOLDER / f"{name}.toml").read_bytes()).hexdigest()

@@ -1,0 +1,237 @@
+"""Protocols in which a model calls tools by its text: calls are read from the answer, results are user's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, image_part, system, text_part, user
+from orchestrator.tools.arguments import filled, read_literal, tool_error
+from orchestrator.tools.pixels import MISTAKES, decoded, encoded, shrunk
+from orchestrator.tools.spec import Spec
+from orchestrator.tools.types import Picture, Tool, ToolOutput
+from orchestrator.tools.zoom import Zoom
+
+MAX_CALLS = 32
+"""Calls of one answer that are read: a model that repeats itself fills its limit of tokens with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextProtocol:
+    """A protocol in text, as its data say; see `orchestrator.tools.types.Protocol`."""
+
+    spec: Spec
+
+    @property
+    def name(self) -> str:
+        """Name of the protocol."""
+        return self.spec.name
+
+    @property
+    def max_calls(self) -> int:
+        """Requests to the model that a trajectory may have."""
+        return self.spec.max_calls
+
+    @property
+    def judged_at_limit(self) -> bool:
+        """Whether the last answer is judged when there were so many."""
+        return self.spec.judged_at_limit
+
+    def first(self, call: Call, tools: Sequence[Tool]) -> Call:
+        """Returns the request with the system prompt, the text behind the user's, and the reference's decoding."""
+        words = self.spec.system.replace("{tools}", self.spec.tool.line)
+        messages = list(call.messages)
+        if messages and messages[0].role == model.ROLE_SYSTEM:
+            words = "\n\n".join([*(part.text for part in messages.pop(0).parts), words])
+        messages = [replace(message, parts=tuple(map(self._sent, message.parts))) for message in messages]
+        if messages:
+            messages[-1] = _between(messages[-1], self.spec.prefix, self.spec.suffix)
+        return replace(call, messages=(system(words), *messages), config=self._config(call.config))
+
+    def _config(self, given: model.GenerationConfig) -> model.GenerationConfig:
+        config, decoding = model.GenerationConfig(), self.spec.decoding
+        config.CopyFrom(given)
+        config.max_output_tokens = max(config.max_output_tokens, decoding.max_output_tokens)
+        for name in ("temperature", "top_p", "top_k"):
+            if (value := getattr(decoding, name)) is not None:
+                setattr(config, name, value)
+        config.ClearField("stop")
+        config.stop.extend(decoding.stop)
+        return config
+
+    def read(self, answer: Answer) -> tuple[ToolCall, ...]:
+        """Returns the calls that count."""
+        return tuple(_numbered(self._calls(self._whole(answer.text))))
+
+    def again(self, answer: Answer) -> bool:
+        """Whether the same request is sent once more: there is neither a call nor a final answer."""
+        return self.spec.answer.again and not self._is_final(answer.text) and not self.read(answer)
+
+    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
+        """Runs the protocol's tool."""
+        form = self.spec.tool
+        tool = next((tool for tool in tools if isinstance(tool, Zoom)), None)
+        if tool is None or (form.checks_name and call.name != tool.describe().name):
+            return tool_error(form.errors.get("name", "there is no tool {name}"), name=call.name)
+        return tool.call(call.arguments, pictures)
+
+    def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
+        """Returns the model's message and the user's with the results; none where an error ends the trajectory."""
+        form = self.spec.result
+        if not form.error and any(result.is_error for result in results):
+            return ()
+        parts: list[Part] = []
+        for number, result in enumerate(results):
+            if number and form.between:
+                parts.append(text_part(form.between))
+            parts += self._result(result, turn)
+        return Message(model.ROLE_ASSISTANT, (text_part(self._echo(answer)),)), user(*parts)
+
+    def final(self, answer: Answer) -> Answer:
+        """Returns the answer with the text between the marks of a final one."""
+        form, text = self.spec.answer, self._whole(answer.text)
+        if not form.open:
+            return answer
+        if form.open in text and form.close in text:
+            return replace(answer, text=text.split(form.open)[1].split(form.close)[0].strip())
+        return answer if form.whole else replace(answer, text="")
+
+    def _is_final(self, text: str) -> bool:
+        return self.spec.answer.closes and self.spec.answer.close in text
+
+    def _whole(self, text: str) -> str:
+        """Returns a text with the stop string that the server left out."""
+        form, mark = self.spec.call, self.spec.decoding.put_back
+        opened = mark and text.count(form.open) > text.count(mark)
+        return text + mark if opened else text
+
+    def _calls(self, text: str) -> Iterator[ToolCall]:
+        """Yields the calls that count; their ids are not."""
+        form = self.spec.call
+        if form.thought_end and (form.thought_end.replace("/", "") in text):
+            if form.thought_end not in text:
+                return
+            text = text.rsplit(form.thought_end, 1)[1]
+        if self._is_final(text) or form.open not in text:
+            return
+        for piece in self._pieces(text):
+            if call := self._call(piece):
+                yield call
+
+    def _pieces(self, text: str) -> Sequence[str]:
+        """Returns the texts behind the marks of the calls that count."""
+        form = self.spec.call
+        match form.which:
+            case "first":
+                return text.split(form.open, 2)[1:2]
+            case "last":
+                return text.rsplit(form.open, 1)[1:]
+            case "last_at_end":
+                return text.rsplit(form.open, 1)[1:] if text.endswith(form.close) else ()
+        return text.split(form.open, MAX_CALLS)[1:]
+
+    def _call(self, piece: str) -> ToolCall | None:
+        """Returns the call in the text behind a mark, None where the protocol passes over it."""
+        form = self.spec.call
+        words, closing, _ = piece.partition(form.close)
+        words = words.strip()
+        try:
+            if form.repaired and not closing:
+                raise ValueError("the call has no end")
+            found = read_literal(words, form.syntax)
+        except ValueError:
+            if not form.repaired:
+                return ToolCall("", "", words)
+            name, arguments = _searched(words if closing else piece)
+            return ToolCall("", name, arguments) if name or closing else None
+        if not isinstance(found, Mapping) or "arguments" not in found or (form.repaired and "name" not in found):
+            return None if form.repaired else ToolCall("", "", words)
+        name = str(found.get("name", json.loads(self.spec.tool.line)["function"]["name"]))
+        return ToolCall("", name, json.dumps(found["arguments"], ensure_ascii=False))
+
+    def _echo(self, answer: Answer) -> str:
+        """Returns the model's own words as the next request has them."""
+        thoughts = self.spec.thoughts.replace("{reasoning}", answer.reasoning) if answer.reasoning else ""
+        text = self._whole(answer.text)
+        if self.spec.call.echo == "raw":
+            return thoughts + text
+        before, end = text.split(self.spec.call.open)[0], self.spec.call.thought_end
+        if end and end in text:
+            thought, text = text.rsplit(end, 1)
+            before = text.split(self.spec.call.open)[0]
+            before = thought + end + (before if before.strip() else "")
+        pieces = [before] if before.strip() else []
+        pieces += [self._rebuilt(call) for call in self.read(answer)]
+        return thoughts + "".join(_lines(pieces))
+
+    def _rebuilt(self, call: ToolCall) -> str:
+        arguments: Any = call.arguments
+        with suppress(ValueError):
+            arguments = read_literal(call.arguments, self.spec.call.syntax)
+        words = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        return f"{self.spec.call.open}\n{words}\n{self.spec.call.close}"
+
+    def _result(self, result: ToolResult, turn: int) -> Iterator[Part]:
+        form = self.spec.result
+        values = {"turn": str(turn), "observation": str(turn + 1)}
+        if result.is_error:
+            values["error"] = "".join(part.text for part in result.content)
+        elif any("{width}" in words for words in form.parts):
+            width, height = next(decoded(part.image.data).size for part in result.content if part.image)
+            values |= {"width": str(width), "height": str(height)}
+        for words in form.error if result.is_error else form.parts:
+            if words == "{content}":
+                yield from map(self._sent, result.content)
+            else:
+                yield text_part(filled(words, values))
+
+    def _sent(self, part: Part) -> Part:
+        """Returns a part with its image as the client sends it."""
+        form = self.spec.images
+        if not part.image or not form.shorter_side:
+            return part
+        try:
+            return image_part(encoded(shrunk(decoded(part.image.data), form.shorter_side), form.kind))
+        except MISTAKES:
+            return part  # the server refuses what cannot be decoded
+
+
+def _numbered(calls: Iterator[ToolCall]) -> Iterator[ToolCall]:
+    for number, call in enumerate(calls):
+        yield replace(call, id=f"call_{number}")
+
+
+def _between(message: Message, prefix: str, suffix: str) -> Message:
+    """Returns a message with a text before its parts and one behind them, joined to its last text."""
+    parts = list(message.parts)
+    if suffix and (parts[-1].image or parts[-1].clip):
+        parts.append(text_part(suffix))
+    elif suffix:
+        parts[-1] = text_part(parts[-1].text + suffix)
+    images = sum(part.image is not None for part in parts)
+    if prefix and images:
+        words = " ".join(f"![image](image_{number + 1}.jpg)" for number in range(images))
+        parts.insert(0, text_part(prefix.replace("{images}", words)))
+    return replace(message, parts=tuple(parts))
+
+
+def _lines(pieces: Sequence[str]) -> Iterator[str]:
+    """Yields pieces with a line's end between two, unless the first one has it."""
+    for number, piece in enumerate(pieces):
+        if number and not pieces[number - 1].endswith("\n"):
+            yield "\n"
+        yield piece
+
+
+def _searched(text: str) -> tuple[str, str]:
+    """Returns name and arguments of a call that cannot be read, found by their keys; "" for what is not found."""
+    name, behind = "", text.find('"name": "')
+    if behind > 0 and (end := text.find('", "', behind + len('"name": "'))) >= 0:
+        name = text[behind + len('"name": "') : end]
+    at = text.find('"arguments": ')
+    arguments = text[at + len('"arguments": ') :].strip() if at > 0 else ""
+    return name, arguments[:-1] if len(arguments) > 2 else ""

@@ -1,0 +1,68 @@
+"""The tools and the protocol of a run, chosen by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import ConfigError
+from orchestrator.samples import Call, Image, media_of
+from orchestrator.tools import builtin, spec
+from orchestrator.tools.native import Native
+from orchestrator.tools.text import TextProtocol
+from orchestrator.tools.types import Picture, Protocol, Tool
+from orchestrator.tools.zoom import Zoom
+
+NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """What the models of a run may call, and how.
+
+    Attributes:
+        protocol: The form of calls and results.
+        tools: The tools.
+        sha256: Hash of all that the results of calls depend on: tools, protocol, and the code of both.
+    """
+
+    protocol: Protocol
+    tools: tuple[Tool, ...]
+    sha256: str
+
+
+def toolbox(names: Sequence[str], protocol: str = NATIVE) -> Toolbox:
+    """Returns the tools of a run.
+
+    Args:
+        names: Names of built-in tools.
+        protocol: "native", for the contract's own tools, or a text protocol, which has `zoom` alone.
+
+    Raises:
+        ConfigError: There is no such tool or protocol, or the protocol does not have the tool.
+    """
+    if unknown := [name for name in names if name not in builtin.TOOLS]:
+        raise ConfigError(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(builtin.TOOLS)}")
+    if protocol == NATIVE:
+        return Toolbox(Native(), tuple(builtin.TOOLS[name] for name in names), _hash(*names))
+    if protocol not in spec.names():
+        raise ConfigError(f"--protocol: there is no {protocol!r}; there are {', '.join((NATIVE, *spec.names()))}")
+    if list(names) != ["zoom"]:
+        raise ConfigError(f"--protocol {protocol} has the tool zoom alone: give --tools zoom, or --protocol {NATIVE}")
+    found = spec.load(protocol)
+    return Toolbox(TextProtocol(found), (Zoom(found),), _hash(protocol, spec.sha256(protocol)))
+
+
+def pictures_of(call: Call) -> tuple[Picture, ...]:
+    """Returns the images of a task's own request, as tools may refer to them."""
+    return tuple(Picture(medium.data) for medium in media_of(call.messages) if isinstance(medium, Image))
+
+
+def _hash(*words: str) -> str:
+    """Returns the hash of words and of this package's code."""
+    digest = hashlib.sha256("\n".join(words).encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

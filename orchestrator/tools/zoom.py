@@ -1,0 +1,88 @@
+"""The tool of the text protocols: a box of an image, cut out and scaled as the protocol says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from orchestrator.tools.arguments import check_schema, read_literal, tool_error
+from orchestrator.tools.pixels import MISTAKES, Box, cut, decoded, encoded
+from orchestrator.tools.spec import Spec
+from orchestrator.tools.types import Picture, ToolOutput
+
+
+@dataclass(frozen=True)
+class Zoom:
+    """The zoom of one text protocol; see `orchestrator.tools.types.Tool`."""
+
+    spec: Spec
+
+    @cached_property
+    def _function(self) -> dict[str, Any]:
+        function: dict[str, Any] = json.loads(self.spec.tool.line)["function"]
+        return function
+
+    def describe(self) -> model.Tool:
+        """Returns the tool as the system prompt describes it."""
+        schema = json.dumps(self._function["parameters"], ensure_ascii=False)
+        return model.Tool(name=self._function["name"], description=self._function["description"], input_schema=schema)
+
+    def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
+        """Returns the crop, or the protocol's words where arguments, image or box cannot be used."""
+        cause = "arguments"
+        try:
+            found = read_literal(arguments, "json")
+            if self.spec.tool.validates:
+                check_schema(found, self._function["parameters"])
+            numbers, index = self._numbers(found), self._index(found)
+            cause = "index"
+            place = self._place(index, pictures)
+            image = decoded(pictures[place].data)
+            cause = "crop"
+            crop, box = cut(image, numbers, self.spec.crop)
+            data = encoded(crop)
+        except MISTAKES as error:
+            return self._error(cause, error, len(pictures))
+        return ToolOutput((Picture(data, source=place, box=box),))
+
+    def _numbers(self, found: Any) -> Box:
+        left, top, right, bottom = found[self.spec.tool.box]
+        return left, top, right, bottom
+
+    def _index(self, found: Any) -> Any:
+        return found[self.spec.tool.index] if self.spec.tool.index else None
+
+    def _place(self, index: Any, pictures: Sequence[Picture]) -> int:
+        """Returns the place of the image that an argument names.
+
+        Raises:
+            Exception: One of `MISTAKES`: there is no such image. As in a list of Python's, -1 is the last one.
+        """
+        form = self.spec.tool
+        if not form.index:
+            place = 0
+        elif form.named:
+            own = sum(picture.source is None for picture in pictures)
+            place = self._named(index, own, *form.named)
+        else:
+            place = index - form.first_index
+        return range(len(pictures))[place]
+
+    def _named(self, name: Any, own: int, first: str, others: str) -> int:
+        if name == first:
+            return 0
+        if not isinstance(name, str) or not (number := re.match(rf"{others}([0-9]{{1,9}})", name)):
+            raise ValueError(
+                f"The '{self.spec.tool.index}' argument \"{name}\" does not match the pattern '{others}([0-9]*)'."
+            )
+        return own - 1 + int(number[1]) if int(number[1]) else 0
+
+    def _error(self, cause: str, error: Exception, count: int) -> ToolOutput:
+        words = self.spec.tool.errors.get(cause, "{error}")
+        name = self._function["name"]
+        return tool_error(words, name=name, type=type(error).__name__, error=str(error), count=str(count))
