@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lyncean.rpc import Credentials
     from orchestrator.engine import Endpoint
     from orchestrator.engine.deviations import Deviations
-    from orchestrator.run_folder.records import StoreMedium
+    from orchestrator.run_folder.parts import StoreMedium
     from orchestrator.samples import Call, Sample
 
 _TIMEOUT = 600.0

@@ -16,11 +16,13 @@ from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.wire import Request, Response
-from orchestrator.samples import Answer, BadRowError, Call
+from orchestrator.samples import Answer, BadRowError, Call, Image, media_of
 
 _TOKEN_BYTES = 1024
 """More than any vocabulary's longest token."""
 _SPARE_BYTES = 64 * 1024
+_ARGUMENT_BYTES, _OPAQUE_BYTES = 1 << 20, 4 << 20
+"""The contract's bounds of a tool call's arguments and of a vendor's reasoning."""
 _ROUNDING = 1e-6
 """What a sum of log-probabilities may be above 0 by rounding alone."""
 
@@ -167,7 +169,7 @@ def check_stated(call: Call, info: model.GetModelInfoResponse) -> None:
         words = "the prompt has a system message, and the server states that its model takes none"
         raise BadRowError("no_system_messages", words)
     most = info.media_limits.max_images
-    images = sum(part.image is not None for message in call.messages for part in message.parts)
+    images = sum(isinstance(medium, Image) for medium in media_of(call.messages))
     if most and images > most:
         raise BadRowError("too_many_images", f"the prompt has {images:,} images, the server states {most:,} at most")
 
@@ -212,7 +214,7 @@ def called_tool(response: Response) -> bool:
 
 
 def _says_nothing(response: model.GenerateResponse) -> bool:
-    return not any(part.text.strip() or part.HasField("image") for part in response.parts)
+    return not any(part.text.strip() or part.HasField("image") or part.HasField("tool_call") for part in response.parts)
 
 
 def _generate(response: model.GenerateResponse, request: Request) -> str:
@@ -231,8 +233,14 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
                 return "an image has no bytes"
             case "image" if why := damage(part.image.data):
                 return f"an image is damaged: {why}"
-            case None | "audio" | "video":
-                return "a part is neither text nor image"
+            case "tool_call" if request.tools:
+                size += len(part.tool_call.name) + len(part.tool_call.arguments)
+            case "image":
+                pass
+            case _:
+                return "a part is neither text nor image" + (" nor tool call" if request.tools else "")
+    if (request.tools or response.opaque) and (defect := _tool_calls(response)):
+        return defect
     limit = request.max_output_tokens
     if limit and size > limit * _TOKEN_BYTES + _SPARE_BYTES:
         return f"it has {size:,} characters, and {limit:,} tokens were asked for at most"
@@ -247,6 +255,19 @@ def _generate(response: model.GenerateResponse, request: Request) -> str:
     if usage.cached_tokens > usage.input_tokens:
         return f"it has {usage.cached_tokens:,} cached tokens among {usage.input_tokens:,} input tokens"
     return _tokens(response.logprobs)
+
+
+def _tool_calls(response: model.GenerateResponse) -> str:
+    ids = [part.tool_call.id for part in response.parts if part.HasField("tool_call")]
+    if "" in ids:
+        return "a tool call has no id"
+    if len(set(ids)) < len(ids):
+        return "two tool calls have one id"
+    if max((len(part.tool_call.arguments.encode()) for part in response.parts), default=0) > _ARGUMENT_BYTES:
+        return f"the arguments of a tool call have more than {_ARGUMENT_BYTES:,} bytes"
+    if len(response.opaque) > _OPAQUE_BYTES:
+        return f"opaque has {len(response.opaque):,} bytes, the limit is {_OPAQUE_BYTES:,}"
+    return ""
 
 
 def _likelihood(response: model.LikelihoodResponse, request: Request) -> str:

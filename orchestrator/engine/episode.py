@@ -26,9 +26,8 @@ from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.parts import Medium, StoreMedium
 from orchestrator.run_folder.records import (
-    Medium,
-    StoreMedium,
     answer_of_line,
     request_json,
     response_json,

@@ -13,7 +13,7 @@ from typing import Literal
 from google.protobuf.descriptor import Descriptor
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.samples import Call, Message, Part
+from orchestrator.samples import Call, Message, Part, ToolResult, media_of
 
 Response = model.GenerateResponse | model.LikelihoodResponse
 
@@ -32,6 +32,7 @@ class Request:
         sampled: Whether its answer is drawn: its last piece then differs from that of a repeat by the seed alone.
         messages: The conversation, which all pieces but the last are.
         digests: SHA-256 of each of its images and clips, in their order; b"" for one that is always sent.
+        tools: Whether tools are offered, so that the answer may call them.
         size: Bytes of the pieces together.
     """
 
@@ -44,6 +45,7 @@ class Request:
     sampled: bool = False
     messages: Sequence[Message] = field(default=(), repr=False)
     digests: Sequence[bytes] = field(default=(), repr=False)
+    tools: bool = False
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,8 +62,8 @@ class Request:
         """The SHA-256 and size of each image and clip that may be sent by its hash."""
         if not any(self.digests):
             return []
-        media = (medium for message in self.messages for part in message.parts if (medium := part.clip or part.image))
-        return [(digest, len(each.data)) for digest, each in zip(self.digests, media, strict=True) if digest]
+        media = zip(self.digests, media_of(self.messages), strict=True)
+        return [(digest, len(each.data)) for digest, each in media if digest]
 
     def by_hash(self, held: set[bytes]) -> Sequence[bytes]:
         """Returns the pieces with the hashes of files in them, which stand alone for those that are held.
@@ -88,11 +90,12 @@ def request_of(call: Call, digests: Sequence[bytes] = ()) -> Request:
     if call.continuations:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
         return Request("Likelihood", chunks, len(call.continuations), messages=messages, digests=digests)
-    chunks.append(model.GenerateRequest(config=call.config, modality=call.modality).SerializeToString())
+    rest = model.GenerateRequest(config=call.config, modality=call.modality, tools=call.tools)
+    chunks.append(rest.SerializeToString())
     choices = tuple(call.config.response_format.choices.texts)
     sampled = call.config.temperature > 0 and call.modality != model.MODALITY_IMAGE
     tokens = call.config.max_output_tokens
-    return Request("Generate", chunks, 0, call.modality, tokens, choices, sampled, messages, digests)
+    return Request("Generate", chunks, 0, call.modality, tokens, choices, sampled, messages, digests, bool(call.tools))
 
 
 def is_repeat(request: Request, first: Request, place: int) -> bool:
@@ -127,6 +130,8 @@ def _message(message: Message, digests: Iterator[bytes], held: set[bytes]) -> li
         chunks += _field(_PARTS, _part(part, digests, held))
     if message.reasoning:
         chunks.append(model.Message(reasoning=message.reasoning).SerializeToString())
+    if message.opaque:
+        chunks.append(model.Message(opaque=message.opaque).SerializeToString())
     return chunks
 
 
@@ -135,6 +140,12 @@ def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]
         tag, medium, about = _CLIPS[part.clip.kind], part.clip.data, part.clip.about.SerializeToString()
     elif part.image:
         tag, medium, about = _IMAGE, part.image.data, model.Image(media_type=part.image.media_type).SerializeToString()
+    elif part.tool_call:
+        call = part.tool_call
+        made = model.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        return [model.Part(tool_call=made).SerializeToString()]
+    elif part.tool_result:
+        return _field(_TOOL_RESULT, _tool_result(part.tool_result, digests, held))
     else:
         return [model.Part(text=part.text).SerializeToString()]
     digest = next(digests, b"")
@@ -143,6 +154,13 @@ def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]
         held.add(digest)
     hash_ = _field(_SHA256, [digest]) if digest else []
     return _field(tag, [*(_field(_DATA, [medium]) if sent else []), about, *hash_])
+
+
+def _tool_result(result: ToolResult, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]:
+    chunks = [model.ToolResult(tool_call_id=result.tool_call_id).SerializeToString()]
+    for part in result.content:
+        chunks += _field(_CONTENT, _part(part, digests, held))
+    return [*chunks, model.ToolResult(is_error=result.is_error).SerializeToString()]
 
 
 def _field(tag: bytes, chunks: Sequence[bytes]) -> list[bytes]:
@@ -168,6 +186,8 @@ _MESSAGES = _tag(model.GenerateRequest.DESCRIPTOR, "messages")
 _PARTS = _tag(model.Message.DESCRIPTOR, "parts")
 _IMAGE = _tag(model.Part.DESCRIPTOR, "image")
 _CLIPS = {name: _tag(model.Part.DESCRIPTOR, name) for name in ("audio", "video")}
+_TOOL_RESULT = _tag(model.Part.DESCRIPTOR, "tool_result")
+_CONTENT = _tag(model.ToolResult.DESCRIPTOR, "content")
 _DATA = _tag(model.Image.DESCRIPTOR, "data")
 """Of Audio and Video as well."""
 _SHA256 = _tag(model.Image.DESCRIPTOR, "sha256")

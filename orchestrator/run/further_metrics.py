@@ -15,7 +15,7 @@ from lyncean.vocabulary.keys import split_repeat
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import Head
-from orchestrator.run_folder.records import proto_json
+from orchestrator.run_folder.parts import proto_json
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import metric
 

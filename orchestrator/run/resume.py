@@ -20,8 +20,9 @@ from orchestrator.run_folder.log import RunLog, State
 from orchestrator.run_folder.manifest import ManifestError
 from orchestrator.run_folder.metrics import counts, unasked
 from orchestrator.run_folder.mistakes import of_configuration
+from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.reader import open_run
-from orchestrator.run_folder.records import Medium, answer_of_line, request_json, scoring_json, without_folders
+from orchestrator.run_folder.records import answer_of_line, request_json, scoring_json, without_folders
 from orchestrator.run_folder.scanning import scan
 from orchestrator.samples import Answer, BadRowError, NoAnswerError, Sample
 

@@ -21,7 +21,8 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.lines import identity_hash, verify_identity
-from orchestrator.run_folder.records import FOLDERS, proto_json
+from orchestrator.run_folder.parts import proto_json
+from orchestrator.run_folder.records import FOLDERS
 from orchestrator.samples import metric
 
 _FIELDS = {"identity", "identity_sha256", "shard", "command", "created", "replicas", "rules", "metrics"}

@@ -7,14 +7,14 @@ the engine's hot path. The result is the same proto3 JSON, and a test holds the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import orjson
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message as AnyMessage
 from google.protobuf.struct_pb2 import Struct
 from msgspec import UNSET
 
@@ -25,18 +25,22 @@ from orchestrator.run_folder.cut import CUT_REASONING, line_is_cut
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import VerdictLine, encode
-from orchestrator.samples import Answer, Call, Clip, Image, Message, Part, Scoring
-
-Json = dict[str, Any]
-Medium = Image | Clip | model.Image
-StoreMedium = Callable[[Medium], str]
-"""Takes the bytes of an image or clip and returns their sha256 in hex."""
-LoadImage = Callable[[str], bytes]
+from orchestrator.run_folder.parts import (
+    Json,
+    LoadImage,
+    StoreMedium,
+    base64_of,
+    output_json,
+    part_json,
+    part_of,
+    proto_json,
+    tool_call_of,
+)
+from orchestrator.samples import Answer, Call, Message, Scoring, ToolCall
 
 _ROLES = {number: name for name, number in model.Role.items()}
 _MODALITIES = {number: name for name, number in model.Modality.items()}
 _FINISH = {number: name for name, number in model.FinishReason.items()}
-_CLIPS = {"audio": model.Audio, "video": model.Video}
 _SCORED = ("rule", "targets", "options", "labels", "group")
 """What a ScoreRequest and the line of a verdict take of a scoring as it is."""
 
@@ -48,19 +52,14 @@ UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
 
 
-def proto_json(message: AnyMessage) -> Json:
-    """Returns a message as proto3 JSON with the proto's field names."""
-    line: Json = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    return line
-
-
 def request_json(call: Call, store: StoreMedium) -> Json:
     """Returns a call's request as proto3 JSON, its images and clips replaced by references."""
     messages = [
         {
             "role": _ROLES[message.role],
-            "parts": [_part_json(part, store) for part in message.parts],
+            "parts": [part_json(part, store) for part in message.parts],
             **({"reasoning": message.reasoning} if message.reasoning else {}),
+            **({"opaque": base64_of(message.opaque)} if message.opaque else {}),
         }
         for message in call.messages
     ]
@@ -71,6 +70,8 @@ def request_json(call: Call, store: StoreMedium) -> Json:
     line["config"] = orjson.Fragment(_config(call.config.SerializeToString(deterministic=True)))
     if call.modality:
         line["modality"] = _MODALITIES[call.modality]
+    if call.tools:
+        line["tools"] = [proto_json(tool) for tool in call.tools]
     return line
 
 
@@ -83,14 +84,20 @@ def call_of(request: Mapping[str, Any], load: LoadImage) -> Call:
     """
     try:
         messages = tuple(
-            Message(model.Role.Value(message["role"]), tuple(_part_of(part, load) for part in message["parts"]))
+            Message(
+                model.Role.Value(message["role"]),
+                tuple(part_of(part, load) for part in message["parts"]),
+                message.get("reasoning", ""),
+                b64decode(message.get("opaque", "")),
+            )
             for message in request["messages"]
         )
+        tools = tuple(json_format.ParseDict(tool, model.Tool()) for tool in request.get("tools") or ())
         config = json_format.ParseDict(request.get("config") or {}, model.GenerationConfig())
         modality = model.Modality.Value(request.get("modality") or "MODALITY_UNSPECIFIED")
     except (KeyError, TypeError, ValueError, json_format.ParseError) as error:
         raise RunLogError(f"a request in {RESPONSES} is damaged ({error!r})") from error
-    return Call(messages, config, tuple(request.get("continuations") or ()), modality)
+    return Call(messages, config, tuple(request.get("continuations") or ()), modality, tools=tools)
 
 
 def response_json(response: model.GenerateResponse | model.LikelihoodResponse, store: StoreMedium) -> Json:
@@ -102,13 +109,13 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
             line["usage"] = _usage_json(response.usage)
         return line
     line = {
-        "parts": [
-            _image_json(part.image, store) if part.HasField("image") else {"text": part.text} for part in response.parts
-        ],
+        "parts": [output_json(part, store) for part in response.parts],
         "finish_reason": _FINISH.get(response.finish_reason, response.finish_reason),
     }
     if response.reasoning:
         line["reasoning"] = response.reasoning
+    if response.opaque:
+        line["opaque"] = base64_of(response.opaque)
     if response.HasField("usage"):
         line["usage"] = _usage_json(response.usage)
     if response.HasField("effective_config"):
@@ -168,13 +175,18 @@ def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> An
     if isinstance(response, model.LikelihoodResponse):
         return Answer(scores=tuple(response.scores))
     parts = response.parts
+    shown = tuple((image.width, image.height) for image in response.usage.images)
     if len(parts) == 1 and parts[0].WhichOneof("kind") == "text":
-        return Answer(text=parts[0].text, finish_reason=response.finish_reason, reasoning=response.reasoning)
+        return Answer(parts[0].text, (), (), response.finish_reason, response.reasoning, (), response.opaque, shown)
+    calls = (part.tool_call for part in parts if part.HasField("tool_call"))
     return Answer(
         text="".join(part.text for part in parts if part.HasField("text")),
         images=tuple(part.image for part in parts if part.HasField("image")),
         finish_reason=response.finish_reason,
         reasoning=response.reasoning,
+        tool_calls=tuple(ToolCall(call.id, call.name, call.arguments) for call in calls),
+        opaque=response.opaque,
+        shown=shown,
     )
 
 
@@ -209,16 +221,25 @@ def scored_line(line: Mapping[str, Any], scoring: Mapping[str, Any], load: LoadI
 def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
     if "scores" in response:
         return Answer(scores=tuple(_score_of(score) for score in response["scores"]))
-    texts, images = [], []
+    texts, images, calls = [], [], []
     for part in response["parts"]:
         if "image" in part:
             reference = part["image"]
             images.append(model.Image(data=load(reference["sha256"]), media_type=reference["media_type"]))
+        elif "tool_call" in part:
+            calls.append(tool_call_of(part["tool_call"]))
         else:
             texts.append(part["text"])
-    finish = model.FinishReason.Value(response["finish_reason"])
-    thoughts = response.get("reasoning", "")
-    return Answer(text="".join(texts), images=tuple(images), finish_reason=finish, reasoning=thoughts)
+    shown = (response.get("usage") or {}).get("images", ())
+    return Answer(
+        text="".join(texts),
+        images=tuple(images),
+        finish_reason=model.FinishReason.Value(response["finish_reason"]),
+        reasoning=response.get("reasoning", ""),
+        tool_calls=tuple(calls),
+        opaque=b64decode(response.get("opaque", "")),
+        shown=tuple((image.get("width", 0), image.get("height", 0)) for image in shown),
+    )
 
 
 def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any], *, cut: bool = False) -> bytes:
@@ -299,29 +320,9 @@ def _usage_json(usage: model.Usage) -> Json:
     }
     if usage.media:
         line["media"] = [proto_json(each) for each in usage.media]
+    if usage.images:
+        line["images"] = [proto_json(each) for each in usage.images]
     return line
-
-
-def _part_json(part: Part, store: StoreMedium) -> Json:
-    """Returns a part of a request, an image or clip replaced by a reference into the store."""
-    if part.clip:
-        line = proto_json(part.clip.about)
-        return {part.clip.kind: {**line, "sha256": store(part.clip), "bytes_length": len(part.clip.data)}}
-    return _image_json(part.image, store) if part.image else {"text": part.text}
-
-
-def _image_json(image: Image | model.Image, store: StoreMedium) -> Json:
-    return {"image": {"media_type": image.media_type, "sha256": store(image), "bytes_length": len(image.data)}}
-
-
-def _part_of(line: Mapping[str, Any], load: LoadImage) -> Part:
-    if "text" in line:
-        return Part(line["text"])
-    ((kind, reference),) = line.items()
-    if kind == "image":
-        return Part(image=Image(load(reference["sha256"]), reference["media_type"]))
-    about = {name: value for name, value in reference.items() if name not in ("sha256", "bytes_length")}
-    return Part(clip=Clip(load(reference["sha256"]), json_format.ParseDict(about, _CLIPS[kind]())))
 
 
 def _duration(duration: Duration) -> str:

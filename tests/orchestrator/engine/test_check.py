@@ -20,7 +20,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator import api
-from orchestrator.engine.check import checked
+from orchestrator.engine.check import called_tool, checked
 from orchestrator.engine.wire import Request
 from orchestrator.errors import EngineError, IncompleteError
 from orchestrator.run.evaluate import evaluate
@@ -316,3 +316,30 @@ def test_an_answer_beside_the_choices_breaks_the_contract_unless_the_limit_cut_i
         assert "\x1b" not in str(caught.value)
         other.finish_reason = model.FINISH_REASON_MAX_TOKENS
         assert checked(other, request) is other
+
+
+def called(*calls: model.ToolCall) -> model.GenerateResponse:
+    parts = [model.Part(text=""), *(model.Part(tool_call=call) for call in calls)]
+    return model.GenerateResponse(parts=parts, finish_reason=model.FINISH_REASON_TOOL_CALLS)
+
+
+def test_tool_calls_are_an_answer_where_tools_were_offered() -> None:
+    offered, bare = Request("Generate", [], tools=True), Request("Generate", [])
+    zoom = model.ToolCall(id="call_0", name="zoom", arguments="not JSON")
+    answer = called(zoom, model.ToolCall(id="call_1"))
+    assert checked(answer, offered) is answer
+    assert not called_tool(answer)
+    assert called_tool(called())  # the model's own tool: as without tools
+    wrong = {
+        "neither text nor image": (answer, bare),
+        "two tool calls have one id": (called(zoom, zoom), offered),
+        "a tool call has no id": (called(model.ToolCall(name="zoom")), offered),
+        "more than 1,048,576 bytes": (called(model.ToolCall(id="a", arguments="é" * 600_000)), offered),
+        "opaque has 4,194,305 bytes": (
+            model.GenerateResponse(parts=GOOD.parts, finish_reason=GOOD.finish_reason, opaque=bytes((4 << 20) + 1)),
+            bare,
+        ),
+    }
+    for words, (response, request) in wrong.items():
+        with pytest.raises(CallError, match=words):
+            checked(response, request)

@@ -7,21 +7,31 @@ from hypothesis import given, strategies as st
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.wire import Request, batch_of, request_of
-from orchestrator.samples import Call, Clip, Image, Message, Part
+from orchestrator.samples import Call, Clip, Image, Message, Part, ToolCall, ToolResult
 
 texts = st.text(max_size=9) | st.sampled_from(["x" * 127, "é" * 64, "日" * 6000])
 files = st.binary(max_size=9) | st.sampled_from([bytes(n) for n in (120, 127, 128, 16_384, 3_000_000)])
+contents = st.builds(Part, text=texts) | st.builds(Part, image=st.builds(Image, data=files, media_type=texts))
+results = st.builds(
+    ToolResult, tool_call_id=texts, content=st.lists(contents, max_size=2).map(tuple), is_error=st.booleans()
+)
 parts = (
-    st.builds(Part, text=texts)
-    | st.builds(Part, image=st.builds(Image, data=files, media_type=texts))
+    contents
+    | st.builds(Part, tool_call=st.builds(ToolCall, id=texts, name=texts, arguments=texts))
+    | st.builds(Part, tool_result=results)
     | st.builds(Part, clip=st.builds(Clip, data=files, about=abouts))
 )
 conversations = st.lists(
     st.builds(
-        Message, role=st.sampled_from([0, 1, 2, 3]), parts=st.lists(parts, max_size=2).map(tuple), reasoning=texts
+        Message,
+        role=st.sampled_from([0, 1, 2, 3, 4]),
+        parts=st.lists(parts, max_size=2).map(tuple),
+        reasoning=texts,
+        opaque=st.binary(max_size=9),
     ),
     max_size=2,
 ).map(tuple)
+tools = st.lists(st.builds(model.Tool, name=texts, description=texts), max_size=2)
 configs = st.builds(
     model.GenerationConfig,
     max_output_tokens=st.none() | st.integers(0, 2**32 - 1),
@@ -31,23 +41,36 @@ configs = st.builds(
 
 
 def proto(message: Message) -> model.Message:
-    made = model.Message(role=message.role, reasoning=message.reasoning)
-    for part in message.parts:
-        if part.clip:
-            medium = getattr(made.parts.add(), part.clip.kind)
-            medium.CopyFrom(part.clip.about)
-            medium.data = part.clip.data
-        elif part.image:
-            made.parts.add(image=model.Image(data=part.image.data, media_type=part.image.media_type))
-        else:
-            made.parts.add(text=part.text)
+    made = model.Message(role=message.role, reasoning=message.reasoning, opaque=message.opaque)
+    made.parts.extend(map(proto_part, message.parts))
     return made
 
 
-@given(conversations, configs, st.sampled_from([0, 1, 2]))
-def test_generate(messages: tuple[Message, ...], config: model.GenerationConfig, modality: int) -> None:
-    made = request_of(Call(messages, config, modality=modality))
-    expected = model.GenerateRequest(messages=map(proto, messages), config=config, modality=modality)
+def proto_part(part: Part) -> model.Part:
+    made = model.Part()
+    if part.clip:
+        medium = getattr(made, part.clip.kind)
+        medium.CopyFrom(part.clip.about)
+        medium.data = part.clip.data
+    elif part.image:
+        made.image.CopyFrom(model.Image(data=part.image.data, media_type=part.image.media_type))
+    elif call := part.tool_call:
+        made.tool_call.CopyFrom(model.ToolCall(id=call.id, name=call.name, arguments=call.arguments))
+    elif result := part.tool_result:
+        made.tool_result.tool_call_id = result.tool_call_id
+        made.tool_result.is_error = result.is_error
+        made.tool_result.content.extend(map(proto_part, result.content))
+    else:
+        made.text = part.text
+    return made
+
+
+@given(conversations, configs, st.sampled_from([0, 1, 2]), tools)
+def test_generate(
+    messages: tuple[Message, ...], config: model.GenerationConfig, modality: int, tools: list[model.Tool]
+) -> None:
+    made = request_of(Call(messages, config, modality=modality, tools=tuple(tools)))
+    expected = model.GenerateRequest(messages=map(proto, messages), config=config, modality=modality, tools=tools)
     assert made.method == "Generate"
     assert made.data == expected.SerializeToString()
 

@@ -23,8 +23,9 @@ from orchestrator.run_folder.errors import RunBusyError, RunLogError, RunWriteEr
 from orchestrator.run_folder.key_table import KeyTable, digest, shard_of
 from orchestrator.run_folder.lines import Head, VerdictLine, decode, sealed
 from orchestrator.run_folder.log import RunLog, State
+from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.scanning import scan
-from orchestrator.samples import Call, Clip, Image, Message, Part
+from orchestrator.samples import Call, Clip, Image, Message, Part, ToolCall, ToolResult
 
 KEYS = ["toy/0", "toy/1", 'toy/"quoted"\\', "toy/ünïcode", "toy/4#1:turn"]
 
@@ -157,19 +158,36 @@ configs = st.builds(
     seed=st.none() | st.integers(0, 2**64 - 1),
     stop=st.lists(texts, max_size=2),
 )
-parts = st.builds(model.Part, text=texts) | st.builds(
-    model.Part, image=st.builds(model.Image, data=st.binary(max_size=9), media_type=texts)
+parts = (
+    st.builds(model.Part, text=texts)
+    | st.builds(model.Part, image=st.builds(model.Image, data=st.binary(max_size=9), media_type=texts))
+    | st.builds(model.Part, tool_call=st.builds(model.ToolCall, id=st.text(min_size=1), name=texts, arguments=texts))
 )
+contents = st.builds(Part, text=texts) | st.builds(
+    Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts)
+)
+tool_parts = st.builds(
+    Part, tool_call=st.builds(ToolCall, id=st.text(min_size=1), name=texts, arguments=texts)
+) | st.builds(
+    Part,
+    tool_result=st.builds(
+        ToolResult,
+        tool_call_id=st.text(min_size=1),
+        content=st.lists(contents, max_size=2).map(tuple),
+        is_error=st.booleans(),
+    ),
+)
+tools = st.builds(model.Tool, name=texts, description=texts, input_schema=texts)
 calls = st.builds(
     Call,
     messages=st.lists(
         st.builds(
             Message,
-            role=st.sampled_from([1, 2, 3]),
+            role=st.sampled_from([1, 2, 3, 4]),
+            reasoning=texts,
+            opaque=st.binary(max_size=9),
             parts=st.lists(
-                st.builds(Part, text=texts)
-                | st.builds(Part, image=st.builds(Image, data=st.binary(max_size=9), media_type=texts))
-                | st.builds(Part, clip=st.builds(Clip, data=st.binary(max_size=9), about=abouts)),
+                contents | tool_parts | st.builds(Part, clip=st.builds(Clip, data=st.binary(max_size=9), about=abouts)),
                 max_size=3,
             ).map(tuple),
         ),
@@ -178,6 +196,7 @@ calls = st.builds(
     config=configs,
     continuations=st.lists(texts, max_size=2).map(tuple),
     modality=st.sampled_from([0, 2]),
+    tools=st.lists(tools, max_size=2).map(tuple),
 )
 durations = st.builds(
     lambda seconds, nanos: {"seconds": seconds, "nanos": nanos},
@@ -191,12 +210,14 @@ usages = st.builds(
     queue_time=st.none() | durations,
     model_time=st.none() | durations,
     media=st.lists(st.builds(model.MediaUsage, duration=st.none() | durations, frames=st.integers(0, 9)), max_size=2),
+    images=st.lists(st.builds(model.ImageUsage, width=st.integers(0, 9), height=st.integers(0, 9)), max_size=2),
 )
 tokens = st.builds(model.TokenLogprob, token=st.binary(max_size=4), logprob=st.floats(max_value=0, allow_nan=False))
 responses = st.builds(
     model.GenerateResponse,
     parts=st.lists(parts, max_size=3),
-    finish_reason=st.sampled_from([1, 2, 3, 4]),
+    finish_reason=st.sampled_from([1, 2, 3, 4, 5]),
+    opaque=st.binary(max_size=9),
     usage=st.none() | usages,
     effective_config=st.none() | configs,
     logprobs=st.lists(tokens, max_size=2),
@@ -221,7 +242,7 @@ likelihoods = st.builds(
 class Store:
     """Image references that carry the image, so that they can be turned back."""
 
-    def put(self, medium: records.Medium) -> str:
+    def put(self, medium: Medium) -> str:
         return base64.b64encode(medium.data).decode()
 
 
