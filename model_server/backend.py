@@ -79,6 +79,9 @@ class Backend(ABC):
             LoadError: If it cannot be loaded.
         """
 
+    def verify(self) -> None:  # noqa: B027  (a model that is loaded here stays what it is)
+        """Raises Unavailable while what answers is another model than `info` describes."""
+
     @abstractmethod
     def info(self) -> model.GetModelInfoResponse:
         """Describes the loaded model; constant from then on."""

@@ -53,10 +53,11 @@ class Core:
         """Describes the model.
 
         Raises:
-            Unavailable: While it is loading.
+            Unavailable: While it is loading, or another model answers.
         """
         if self._info is None:
             raise Unavailable("model_loading", "the model is still loading: ask again")
+        self.backend.verify()
         return self._info
 
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
@@ -139,6 +140,9 @@ def _merged(outputs: Sequence[Output]) -> model.GenerateResponse:
                 raise output
             result.status.CopyFrom(status_proto(status_of(output)))
             continue
+        if output.HasField("served_by"):
+            response.served_by.CopyFrom(output.served_by)
+            output.ClearField("served_by")
         if output.HasField("prompt"):
             response.prompt.CopyFrom(output.prompt)
             output.ClearField("prompt")

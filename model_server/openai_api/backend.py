@@ -18,10 +18,20 @@ from model_server.batching import Slots
 from model_server.decoding import THINKING_SWITCHES, check_kept, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing
-from model_server.openai_api.client import NEW_LIMIT, OLD_LIMIT, Endpoint, Settings, ask, look, make_client
+from model_server.openai_api.client import (
+    NEW_LIMIT,
+    OLD_LIMIT,
+    Endpoint,
+    Settings,
+    ask,
+    look,
+    looking_client,
+    make_client,
+)
 from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
 from model_server.openai_api.reply import encodable, ended_in_reasoning, read, without_end
+from model_server.openai_api.upstream import Upstream, note_origin, revision_of
 
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
@@ -63,10 +73,26 @@ class OpenAIBackend(Backend):
         self._counts_choices = True
         self._images: drawing.ImagesApi | None = None
         self._scorer = Scorer()
+        self._upstream = Upstream(settings.model, lambda: looking_client(settings))
 
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
         self._endpoint = look(self._settings)
+        self._upstream.revision = asyncio.run(self._revision())
+
+    async def _revision(self) -> str:
+        client = looking_client(self._settings)
+        try:
+            return await revision_of(client, self._settings.model)
+        except (openai.OpenAIError, ValueError, AttributeError, TypeError):
+            return ""  # it has no list of models
+        finally:
+            await client.close()
+
+    def verify(self) -> None:
+        """Raises Unavailable while the engine is another than at the start."""
+        if self._upstream.changed:
+            raise self._upstream.refusal()
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes what is known of it; the weights are not."""
@@ -95,6 +121,7 @@ class OpenAIBackend(Backend):
         return describe(
             claims,
             model_name=self._settings.name or self._settings.model,
+            model_revision=self._upstream.revision,
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
             max_samples=_MOST_SAMPLES if kind == "vllm" else 0,
@@ -118,6 +145,7 @@ class OpenAIBackend(Backend):
                 response = await self._draw(call, request, fields, config)
             else:
                 response = await self._answer(call, fields, config)
+        await self._upstream.confirm()
         return await self._finished(response, request, config, usage_since(start, sent))
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
@@ -135,6 +163,7 @@ class OpenAIBackend(Backend):
         async with self._slots.slot():
             sent = time.monotonic()
             reply = await self._ask_limited(call, fields, config)
+        await self._upstream.confirm()
         choices = sorted(getattr(reply, "choices", None) or (), key=lambda choice: choice.index or 0)
         if len(choices) != count or not all(isinstance(getattr(each, "token_ids", None), list) for each in choices):
             self._counts_choices = False
@@ -222,12 +251,17 @@ class OpenAIBackend(Backend):
             # One request waits once, however many continuations it has: the queue's limit is on requests.
             async with next(waits, self._slots.semaphore):
                 fields = {"model": self._settings.model, "messages": conversation, "extra_body": extra | whose | more}
-                return await ask(self._completions, call, self._settings.timeout, **fields)
+                reply = await ask(self._completions, call, self._settings.timeout, **fields)
+            note_origin(origin, reply)
+            return reply
 
+        origin = model.ServedBy()
         response = await self._scorer.score(send, request.continuations, request.return_tokens, reasoning)
         if request.return_prompt:
             put_prompt(response, await send(WITH_IDS | {"max_tokens": 1}, ""))
             response.prompt.text = await self._text_of(response.prompt.token_ids)
+        await self._upstream.confirm()
+        response.served_by.CopyFrom(origin)
         response.usage.model_time.CopyFrom(seconds(time.monotonic() - start))
         return response
 
@@ -244,12 +278,13 @@ class OpenAIBackend(Backend):
 
     async def close(self) -> None:
         """Closes the connections."""
+        await self._upstream.close()
         if self._client:
             await self._client.close()
 
     def _dial(self) -> openai.AsyncOpenAI:
         if self._client is None:
-            self._client = make_client(self._settings)
+            self._client = make_client(self._settings, self._upstream.watch)
         return self._client
 
     @property

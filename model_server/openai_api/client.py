@@ -21,6 +21,8 @@ from model_server.openai_api.errors import status_of
 
 keep_out_of_logs()
 log = logging.getLogger(__name__)
+LOOK_TIMEOUT = 20.0
+Hook = Callable[[Any], Awaitable[None]]
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """Names of the output limit; most endpoints know the old one, some only the new."""
 
@@ -96,11 +98,26 @@ def key_of(settings: Settings) -> str:
     return key or "none"
 
 
-def make_client(settings: Settings) -> openai.AsyncOpenAI:
-    """Returns a client; nothing is sent yet."""
+def make_client(settings: Settings, watch: Hook) -> openai.AsyncOpenAI:
+    """Returns a client; nothing is sent yet.
+
+    Args:
+        settings: The endpoint.
+        watch: Gets each request before it is sent.
+    """
     return openai.AsyncOpenAI(
-        api_key=key_of(settings), base_url=settings.base_url, max_retries=settings.retries, timeout=settings.timeout
+        api_key=key_of(settings),
+        base_url=settings.base_url,
+        max_retries=settings.retries,
+        timeout=settings.timeout,
+        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [watch]}),
     )
+
+
+def looking_client(settings: Settings) -> openai.AsyncOpenAI:
+    """Returns a client that asks what the endpoint is."""
+    key = key_of(settings)
+    return openai.AsyncOpenAI(api_key=key, base_url=settings.base_url, max_retries=1, timeout=LOOK_TIMEOUT)
 
 
 def look(settings: Settings) -> Endpoint:
@@ -114,7 +131,9 @@ def look(settings: Settings) -> Endpoint:
     """
     until = time.monotonic() + settings.patience
     _check_url(settings.base_url or os.environ.get("OPENAI_BASE_URL") or "")
-    with openai.OpenAI(api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=20.0) as client:
+    with openai.OpenAI(
+        api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=LOOK_TIMEOUT
+    ) as client:
         where, by_host = without_password(str(client.base_url)), _by_host(str(client.base_url))
         while True:
             try:

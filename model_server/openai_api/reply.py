@@ -9,6 +9,7 @@ from lyncean.rpc import InternalFailure, Unsupported
 from model_server.decoding import MARKS, split_reasoning
 from model_server.openai_api.errors import short
 from model_server.openai_api.likelihood import put_prompt
+from model_server.openai_api.upstream import note_origin
 
 _FINISH = {
     "stop": model.FINISH_REASON_END_OF_SEQUENCE,
@@ -56,6 +57,7 @@ def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.Gene
     refusal = getattr(choice.message, "refusal", None)
     if any(isinstance(getattr(choice, name, None), str) for name in _MATCHED):
         finish = model.FINISH_REASON_STOP_STRING
+    note_origin(response.served_by, reply)
     response.finish_reason = model.FINISH_REASON_CONTENT_FILTER if refusal else finish
     response.reasoning, text = _apart(choice.message)
     text = refusal or text

@@ -106,7 +106,11 @@ class Comparison:
     def as_json(self) -> dict[str, Any]:
         """Returns the comparison for machines."""
         return {
-            "runs": [{"name": run.name, "path": str(run.path), "model": run.model_name} for run in self.runs],
+            "runs": [
+                {"name": run.name, "path": str(run.path), "model": run.model_name}
+                | ({"doubt": run.doubt} if run.doubt else {})
+                for run in self.runs
+            ],
             "comparisons": [
                 {
                     "first": self.runs[0].name,

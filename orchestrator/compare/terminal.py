@@ -27,6 +27,9 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         first = comparison.runs[0]
         console.print()
         console.print(Text.assemble((first.name, "bold"), "  →  ", (pairing.second.name, "bold")))
+        for run in (first, pairing.second):
+            if run.doubt:
+                console.print(Text(f"{run.name}, {run.model_name}: {run.doubt}", "yellow"))
         if pairing.caution:
             console.print(Text(f"caution: {pairing.caution}", "yellow"))
         flips = pairing.flips

@@ -392,6 +392,9 @@ class Dispatcher:
     def _handle_response(self, sent: Sent, job: Job, answer: Ending, seconds: float) -> None:
         """Counts the response or failure of a call and reports it, unless the job is sent again."""
         response, failure = (None, answer) if isinstance(answer, CallError) else (answer, None)
+        if response is not None and (why := self.pool.other_model(response.served_by.endpoint_model)):
+            self._stop(ConfigError(f"{sent.replica.address}: {why}"))
+            return
         if failure is None:
             sent.replica.answered(seconds)
             self._seconds += (seconds - self._seconds) * (_RECENT if self._seconds else 1.0)

@@ -24,7 +24,7 @@ from orchestrator.engine.wire import Request, Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import RunLogError
-from orchestrator.run_folder.lines import Failure, ResponseLine, encode, raw
+from orchestrator.run_folder.lines import Failure, Origin, ResponseLine, encode, raw
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.parts import Medium, StoreMedium
 from orchestrator.run_folder.records import (
@@ -247,7 +247,10 @@ def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcom
         line.error = Failure(code, ended.reason, ended.detail)
     line.replica = result.replica
     if result.response is not None and result.response.HasField("served_by"):
-        line.boot_id = result.response.served_by.boot_id
+        served_by = result.response.served_by
+        line.boot_id = served_by.boot_id
+        if served_by.endpoint_model or served_by.endpoint_fingerprint:
+            line.endpoint = Origin(served_by.endpoint_model, served_by.endpoint_fingerprint)
     line.attempts = result.job.attempts
     line.seconds = round(result.seconds, 6)
     line.started = _stamp(result.started)

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from lyncean.errors import printable
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
 from lyncean.rpc.open_files import make_room
@@ -50,6 +51,9 @@ class Pool:
         patience: Seconds without any usable replica after which the run stops.
         notify: Gets one line for people when a replica comes, goes or fails.
         resolver: Looks names up.
+
+    Attributes:
+        endpoint_model: The model that an endpoint behind the servers says it is; "" until it is known.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Pool:
         self.endpoints = tuple(endpoints)
         self.replicas: dict[str, Replica] = {}
         self.reference: model.GetModelInfoResponse | None = None
+        self.endpoint_model = ""
         self.changed: Callable[[], None] = lambda: None
         self._credentials = credentials
         self._concurrency = concurrency
@@ -153,6 +158,20 @@ class Pool:
             self._usable_at = time.monotonic()
         elif self.reference and time.monotonic() - self._usable_at > self._patience:
             raise IncompleteError(self._silence(time.monotonic() - self._usable_at))
+
+    def other_model(self, name: str) -> str:
+        """Returns why an answer is not of this run's model; "" where it is, or where nothing is known.
+
+        Args:
+            name: The model that the endpoint behind a server says has answered; the first one is the run's.
+        """
+        self.endpoint_model = self.endpoint_model or name
+        if name in ("", self.endpoint_model):
+            return ""
+        return (
+            f"the endpoint answers as {printable(name)!r}, and this run's answers are of "
+            f"{printable(self.endpoint_model)!r}: name one model of the endpoint, and give --run another folder"
+        )
 
     async def close(self) -> None:
         """Stops watching and closes every channel."""

@@ -198,6 +198,7 @@ def _model(run: Run) -> list[tuple[str, str]]:
     capabilities = [name.removeprefix("CAPABILITY_") for name in model.get("capabilities", ())]
     known = [
         ("Name", run.model_name),
+        ("Answers", run.doubt),
         ("Weights", model.get("model_revision", "")),
         ("Served by", model.get("server_version", "")),
         ("Number format", model.get("compute_dtype", "")),

@@ -53,12 +53,13 @@ def print_results(run: Path, console: Console) -> None:
         console.print(f"{opened.name}: no results yet")
         return
     metrics = answered_results(opened.tasks_and_groups)
+    doubt = f"  {opened.doubt}" if opened.doubt else ""
     for line in lines(opened.tasks_and_groups, void=True):
         console.print()
         console.print(Text(line, "bold red"))
     if metrics and len(opened.tasks) > _MOST_TASKS:
         console.print()
-        console.print(Text(opened.model_name, "bold"))
+        console.print(Text.assemble((opened.model_name, "bold"), (doubt, "yellow")))
         console.print(_table(overall(metrics), console.width, tasks=True))
     else:
         tables = slices(metrics)
@@ -66,7 +67,7 @@ def print_results(run: Path, console: Console) -> None:
         void = no_result(opened.tasks_and_groups)
         for task in (each for each in opened.tasks_and_groups if each in with_metrics or each not in void):
             console.print()
-            console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim")))
+            console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim"), (doubt, "yellow")))
             totals = [metric for metric in overall(metrics) if metric.task == task]
             console.print(_table(totals, console.width))
             for metric in totals:

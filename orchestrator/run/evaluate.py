@@ -33,7 +33,7 @@ from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
-from orchestrator.run_folder import manifest as run_manifest, remote
+from orchestrator.run_folder import manifest as run_manifest, origins, remote
 from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS
 from orchestrator.run_folder.lines import identity_hash
@@ -211,6 +211,8 @@ async def evaluate(
             changes = replace(changes, finish_cut=manifest.get(FINISH_CUT, 0))
             options = Options(request.timeout, request.patience, changes, shard, request.repeats)
             pools, scorer = connections.pools, connections.scorer
+            if not stages:
+                pools[""].endpoint_model = origins.first(path, manifest["model"])
             part.load(log, identity, accounting)
             disk = connections.waits.add(f"the disk of {path}", max(request.patience, LEAST_DISK_SECONDS))
             ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,11 +23,11 @@ from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.doubts import Answers
 from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest, usage, validity
+from orchestrator.run_folder import manifest as run_manifest, origins, usage, validity
 from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
-from orchestrator.run_folder.lines import VerdictLine
+from orchestrator.run_folder.lines import Origin, VerdictLine
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.records import pass_through
 from orchestrator.run_folder.scanning import lines_at
@@ -67,7 +68,10 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         tasks[task]["cut"] = cut.summary()
         if reading := readings.summary():
             tasks[task]["reading"] = reading
-    found = [*part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
+    origin_counts = Counter[Origin]()
+    usages = usage.of_answers(run, origin_counts)
+    endpoint = origins.summary(origin_counts)
+    found = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
     _add_doubts(run, manifest, tasks, groups, answers)
     results = {
@@ -85,10 +89,11 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     finish = {FINISH_CUT: manifest[FINISH_CUT]} if FINISH_CUT in manifest else {}
     if deviations := {**(manifest["identity"].get("deviations") or {}), **finish}:
         results["deviations"] = deviations
-    usages = usage.of_answers(run)
+    if doubt := origins.doubt(manifest.get("model") or {}):
+        results["model"]["doubt"] = doubt
     if used := usage.summary(usages, manifest.get(usage.PRICES)):
         results[usage.USAGE] = used
-        run_manifest.write(run / MANIFEST, {**manifest, **usage.seconds(usages)})
+        run_manifest.write(run / MANIFEST, {**manifest, **usage.seconds(usages), **endpoint})
     run_manifest.write(run / RESULTS, results)
     return results
 

@@ -49,6 +49,18 @@ class Failure(Struct, frozen=True):
     message: str
 
 
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """The part of an endpoint that answered, as it says itself.
+
+    Attributes:
+        model: The model.
+        fingerprint: The configuration.
+    """
+
+    model: str = ""
+    fingerprint: str = ""
+
+
 class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     """A line of `responses.jsonl`: one request and its response, or why there is none.
 
@@ -64,6 +76,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         error: Why there is no answer.
         replica: Address of the server that answered.
         boot_id: Which start of that server answered, where it says so.
+        endpoint: Who answered behind that server, where it passes answers on and knows.
         attempts: How often the request was sent.
         seconds: How long the last attempt took.
         started: When it began, RFC 3339 in UTC.
@@ -83,6 +96,7 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     error: Failure | UnsetType = UNSET
     replica: str | UnsetType = UNSET
     boot_id: str | UnsetType = UNSET
+    endpoint: Origin | UnsetType = UNSET
     attempts: int
     seconds: float | UnsetType = UNSET
     started: str | UnsetType = UNSET
@@ -184,6 +198,13 @@ class UsageLine(Struct):
     seconds: float = 0.0
     response: _Response | None = None
     finished: Finished | None = None
+    endpoint: Origin = Origin()
+
+
+class OriginLine(Struct):
+    """Of a line of `responses.jsonl`, who answered behind the server."""
+
+    endpoint: Origin = Origin()
 
 
 class SampleLine(Struct):

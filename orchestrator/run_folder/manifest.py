@@ -176,10 +176,11 @@ def check_same(
 
 
 def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of an identity, each of its deviations by itself: an error names the one that differs."""
+    """Returns the fields of an identity, those of its model and deviations one by one: an error names what differs."""
     fields = dict(identity)
-    for name, value in fields.pop("deviations", {}).items():
-        fields[f"deviations.{name}"] = value
+    for whole in ("model", "deviations"):
+        for name, value in fields.pop(whole, {}).items():
+            fields[f"{whole}.{name}"] = value
     return fields
 
 

@@ -275,6 +275,11 @@ class Run:
         return str(self.model.get("model_name") or self.identity.get("model_name") or self.name)
 
     @property
+    def doubt(self) -> str:
+        """What is not known of who gave the answers, "" where each says it, and in older results."""
+        return str((self.results.get("model") or {}).get("doubt", ""))
+
+    @property
     def _tasks(self) -> Mapping[str, Mapping[str, Any]]:
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
         return tasks

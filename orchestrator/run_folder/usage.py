@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from lyncean.arrays import np
 from lyncean.rpc.budget import Prices
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.index import Index
-from orchestrator.run_folder.lines import UsageLine
+from orchestrator.run_folder.lines import Origin, UsageLine
 from orchestrator.run_folder.scanning import lines_at, scan
 
 USAGE = "usage"
@@ -98,8 +99,12 @@ def of_log(run: Path) -> dict[str, Usage]:
     return found
 
 
-def of_answers(run: Path) -> dict[str, Usage]:
+def of_answers(run: Path, origins: Counter[Origin]) -> dict[str, Usage]:
     """Returns what the answers of each task took that count: of a request that was made again, the last.
+
+    Args:
+        run: The run folder.
+        origins: Gets how many of these answers each part of an endpoint gave.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -108,6 +113,8 @@ def of_answers(run: Path) -> dict[str, Usage]:
     offsets = Index(run, (RESPONSES,)).responses
     for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
         found.setdefault(line.task, Usage()).add(_usage(line))
+        if line.response is not None:
+            origins[line.endpoint] += 1
     return found
 
 

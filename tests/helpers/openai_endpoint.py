@@ -29,7 +29,14 @@ class Endpoint:
         self.card: dict[str, Any] = {"id": "m", "object": "model", "created": 0, "owned_by": "someone"}
         self.answer: Reply = lambda body: completion("fine")
         self.listing: Callable[[], web.Response] = lambda: web.json_response({"object": "list", "data": [self.card]})
+        self.version = ""
         self.url = ""
+        self.hang_up: Callable[[], None] = lambda: None
+        """Ends all connections, as an engine that is started again does."""
+
+    async def says_version(self, request: web.Request) -> web.Response:
+        """vLLM's route."""
+        return web.json_response({"version": self.version}) if self.version else web.json_response({}, status=404)
 
     async def models(self, request: web.Request) -> web.Response:
         if request.headers.get("authorization") == "Bearer wrong":
@@ -94,12 +101,23 @@ async def endpoint_server() -> AsyncIterator[Endpoint]:
     for path in ("chat/completions", "responses"):
         app.router.add_post(f"/v1/{path}", made.chat)
     app.router.add_post("/detokenize", made.detokenize)
+    app.router.add_get("/version", made.says_version)
     for path in ("images/generations", "images/edits"):
         app.router.add_post(f"/v1/{path}", made.images)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
+    loop, http = asyncio.get_running_loop(), runner.server
+    assert http
+
+    def hang_up() -> None:
+        for connection in http.connections:
+            connection.force_close()
+            if connection.transport:
+                connection.transport.close()
+
+    made.hang_up = lambda: loop.call_soon_threadsafe(hang_up) and None
     made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
     yield made
     await runner.cleanup()

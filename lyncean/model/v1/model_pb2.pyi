@@ -604,19 +604,30 @@ class ServedBy(_message.Message):
 
     MODEL_REVISION_FIELD_NUMBER: _builtins.int
     BOOT_ID_FIELD_NUMBER: _builtins.int
+    ENDPOINT_MODEL_FIELD_NUMBER: _builtins.int
+    ENDPOINT_FINGERPRINT_FIELD_NUMBER: _builtins.int
     model_revision: _builtins.str
     """As in GetModelInfoResponse. A response of another model is not used."""
     boot_id: _builtins.str
     """As in GetModelInfoResponse."""
+    endpoint_model: _builtins.str
+    """Of a server that passes on answers of an endpoint: the model that the endpoint
+    says has answered. Answers of two models under one name are not one run. Empty
+    if it does not say.
+    """
+    endpoint_fingerprint: _builtins.str
+    """Likewise, the configuration of the endpoint that answered (system_fingerprint)."""
     def __init__(
         self,
         *,
         model_revision: _builtins.str = ...,
         boot_id: _builtins.str = ...,
+        endpoint_model: _builtins.str = ...,
+        endpoint_fingerprint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "model_revision", b"model_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "endpoint_fingerprint", b"endpoint_fingerprint", "endpoint_model", b"endpoint_model", "model_revision", b"model_revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

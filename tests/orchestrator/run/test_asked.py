@@ -6,10 +6,7 @@ import html
 import json
 import shutil
 import signal
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,8 @@ import pytest
 from helpers.commands import orchestrator
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.judge_server import JudgeServer, Vendor
-from helpers.openai_endpoint import Endpoint, completion, endpoint_thread, error
+from helpers.openai_endpoint import completion, endpoint_thread, error
+from helpers.openai_proxy import proxied
 from helpers.report_runs import puzzle
 
 ROWS = 6
@@ -218,17 +216,6 @@ def test_a_cell_of_a_suite_that_was_never_asked_is_not_complete(folder: Folder) 
     never(2, "failed")
     folder.copy()
     assert suite(0)[1]["seen"]["value"] == 1
-
-
-@contextmanager
-def proxied(endpoint: Endpoint, folder: Path) -> Iterator[Server]:
-    """The model server before an OpenAI-compatible endpoint."""
-    command = [sys.executable, "-m", "model_server", "serve", "--backend", "openai", "--model", "m"]
-    server = Server(folder / "proxy", [*command, "--base-url", endpoint.url]).start()
-    try:
-        yield server
-    finally:
-        server.kill()
 
 
 def test_an_endpoint_without_the_route_ends_with_2_and_its_repair_is_enough(tmp_path: Path) -> None:

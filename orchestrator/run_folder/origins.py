@@ -1,0 +1,66 @@
+"""Origins of a run's answers: which model an endpoint says has answered, and whether each answer says who gave it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.lines import Origin, OriginLine
+from orchestrator.run_folder.notes import Note
+from orchestrator.run_folder.scanning import scan
+
+UNVERIFIED = "identity not verified for each answer"
+FIELD = "endpoint"
+"""The field of a manifest with the models and configurations that an endpoint said have answered."""
+_SHOWN = 5
+
+
+def doubt(model: Mapping[str, Any]) -> str:
+    """Returns UNVERIFIED of a model whose answers do not say who gave them, "" of others.
+
+    An endpoint behind a server does where its engine names its checkpoint: the server looks at it on each connection.
+
+    Args:
+        model: What GetModelInfo said, as the manifest has it; of other tools it is a name alone.
+    """
+    if not model.get("capabilities"):
+        return ""
+    passed_on = "endpoint" in (model.get("properties") or {})
+    return UNVERIFIED if not model.get("boot_id") or (passed_on and not model.get("model_revision")) else ""
+
+
+def first(run: Path, model: Mapping[str, Any]) -> str:
+    """Returns which model the endpoint said has answered first in a run; "" where there is none, or it does not say.
+
+    Raises:
+        RunLogError: If a line is damaged.
+    """
+    if "endpoint" not in (model.get("properties") or {}):
+        return ""
+    return next((line.endpoint.model for _, line in scan(run / RESPONSES, OriginLine) if line.endpoint.model), "")
+
+
+def summary(found: Mapping[Origin, int]) -> dict[str, Any]:
+    """Returns the field of a manifest for how often each origin was found; empty without one."""
+    models, fingerprints = Counter[str](), Counter[str]()
+    for origin, count in found.items():
+        models[origin.model] += count
+        fingerprints[origin.fingerprint] += count
+    fields = {"models": models, "fingerprints": fingerprints}
+    named = {name: {word: count[word] for word in sorted(count) if word} for name, count in fields.items()}
+    return {FIELD: {name: words for name, words in named.items() if words}} if any(named.values()) else {}
+
+
+def notes(summary: Mapping[str, Any]) -> list[Note]:
+    """Returns the note on answers of several configurations of an endpoint; none without."""
+    found: Mapping[str, int] = summary.get(FIELD, {}).get("fingerprints", {})
+    if len(found) < 2:
+        return []
+    some = [f"{word} {count:,}" for word, count in list(found.items())[:_SHOWN]]
+    words = ", ".join([*some, *(["..."] if len(found) > _SHOWN else [])])
+    text = f"the endpoint answered with {len(found)} configurations (system_fingerprint: {words})"
+    comparison = {"differs": "which configuration of the endpoint answered", "sentence": "it changed as the run went"}
+    return [Note("endpoint", text, comparison=comparison, details=found)]
