@@ -59,11 +59,14 @@ def command(
 def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool) -> None:
     from orchestrator.report import page, write_report
     from orchestrator.report.blind import twin
+    from orchestrator.report.published import unpublished
 
     if output and len(runs) > 1:
         raise click.UsageError("--output takes one run: without it each run gets its own report.html")
     for run in runs:
         other = twin(run, runs)
+        if published and (none := unpublished(run)):
+            click.echo(f"{run.name}: no published results of {', '.join(none)}", err=True)
         if output:
             output.write_text(page.render(run, embed=embed, published=published, blind=other), encoding="utf-8")
             if not embed and output.resolve().parent != run.path.resolve():

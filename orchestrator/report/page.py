@@ -19,7 +19,7 @@ from orchestrator.report.cards import cards, item_labels
 from orchestrator.report.charts import Chart, by_label, by_task, crossed, grid
 from orchestrator.report.labels import results as labelled_results
 from orchestrator.report.problems import ordered
-from orchestrator.report.published import tables
+from orchestrator.report.published import tables, unpublished
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
 from orchestrator.run_folder.metrics import (
@@ -161,7 +161,8 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         model=_model(run),
         configuration=_configuration(run, packed),
         topics=_topics(packed.diagnostics.overview(totals) + _charts(run, metrics) + packed.diagnostics.charts(totals)),
-        published=tables(list(run.tasks), metrics) if published else [],
+        published=tables(run) if published else [],
+        unpublished=unpublished(run) if published else [],
         readings=readings(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},

@@ -1,24 +1,16 @@
-"""Published metrics beside our own.
-
-A benchmark offers them as `orchestrator/published/TASK.json`:
-
-    {"source": "where the rows come from, and what is known to be wrong with them",
-     "rows": [{"model": "BLIP-2", "metric": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17}]}
-
-`metric` and `labels` are a metric's of results.json, `value` is in percent where that metric is a
-fraction, else in its own unit. A task without a file has nothing published.
-"""
+"""Published metrics beside our own: the tables of `orchestrator.papers` that a run has a task of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any
 
-import orjson
-
+from orchestrator.papers.cells import found, made_by, of_tasks
+from orchestrator.papers.tables import Paper, Table, papers
 from orchestrator.run_folder.metrics import MetricResult
+from orchestrator.run_folder.reader import Run
+
+OTHERWISE = "This run was asked in another way than the paper's, so its row is empty."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,46 +32,36 @@ class Beside:
     source: str = ""
 
 
-def tables(tasks: Sequence[str], metrics: Sequence[MetricResult]) -> list[Beside]:
-    """Returns the tables of some tasks: the overall metrics, then each metric by each label."""
-    result: list[Beside] = []
-    for task in tasks:
-        data = _read(task)
-        if data:
-            mine = {(metric.name, _labels(metric.labels)): metric for metric in metrics if metric.task == task}
-            result += _tables(task, data, mine)
-    return result
+def tables(run: Run) -> list[Beside]:
+    """Returns the published tables that have a column of one of a run's tasks."""
+    return [
+        _beside(paper, table, run)
+        for paper in papers().values()
+        for table in paper.tables
+        if table.rows and of_tasks(paper, table, run)
+    ]
 
 
-def _read(task: str) -> dict[str, Any]:
-    folder = resources.files("orchestrator") / "published"
-    file = folder / f"{task}.json"
-    return dict(orjson.loads(file.read_bytes())) if file.is_file() else {}
+def unpublished(run: Run) -> list[str]:
+    """Returns those of a run's tasks that no published table has."""
+    known = {paper.runs[name].task for paper in papers().values() for table in paper.tables for name in table.runs}
+    return [task for task in run.tasks if not any(task == name or task.startswith("reform_") for name in known)]
 
 
-Key = tuple[str, tuple[tuple[str, str], ...]]
+def _beside(paper: Paper, table: Table, run: Run) -> Beside:
+    made = made_by(paper, run)
+    mine = found(paper, table, made, run)
+    own = PublishedRow("", [_own_cell(metric) for metric in mine], own=True)
+    rows = [PublishedRow(model, [_cell(cell, table.digits) for cell in cells]) for model, cells in table.rows.items()]
+    notes = [paper.cited(table), "" if set(made) & set(table.runs) else OTHERWISE]
+    columns = [column.name for column in table.columns]
+    return Beside(f"{paper.name}, {heading(table)}", columns, [own, *rows], " ".join(filter(None, notes)))
 
 
-def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(labels.items()))
-
-
-def _tables(task: str, data: Mapping[str, Any], mine: Mapping[Key, MetricResult]) -> list[Beside]:
-    # One table for the overall metrics; one for each metric and label it is sliced by.
-    grouped: dict[tuple[str, ...], dict[Key, dict[str, float]]] = {}
-    for row in data["rows"]:
-        key = (row["metric"], _labels(row.get("labels") or {}))
-        table = (row["metric"], *(name for name, _ in key[1])) if key[1] else ()
-        grouped.setdefault(table, {}).setdefault(key, {})[row["model"]] = float(row["value"])
-    result = []
-    for table, columns in grouped.items():
-        title = f"{task}: {table[0]} by {' × '.join(table[1:])}" if table else task
-        names = [", ".join(value for _, value in labels) if labels else name for name, labels in columns]
-        own = PublishedRow("", [_own_cell(mine.get(key)) for key in columns], own=True)
-        models = dict.fromkeys(model for column in columns.values() for model in column)
-        rows = [PublishedRow(model, [_cell(column.get(model)) for column in columns.values()]) for model in models]
-        result.append(Beside(title, names, [own, *rows], str(data.get("source", "")) if not table else ""))
-    return result
+def heading(table: Table) -> str:
+    """Returns what a table is called: "table 3: AVR by pattern"."""
+    named = f"table {table.id}" if table.id.isdigit() else table.id.replace("-", " ")
+    return f"{named}: {table.title}"
 
 
 def _own_cell(metric: MetricResult | None) -> str:
@@ -87,5 +69,5 @@ def _own_cell(metric: MetricResult | None) -> str:
     return "–" if metric is None else f"{metric.text(metric.value, 2)} n={metric.denominator:,}"
 
 
-def _cell(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+def _cell(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -109,8 +110,14 @@ def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, ta
 
 
 def test_beside_published_metrics_a_run_says_what_it_is_over(tmp_path: Path) -> None:
-    result = {"name": "AVR", "metric": "accuracy", "value": 0.25, "unit": "fraction", "denominator": "12"}
-    overall, *_ = published.tables(["marvel"], list(metric_results({"marvel": {"metrics": [result]}})))
+    overall, *_ = published.tables(open_run(marvel_run(tmp_path / "run", puzzles=12)))
     own, *others = overall.rows
-    assert own.cells[0] == "25.00 n=12"
+    assert own.cells[0].endswith(" n=12")
     assert all("n=" not in row.cells[0] for row in others)
+
+
+@pytest.mark.parametrize("changed", [{"settings": {"marvel": {"letters": True}}}, {"method": "likelihood"}])
+def test_a_run_of_another_protocol_has_no_cells(tmp_path: Path, changed: dict[str, Any]) -> None:
+    table = published.tables(open_run(marvel_run(tmp_path / "run", puzzles=12, **changed)))[0]
+    assert set(table.rows[0].cells) == {"–"}
+    assert published.OTHERWISE in table.source

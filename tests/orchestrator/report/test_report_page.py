@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from helpers.report_runs import Writer, accuracy, marvel_run, puzzle, sliced
 
 from lyncean.errors import UserError
+from orchestrator.cli.report import command
 from orchestrator.report import write_report
 from orchestrator.report.charts import DARKEST
 from orchestrator.run_folder.index import natural_key
@@ -271,19 +273,21 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
         list(open_run(path))
 
 
-def test_published_metrics_stand_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from orchestrator.report import published
-
-    rows = [
-        {"model": "BLIP-2", "metric": "AVR", "labels": {}, "value": 24.81},
-        {"model": "BLIP-2", "metric": "AVR", "labels": {"pattern": "Quantities"}, "value": 24.17},
-    ]
-    (tmp_path / "published").mkdir()
-    (tmp_path / "published" / "marvel.json").write_bytes(orjson.dumps({"source": "the paper", "rows": rows}))
-    monkeypatch.setattr(published.resources, "files", lambda _: tmp_path)
+def test_published_metrics_stand_beside(tmp_path: Path) -> None:
     page = write_report(marvel_run(tmp_path / "run"), published=True).read_text(encoding="utf-8")
-    for words in ("Published results", "BLIP-2", "24.81", "marvel: AVR by pattern", "24.17", "the paper"):
+    for words in ("Published results", "BLIP-2", "24.81", "MARVEL, table 3: AVR by pattern", "24.17", "2404.13591"):
         assert words in page
+    assert "No published results" not in page
+
+
+def test_a_task_without_published_results_is_named(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run")
+    writer.item("animals/1", answer="1", score=1.0)
+    assert "No published results of animals." in write_report(writer.close(), published=True).read_text("utf-8")
+    (tmp_path / "run" / "report.html").unlink()
+    done = CliRunner().invoke(command, [str(tmp_path / "run"), "--compare-published"])
+    assert done.exit_code == 0
+    assert "run: no published results of animals" in done.stderr
 
 
 def test_the_blind_metric_stands_beside_the_sighted(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The papers of the benchmarks: their published tables, and the runs that remake them."""
