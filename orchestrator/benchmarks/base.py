@@ -72,8 +72,11 @@ def letter_scoring(
 
 
 def metrics_by(category: str, *others: str) -> list[scorer.MetricSpec]:
-    """Returns accuracy in percent, overall and by some labels, and the distribution of choices, by the first label."""
-    labels = [(label,) for label in (category, *others)]
+    """Returns accuracy in percent, overall and by some labels, and the distribution of choices, by the first label.
+
+    A label of two, "category difficulty", is each pair of their values.
+    """
+    labels = [tuple(label.split()) for label in (category, *others)]
     return [
         metric("accuracy", "accuracy", by=labels, params={"unit": "percent"}),
         metric("choice bias", "choice_bias", by=labels[:1]),

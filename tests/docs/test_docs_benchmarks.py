@@ -42,8 +42,14 @@ def typist(tmp_path: Path, demo: Server, shared_scorer: Server, monkeypatch: pyt
 
 def test_vstar(typist: Typist) -> None:
     write_rows(VSTAR, "vstar_bench", typist.folder / "vstar-bench/test.parquet", 4)
-    hub, likelihood, drawn = commands(DOCS / "benchmarks/vstar.md")
-    for line in (f"{hub} --data vstar-bench/", likelihood, drawn):
+    for number, row in enumerate(islice(VSTAR.synthetic("vstar_bench", 0), ROWS)):
+        folder = typist.folder / "annotations" / row["category"]
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {"question": "Which?", "options": ["The flag is red.", "The flag is white."], "bbox": []}
+        (folder / f"{number}.json").write_text(json.dumps(found))
+        (folder / f"{number}.png").write_bytes(row.image())
+    hub, likelihood, paper, drawn = commands(DOCS / "benchmarks/vstar.md")
+    for line in (f"{hub} --data vstar-bench/", likelihood, paper, drawn):
         typist.type(line)
         assert [count["planned"] for count in counted(typist.run).values()] == [ROWS]
 

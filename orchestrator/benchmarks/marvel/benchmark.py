@@ -64,8 +64,11 @@ class MarvelSettings:
     instruct: bool = setting(True, "add our one-line answer instruction to the data's text")
     letters: bool = setting(False, "name the choices A to D, in the image and in the text")
     panels: bool = setting(False, "show AVR and fine-grained questions panel by panel, an image each")
+    question_mark: bool = setting(False, "draw a question mark into the blank panel, for the same questions")
 
     def __post_init__(self) -> None:
+        if self.panels and self.question_mark:
+            raise ValueError("panels shows no blank panel to draw a question mark into: leave one out")
         if not self.kinds or not self.kinds <= {"avr", "fine", "coarse"}:
             raise ValueError(f"questions is {self.questions!r}: give avr, fine or coarse, or several with commas")
 
@@ -141,6 +144,8 @@ def whole(row: Row, letters: bool, order: Sequence[int] = (0, 1, 2, 3)) -> bytes
 def puzzle(row: Row, settings: MarvelSettings, order: Sequence[int] = (0, 1, 2, 3)) -> list[Part]:
     """Returns the puzzle as it is shown, in one image or panel by panel."""
     data = whole(row, settings.letters, order)
+    if settings.question_mark:
+        data = image.with_question_mark(data, row["task_configuration"], row["c_perception_answer_tuple"][0])
     if not settings.panels:
         return [image_part(data)]
     context, choices = image.cut(data, row["task_configuration"], row["c_perception_answer_tuple"][0])

@@ -79,6 +79,17 @@ def with_letters(data: bytes, configuration: str) -> bytes:
     return png(image)
 
 
+def with_question_mark(data: bytes, configuration: str, panels: int) -> bytes:
+    """Returns the image with a question mark in the context's blank panel; 3D has none and stays as it is."""
+    if configuration == "3D":
+        return data
+    image = opened(data, configuration)
+    left, upper, right, lower = context_boxes(configuration, panels)[-1]
+    middle = (left + right) // 2, (upper + lower) // 2
+    ImageDraw.Draw(image).text(middle, "?", fill=0, font=ImageFont.load_default(96), anchor="mm")
+    return png(image)
+
+
 def with_choices(data: bytes, configuration: str, order: Sequence[int]) -> bytes:
     """Returns the image with its choices in another order: place i shows what was choice `order[i]`, from 0.
 

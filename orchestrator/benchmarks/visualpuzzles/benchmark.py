@@ -108,7 +108,7 @@ def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
     likelihood, lettered = variant.method == "likelihood", visual or not options or variant.settings.letters
     if likelihood and not lettered:
         prompt = block
-    labels = {"category": category}
+    labels = {"category": category, "option_kind": "text" if options else "image"}
     if row.fields.get("difficulty"):
         labels["difficulty"] = str(row["difficulty"])
     reference = {"variant": "main" if variant.task in MAIN else "unig2u"}
@@ -169,7 +169,9 @@ BENCHMARK = Benchmark(
     data=f"{TABLE.hub}; by category {SUBSET}\n{FORMS}",
     rows=open_puzzles,
     samples=samples,
-    metrics=lambda _: metrics_by("category", "difficulty"),
+    metrics=lambda _: metrics_by(
+        "category", "difficulty", "option_kind", "category difficulty", "option_kind difficulty"
+    ),
     synthetic=synthetic,
     settings=LetterSettings,
     needs=needs,

@@ -22,7 +22,7 @@ from orchestrator.benchmarks.base import OUTPUT_TOKENS, Benchmark, setting
 from orchestrator.benchmarks.voila.generated import generated_rows, pictogram
 from orchestrator.benchmarks.voila.images import collage
 from orchestrator.benchmarks.voila.prompts import GENERATE, prompts
-from orchestrator.benchmarks.voila.rules import ND_RULES, RULES, WD_RULES
+from orchestrator.benchmarks.voila.rules import ND_RULES, RULES, WD_RULES, Question
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.source import FORMS, HUB, Identity, identify, open_voila
 from orchestrator.benchmarks.voila.texts import combined_description, describe, relations
@@ -54,6 +54,8 @@ class VoilaSettings:
     """What `--set` takes."""
 
     steps: int = setting(3, "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge")
+    first_step: int = setting(1, "the step that is asked first: 3 asks step 3 without those before it")
+    true_steps: bool = setting(False, "the data's own answers to earlier steps in place of the model's")
     chat_turns: bool = setting(False, "earlier questions and answers as turns of a conversation")
     collage: bool = setting(False, "the three images as one picture")
     judge: bool = setting(False, "score steps 1 to 3 by judge_voila, not by voila_properties")
@@ -62,6 +64,13 @@ class VoilaSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= 4:
             raise ValueError("steps is 1 to 4")
+        if not 1 <= self.first_step <= min(self.steps, 3):
+            raise ValueError(f"first_step is {self.first_step}: give 1 to {min(self.steps, 3)}, a step that is asked")
+
+    @property
+    def asked(self) -> range:
+        """The steps that are asked."""
+        return range(self.first_step, self.steps + 1)
 
 
 def shown(row: Row, settings: VoilaSettings) -> list[Part]:
@@ -93,23 +102,31 @@ def samples(row: Row, variant: Variant[VoilaSettings]) -> Iterator[Sample]:
     """Returns the episode of a question, `voila_wd/<N>`, with the turns step1 to step4."""
     settings = variant.settings
     identity = identify(row.fields)
-    questions = prompts(variant.task)
+    true = [Answer(text) for text in truths(identity.question)] if settings.true_steps and identity.question else []
+    begin = 0 if settings.true_steps else settings.first_step - 1
+    questions = prompts(variant.task)[begin:]
     config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
 
     def ask(step: int, answers: Sequence[Answer]) -> Call:
         if identity.problem:
             raise BadRowError("inconsistent_row", f"question {identity.number}: {identity.problem}")
+        answers = true[: step - 1] or answers
         if step < 4:
-            return Call(conversation(row, questions[:step], answers, settings), config)
-        if not answers[2].text.strip():
+            return Call(conversation(row, questions[: step - begin], answers, settings), config)
+        if not answers[-1].text.strip():
             raise NoAnswerError("no_answer", "step 3 gave no description to generate from")
-        wanted = GENERATE.replace("{output}", answers[2].text)
+        wanted = GENERATE.replace("{output}", answers[-1].text)
         return Call((user(text_part(wanted)),), modality=model.MODALITY_IMAGE)
 
     def turn(step: int) -> Turn:
         return Turn(lambda answers: ask(step, answers), f"step{step}", scoring(identity, step, settings, row["id"]))
 
-    yield Sample(variant.key(row["id"]), tuple(turn(step) for step in range(1, settings.steps + 1)))
+    yield Sample(variant.key(row["id"]), tuple(turn(step) for step in settings.asked))
+
+
+def truths(question: Question) -> tuple[str, str, str]:
+    """Returns the right answers to steps 1 to 3."""
+    return combined_description(question), relations(question), describe(question.answer)
 
 
 def scoring(identity: Identity, step: int, settings: VoilaSettings, group: str) -> Scoring:
@@ -127,8 +144,7 @@ def scoring(identity: Identity, step: int, settings: VoilaSettings, group: str) 
             "subject_type_rule": kinds["subject"],
             "action_rule": kinds["action"],
         }
-        texts = (combined_description(question), relations(question), describe(question.answer))
-        targets = (texts[min(step, 3) - 1],)
+        targets = (truths(question)[min(step, 3) - 1],)
     return Scoring(rule, targets, params={} if step == 4 else {"step": step}, labels=labels, group=group)
 
 
@@ -139,7 +155,7 @@ def metrics(variant: Variant[VoilaSettings]) -> list[scorer.MetricSpec]:
     """
     settings = variant.settings
     results = []
-    for step in range(1, settings.steps + 1):
+    for step in settings.asked:
         of_step = {"step": (str(step),)}
         by: tuple[tuple[str, ...], ...] = (("rule",), ("distractions",))
         results.append(metric(f"step {step}: all three", "mean", where=of_step, by=by, params={"unit": "percent"}))

@@ -2,39 +2,43 @@
 
 The prompt is that of lmms-eval's `vstar_bench`, with two faults that only `--parity` keeps: the reference repeats the
 instruction that the data's text ends in, and an option with parentheses is lost, so that later ones get other letters.
+`protocol=paper` is the paper's own: log-likelihood of the options' texts after the question alone, mean over tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.benchmarks.base import Benchmark, LetterSettings, check_parity, letter_scoring, metrics_by, shuffled
-from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, LETTERS, listed, reference_prompt, split_text
+from orchestrator.benchmarks.base import Benchmark, check_parity, letter_scoring, metrics_by, shuffled
+from orchestrator.benchmarks.vstar.annotations import APPENDIX, is_annotated, labels_of, of_task, open_annotated
+from orchestrator.benchmarks.vstar.prompt import (
+    INSTRUCTION,
+    LETTERS,
+    VstarSettings,
+    listed,
+    reference_prompt,
+    split_text,
+)
 from orchestrator.data.images import row_image
 from orchestrator.data.opening import FORMS, check_unique, only, open_rows
 from orchestrator.data.rows import DataError, Row, RowSource
 from orchestrator.data.table import Kind, Table
-from orchestrator.samples import Call, Sample, Variant, image_part, single, text_part, user
+from orchestrator.errors import ConfigError
+from orchestrator.samples import Call, Sample, Scoring, Variant, image_part, single, text_part, user
 
 COLUMNS: dict[str, Kind] = {"text": str, "label": str, "category": str, "question_id": object}
 TABLE = Table(hub="lmms-lab/vstar-bench", split="test", columns=COLUMNS)
 
 
-def _in(task: str, row: Row) -> bool:
-    """Returns whether a task has a row: a sub-task has those of its category, which its name ends with."""
-    return task in ("vstar_bench", f"vstar_bench_{row['category']}")
-
-
 def open_vstar(task: str, data: str | None) -> RowSource:
-    """Opens the rows of a task."""
-    source = open_rows(data, TABLE)
-    if task != "vstar_bench":
-        source = only(source, lambda row: _in(task, row))
-    return check_unique(source, task, lambda row: str(row["question_id"]))
+    """Opens the rows of a task: a table, or the authors' annotations."""
+    source = open_annotated(Path(str(data))) if is_annotated(data) else open_rows(data, TABLE)
+    return check_unique(only(source, lambda row: of_task(row, task)), task, lambda row: str(row["question_id"]))
 
 
-def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
+def samples(row: Row, variant: Variant[VstarSettings]) -> Iterator[Sample]:
     """Returns the question of one row, `<task>/<question_id>`."""
     identifier = str(row["question_id"])
     question, options = split_text(row["text"])
@@ -47,8 +51,13 @@ def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
     prompt = listed(question, options)
     if not likelihood or lettered:
         prompt = reference_prompt(row["text"]) if variant.parity else f"{prompt}\n{INSTRUCTION}"
-    labels = {"category": row["category"]}
+    labels = {"category": row["category"], **labels_of(row)}
     scoring = letter_scoring(variant, options, target, labels, lettered=lettered, parity="lmms_vstar", params={})
+    if variant.settings.protocol == "paper":
+        if not options:
+            raise DataError(f"question {identifier} lists no options to score")
+        right = options[LETTERS.index(target)]
+        prompt, scoring = question, Scoring("likelihood", (right,), tuple(options), {"reduction": "mean"}, labels)
     stop = ["\n\n"] if variant.parity else []
 
     def ask() -> Call:
@@ -59,9 +68,11 @@ def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
     yield single(variant.key(identifier), ask, scoring)
 
 
-def needs(variant: Variant) -> Sequence[str]:
+def needs(variant: Variant[VstarSettings]) -> Sequence[str]:
     """Returns the capabilities a model needs."""
     check_parity(variant)
+    if variant.settings.protocol == "paper" and (variant.method != "likelihood" or variant.settings.letters):
+        raise ConfigError("--set protocol=paper scores options' texts: add --method likelihood, without letters=true")
     return ("IMAGE_INPUT",)
 
 
@@ -69,7 +80,8 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
     """Returns synthetic scenes with small objects, in V*-Bench's schema."""
     from orchestrator.benchmarks.vstar.synthetic import rows
 
-    return (row for row in rows(seed) if _in(task, row))
+    made = rows(seed, APPENDIX) if task == "vstar_bench_appendix" else rows(seed)
+    return (row for row in made if of_task(row, task))
 
 
 BENCHMARK = Benchmark(
@@ -78,12 +90,13 @@ BENCHMARK = Benchmark(
         "vstar_bench": "Small details of large photos: attributes (4 options) and relative positions (2 options)",
         "vstar_bench_direct_attributes": "The questions on an object's attributes",
         "vstar_bench_relative_position": "The questions on where two objects stand to each other",
+        "vstar_bench_appendix": "The appendix's sets OCR and GPT4V-hard, of the authors' annotations (--data)",
     },
-    data=f"{TABLE.hub}\n{FORMS}",
+    data=f"{TABLE.hub}\n{FORMS}; or a folder of the authors' annotations (direct_attributes/NAME.json and NAME.jpg)",
     rows=open_vstar,
     samples=samples,
-    metrics=lambda _: metrics_by("category"),
+    metrics=lambda _: metrics_by("category", "boxes"),
     synthetic=synthetic,
-    settings=LetterSettings,
+    settings=VstarSettings,
     needs=needs,
 )

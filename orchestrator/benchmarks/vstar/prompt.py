@@ -1,15 +1,28 @@
-"""The text of a V*-Bench question: its options, our prompt and the reference's."""
+"""The text of a V*-Bench question: its options, our prompt and the reference's, and the settings that choose."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.benchmarks.base import LetterSettings, setting
 
 INSTRUCTION = "Answer with the option's letter from the given choices directly."
 LETTERS = "ABCD"
 
 # An option as the reference finds it: it ends where the next one begins and holds no parentheses.
 _REFERENCE_OPTION = re.compile(r"\(([A-D])\)\s*([^()]+?)(?=\([A-D]\)|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class VstarSettings(LetterSettings):
+    """What `--set` takes."""
+
+    protocol: Literal["lmms-eval", "paper"] = setting(
+        "lmms-eval", "paper: with --method likelihood, options' texts after the question alone, mean over tokens"
+    )
 
 
 def split_text(text: str) -> tuple[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -80,13 +80,13 @@ OBJECTS: dict[str, Callable[[ImageDraw.ImageDraw, Box, ink.Color], None]] = {
 """Each stands in a scene once at most, so that "the ball" is one ball."""
 
 
-def rows(seed: int) -> Iterator[Row]:
-    """Returns scenes without end, of the two categories in turn."""
+def rows(seed: int, categories: Sequence[str] = ("direct_attributes", "relative_position")) -> Iterator[Row]:
+    """Returns scenes without end, of two categories in turn: questions on attributes, and on positions."""
     for index in itertools.count():
         rng = ink.generator("vstar", seed, index)
-        category = ("direct_attributes", "relative_position")[index % 2]
+        category = categories[index % 2]
         placed = place(rng)
-        ask = attribute if category == "direct_attributes" else position
+        ask = (attribute, position)[index % 2]
         question, options, right = ask(rng, placed)
         listed = "\n".join(f"({letter}) {option}" for letter, option in zip("ABCD", options, strict=False))
         fields: dict[str, Any] = {

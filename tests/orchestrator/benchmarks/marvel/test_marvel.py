@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 from helpers.bench_scoring import prefer, score, shared_data
 from helpers.marvel_published import ALWAYS, CONFIGURATIONS, PATTERNS
-from PIL import Image
+from PIL import Image, ImageChops
 from pyarrow import parquet
 
 from orchestrator.benchmarks.marvel import benchmark as marvel, image as marvel_image
@@ -166,6 +166,27 @@ def test_letters_in_place_of_digits(real):
     outcome = score(BENCHMARK, real, variant, lambda *_: "A")
     assert outcome.percent("AVR") == 24.81
     assert asked(samples["avr"]).messages[0].parts[0].image.data != row.image()
+
+
+def test_a_question_mark_in_the_blank_panel(real):
+    for configuration in CONFIGURATIONS:
+        row = next(row for row in real if row["task_configuration"] == configuration)
+        marked = picture(
+            marvel_image.with_question_mark(row.image(), configuration, row["c_perception_answer_tuple"][0])
+        )
+        before = picture(row.image()).convert("L")
+        blank = marvel_image.context_boxes(configuration, row["c_perception_answer_tuple"][0])[-1]
+        changed = ImageChops.difference(before, marked).getbbox()
+        assert changed
+        assert blank[0] < changed[0] < changed[2] < blank[2]
+        assert blank[1] < changed[1] < changed[3] < blank[3]
+    solid = next(row for row in real if row["task_configuration"] == "3D")
+    assert marvel_image.with_question_mark(solid.image(), "3D", 1) == solid.image()
+    variant = Variant("marvel", settings=MarvelSettings(question_mark=True))
+    plain, marked = (asked(questions(real[0], given)["avr"]) for given in (PLAIN, variant))
+    assert plain != marked
+    with pytest.raises(ValueError, match="leave one out"):
+        MarvelSettings(question_mark=True, panels=True)
 
 
 def test_panel_by_panel(real):

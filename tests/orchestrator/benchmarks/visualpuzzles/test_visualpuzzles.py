@@ -189,7 +189,8 @@ def test_a_folder_with_a_file_for_each_category(tmp_path):
         pq.write_table(table, tmp_path / f"{category}.parquet")
     rows = list(BENCHMARK.rows("VisualPuzzles_inductive", str(tmp_path)))
     made = sample(rows[2], "VisualPuzzles_inductive")
-    assert (made.key, made.turns[0].scoring.labels) == ("VisualPuzzles_inductive/2", {"category": "inductive"})
+    labels = {"category": "inductive", "option_kind": "text"}
+    assert (made.key, made.turns[0].scoring.labels) == ("VisualPuzzles_inductive/2", labels)
     assert rows[2].image() == PUZZLE
     with pytest.raises(DataError, match="has no column category"):
         BENCHMARK.rows("VisualPuzzles", str(tmp_path))

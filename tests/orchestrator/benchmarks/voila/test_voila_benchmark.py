@@ -89,6 +89,33 @@ def test_the_steps_are_one_growing_text(rows):
         assert (call.config.max_output_tokens, call.config.temperature) == (2048, 0.0)
 
 
+def test_step_3_alone(rows):
+    sample = sample_of(rows[0], first_step=3)
+    (turn,) = sample.turns
+    assert sample.item_key(turn) == sample_of(rows[0]).item_key(sample_of(rows[0]).turns[2])
+    assert text_of(turn.ask([])) == f"{README[2]} "
+    assert turn.scoring == sample_of(rows[0]).turns[2].scoring
+    specs = BENCHMARK.metrics(Variant("voila_wd", settings=VoilaSettings(first_step=3)))
+    assert {spec.name.partition(":")[0] for spec in specs} == {"step 3"}
+
+
+@pytest.mark.parametrize("first_step", [1, 3])
+def test_true_earlier_steps_stand_in_place_of_the_model_s_own(rows, first_step):
+    sample = sample_of(rows[0], true_steps=True, first_step=first_step)
+    identity = identify(rows[0].fields)
+    described, related, _ = voila.truths(identity.question)
+    asked = sample.turns[-1].ask([Answer(text="wrong")] * (3 - first_step))
+    assert text_of(asked) == f"{README[0]} {described} {README[1]} {related} {README[2]} "
+    drawn = sample_of(rows[0], true_steps=True, steps=4).turns[3].ask([Answer(text="wrong")] * 3)
+    assert "wrong" not in text_of(drawn)
+
+
+@pytest.mark.parametrize("given", [{"first_step": 4}, {"first_step": 0}, {"first_step": 3, "steps": 2}])
+def test_a_first_step_that_is_not_asked_is_refused(given):
+    with pytest.raises(ValueError, match="first_step is"):
+        VoilaSettings(**given)
+
+
 def test_chat_turns(rows):
     call = sample_of(rows[0], chat_turns=True).turns[2].ask([Answer(text="A1"), Answer(text="A2")])
     roles = [message.role for message in call.messages]

@@ -10,8 +10,7 @@ from helpers.bench_scoring import prefer, score
 from hypothesis import given, strategies as st
 
 from lyncean.errors import UserError
-from orchestrator.benchmarks.base import LetterSettings
-from orchestrator.benchmarks.vstar.benchmark import BENCHMARK
+from orchestrator.benchmarks.vstar.benchmark import BENCHMARK, VstarSettings
 from orchestrator.benchmarks.vstar.prompt import INSTRUCTION, reference_prompt, split_text
 from orchestrator.data.rows import DataError, Row
 from orchestrator.samples import Variant
@@ -29,7 +28,7 @@ def make(text: str = GLOVE, label: str = "A", category: str = "direct_attributes
 
 
 def sample(row: Row, **variant):
-    (made,) = BENCHMARK.samples(row, Variant("vstar_bench", **{"settings": LetterSettings(), **variant}))
+    (made,) = BENCHMARK.samples(row, Variant("vstar_bench", **{"settings": VstarSettings(), **variant}))
     return made
 
 
@@ -87,7 +86,7 @@ def test_likelihood_scores_texts_or_letters():
     assert call.continuations == scoring.options == ("rubber", "cotton", "kevlar", "leather")
     assert scoring.targets == ("kevlar",)
     assert INSTRUCTION not in call.messages[0].parts[1].text
-    letters = sample(make(label="C"), method="likelihood", settings=LetterSettings(letters=True))
+    letters = sample(make(label="C"), method="likelihood", settings=VstarSettings(letters=True))
     assert letters.turns[0].ask([]).continuations == ("A", "B", "C", "D")
     assert letters.turns[0].scoring.targets == ("C",)
     assert letters.turns[0].ask([]).messages[0].parts[1].text.endswith(INSTRUCTION)
@@ -104,7 +103,7 @@ def test_shuffled_options_keep_their_answer(seed, label, repeat):
 
 def test_shuffling_and_parity_exclude_each_other():
     with pytest.raises(UserError, match="never shuffles"):
-        BENCHMARK.needs(Variant("vstar_bench", parity=True, shuffle_options=True, settings=LetterSettings()))
+        BENCHMARK.needs(Variant("vstar_bench", parity=True, shuffle_options=True, settings=VstarSettings()))
 
 
 @given(st.text(max_size=80))
@@ -133,6 +132,7 @@ def test_sub_tasks_have_their_rows_only(tmp_path):
         "vstar_bench": [0, 1, 2],
         "vstar_bench_direct_attributes": [0, 2],
         "vstar_bench_relative_position": [1],
+        "vstar_bench_appendix": [],
     }
     assert BENCHMARK.rows("vstar_bench_relative_position", str(file)).count == 1
     file.write_text("\n".join(json.dumps(row | {"question_id": 5}) for row in rows))
@@ -142,7 +142,7 @@ def test_sub_tasks_have_their_rows_only(tmp_path):
 
 def test_metrics_in_percent_by_category():
     rows = [make(number=i) for i in range(6)] + [make(DOG, "B", "relative_position", i) for i in range(6, 10)]
-    outcome = score(BENCHMARK, rows, Variant("vstar_bench", settings=LetterSettings()), lambda *_: "The answer is A.")
+    outcome = score(BENCHMARK, rows, Variant("vstar_bench", settings=VstarSettings()), lambda *_: "The answer is A.")
     assert outcome.metric("accuracy").unit == "percent"
     assert outcome.percent("accuracy") == 60
     assert outcome.percent("accuracy", category="direct_attributes") == 100
@@ -152,8 +152,8 @@ def test_metrics_in_percent_by_category():
 
 def test_two_readings_of_one_answer():
     row = make(label="D")
-    careful = score(BENCHMARK, [row], Variant("vstar_bench", settings=LetterSettings()), lambda *_: "Answer: D")
-    variant = Variant("vstar_bench", parity=True, settings=LetterSettings())
+    careful = score(BENCHMARK, [row], Variant("vstar_bench", settings=VstarSettings()), lambda *_: "Answer: D")
+    variant = Variant("vstar_bench", parity=True, settings=VstarSettings())
     parity = score(BENCHMARK, [row], variant, lambda *_: "Answer: D")
     assert [v.extracted for v in careful.verdicts.values()] == ["D"]
     assert [v.extracted for v in parity.verdicts.values()] == ["A"]
@@ -163,11 +163,11 @@ def test_two_readings_of_one_answer():
 def test_drawn_scenes(task):
     rows = list(itertools.islice(BENCHMARK.synthetic(task, 2), 12))
     categories = {row["category"] for row in rows}
-    wanted = {"vstar_bench": 2}.get(task, 1)
+    wanted = {"vstar_bench": 2, "vstar_bench_appendix": 2}.get(task, 1)
     assert len(categories) == wanted
-    outcome = score(BENCHMARK, rows, Variant(task, settings=LetterSettings()), lambda _, turn: turn.scoring.targets[0])
+    outcome = score(BENCHMARK, rows, Variant(task, settings=VstarSettings()), lambda _, turn: turn.scoring.targets[0])
     assert outcome.percent("accuracy") == 100
-    variant = Variant(task, method="likelihood", settings=LetterSettings())
+    variant = Variant(task, method="likelihood", settings=VstarSettings())
     sure = score(BENCHMARK, rows, variant, lambda _, turn: prefer(turn.scoring.options, turn.scoring.targets[0]))
     assert sure.percent("accuracy") == 100
     assert rows[0].image()[:3] == b"\xff\xd8\xff"
