@@ -28,10 +28,11 @@ from model_server.hf.generate import generate
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.loaded import Loaded
 from model_server.hf.prompt import Joined, Prompt
-from model_server.hf.reasoning import Reasoning, blank_between
+from model_server.hf.reasoning import Reasoning, blank_between, decode
 from model_server.hf.rows import SamplingRow
 from model_server.hf.settings import Settings
 from model_server.hf.tokens import token_bytes
+from model_server.hf.tools import check_choice, read, special_tokens
 from model_server.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,13 @@ class Work:
     """One prepared request: `config` for Generate (and `drawer` for an image), `joined` for Likelihood.
 
     Without either the prompt itself is scored. The constraint stands at the beginning of its format; each attempt at
-    the answer takes a copy.
+    the answer takes a copy. The output has no token that is banned.
     """
 
     prompt: Prompt
     config: model.GenerationConfig | None = None
     constraint: Constraint | None = None
+    banned: int | None = None
     joined: Sequence[Joined] = ()
     drawer: Drawer | None = None
 
@@ -106,7 +108,9 @@ class HfBackend(Backend):
         if request.HasField("raw_prompt"):
             prompt = await self._in_thread(self._loaded.prompter.prepare_raw, request.raw_prompt)
         else:
-            prepare = functools.partial(self._loaded.prompter.prepare, arguments=self._loaded.arguments(request.config))
+            self._banned(request)  # refuses choices that cannot be kept
+            arguments = self._loaded.arguments(request.config)
+            prepare = functools.partial(self._loaded.prompter.prepare, arguments=arguments, tools=request.tools)
             prompt = await self._in_thread(prepare, request.messages)
         checked = self._effective(request.config, len(prompt.ids))  # before a format is compiled
         if not checked.HasField("response_format"):
@@ -119,7 +123,8 @@ class HfBackend(Backend):
         prompt, constraint = prepared
         config = self._effective(request.config, len(prompt.ids))
         key = self._generate_key(prompt, config)
-        row, usage = await self._submit(Work(prompt, config, constraint), key, call, config.max_output_tokens)
+        work = Work(prompt, config, constraint, self._banned(request))
+        row, usage = await self._submit(work, key, call, config.max_output_tokens)
         assert isinstance(row, SamplingRow)
         response = model.GenerateResponse(
             finish_reason=row.finish,
@@ -129,7 +134,10 @@ class HfBackend(Backend):
             reasoning=row.thoughts,
             prompt=prompt.rendered if request.return_prompt else None,
         )
-        if row.text:
+        called = await self._in_thread(self._calls, request, row) if request.tools else None
+        if called:
+            response.parts.extend(called)
+        elif row.text:
             gap = ""
             if (prompt.continues or (prompt.raw and not row.thoughts)) and not constraint:
                 gap = blank_between(self._loaded.checkpoint.tokenizer, prompt.ids, row.ids)
@@ -137,6 +145,24 @@ class HfBackend(Backend):
         response.usage.output_tokens = len(row.ids)
         response.usage.reasoning_tokens = row.reasoning.tokens if row.reasoning else 0
         return response
+
+    def _banned(self, request: model.GenerateRequest) -> int | None:
+        if not (request.tools and self._loaded.tools):
+            return None
+        return check_choice(request, self._loaded.tools, self._loaded.checkpoint.tokenizer.get_added_vocab())
+
+    def _calls(self, request: model.GenerateRequest, row: SamplingRow) -> list[model.Part] | None:
+        """Returns the parts of an answer with tool calls; None where it has none, or may have none."""
+        found, tokenizer = self._loaded.tools, self._loaded.checkpoint.tokenizer
+        if found is None or request.tool_choice.mode == model.TOOL_CHOICE_MODE_NONE:
+            return None
+        text, specials = row.text, special_tokens(tokenizer)
+        if any(token in found.form.opens for token in specials):  # which the text is without
+            whole = functools.partial(decode, tokenizer, row.ids, specials=True)
+            text = row.reasoning.split(row.ids, specials=True)[1] if row.reasoning else whole()
+            for stop in row.config.stop if row.finish == model.FINISH_REASON_STOP_STRING else ():
+                text = text.partition(stop)[0]
+        return read(text, found, request, specials)
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         drawer = self._loaded.drawer
@@ -220,6 +246,7 @@ class HfBackend(Backend):
         usage = usage_since(queued, call.started, input_tokens=len(prompt.ids), **prompt.tokens)
         usage.cached_tokens = call.cached_tokens
         usage.media.extend(prompt.media)
+        usage.images.extend(prompt.shown)
         return answer, usage
 
     def _generate_key(self, prompt: Prompt, config: model.GenerationConfig) -> tuple[object, ...]:
@@ -306,7 +333,8 @@ class HfBackend(Backend):
         entries = []
         for job in jobs:
             constraint = job.work.constraint and job.work.constraint.copy()
-            row = SamplingRow(_config(job), job.call, _settle(job), self._reasoning(job), constraint)
+            reasoning, banned = self._reasoning(job), job.work.banned
+            row = SamplingRow(_config(job), job.call, _settle(job), reasoning, constraint, banned)
             entries.append(Entry(job.work.prompt, row))
         return entries
 

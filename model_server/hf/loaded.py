@@ -26,6 +26,7 @@ from model_server.hf.identity import processor_hash
 from model_server.hf.prompt import Prompt, Prompter
 from model_server.hf.reasoning import mark_ids, marks_of
 from model_server.hf.settings import Settings
+from model_server.hf.tools import ToolForm
 from model_server.hf.vision import VisionCache
 from model_server.metrics import Metrics
 
@@ -97,6 +98,7 @@ class Loaded:
             model.CAPABILITY_ANSWER_CHOICES: keeps_formats,
             model.CAPABILITY_ANSWER_REGEX: keeps_formats,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
+            model.CAPABILITY_TOOLS: self.tools is not None,
         }
         path, verdict = Path(self._settings.model), self.verdict
         properties = {
@@ -138,11 +140,17 @@ class Loaded:
             system_messages=model.SYSTEM_MESSAGES_TAKEN
             if self.prompter.template.takes_system_messages
             else model.SYSTEM_MESSAGES_REFUSED,
+            tool_rendering=self.tools.rendering if self.tools else None,
             media_limits=model.MediaLimits(
                 max_image_pixels=self._settings.max_image_pixels if self.checkpoint.has_vision else 0,
                 max_audio_duration=seconds(longest) if (longest := self.prompter.clips.longest) else None,
             ),
         )
+
+    @property
+    def tools(self) -> ToolForm | None:
+        """What the chat template makes of tools; None where the model is not shown all of them."""
+        return self.prompter.template.tools
 
     @property
     def taken(self) -> frozenset[Kind]:

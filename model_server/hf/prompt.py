@@ -21,7 +21,9 @@ from model_server.clips import usage_of
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import ClipDecoder, Decoded
 from model_server.hf.family import SEQUENCES
+from model_server.hf.shown import sizes
 from model_server.hf.template import Template
+from model_server.parts import content
 
 if TYPE_CHECKING:
     from model_server.hf.draw import Drawer
@@ -39,6 +41,7 @@ class Prompt:
         image_keys: SHA-256 of each image, in order; empty where clips stand beside them.
         clips: The kinds of clips that it holds.
         media: What was heard and seen of each clip, in order.
+        shown: The size at which the model sees each image, in order; empty where it is not known.
         continues: Whether it ends in the beginning of the answer.
         raw: Whether no chat template has rendered it.
     """
@@ -50,6 +53,7 @@ class Prompt:
     image_keys: tuple[str, ...] = ()
     clips: frozenset[Kind] = frozenset()
     media: tuple[model.MediaUsage, ...] = ()
+    shown: tuple[model.ImageUsage, ...] = ()
     continues: bool = False
     raw: bool = False
 
@@ -121,6 +125,7 @@ class Prompter:
         *,
         drawer: Drawer | None = None,
         arguments: Mapping[str, Any] | None = None,
+        tools: Sequence[model.Tool] = (),
     ) -> Prompt:
         """Renders, decodes images and clips, tokenizes.
 
@@ -128,6 +133,7 @@ class Prompter:
             messages: The conversation.
             drawer: What draws the image that is to be made, if one is.
             arguments: Variables for the chat template.
+            tools: Tools that the model may call.
 
         Raises:
             InvalidRequest: For a bad image or clip, an argument that the template does not have, or a conversation
@@ -138,7 +144,8 @@ class Prompter:
             if name not in self.template.arguments:
                 known = ", ".join(sorted(self.template.arguments)) or "none"
                 raise InvalidRequest("unknown_argument", f"the chat template has no variable {name!r}; it has {known}")
-        kinds = {str(part.WhichOneof("kind")) for message in messages for part in message.parts} - {"text"}
+        parts = list(content(messages))
+        kinds = {str(part.WhichOneof("kind")) for part in parts} - {"text", "tool_call"}
         for pair in self.apart:
             if pair <= kinds:
                 raise Unsupported("no_mixed_media", f"this model takes no {' and '.join(sorted(pair))} in one prompt")
@@ -146,16 +153,18 @@ class Prompter:
         keys: list[str] = []
         for message in messages:
             self._refuse_placeholders(message.reasoning)
-            for part in message.parts:
-                self._refuse_placeholders(part.text)
-                if part.HasField("image"):
-                    where = f"image {len(keys)}"
-                    pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
-                    keys.append(images.digest(part.image).hex())
+        for tool in tools:
+            self._refuse_placeholders(f"{tool.description} {tool.input_schema}")
+        for part in parts:
+            self._refuse_placeholders(part.text or f"{part.tool_call.name} {part.tool_call.arguments}")
+            if part.HasField("image"):
+                where = f"image {len(keys)}"
+                pictures.append(images.decode(part.image.data, max_pixels=self._max_pixels, where=where))
+                keys.append(images.digest(part.image).hex())
         decoded = self.clips.decode(messages)
         if self._checkpoint.family.needs_image and not pictures:
             raise InvalidRequest("image_needed", "this model answers about an image: the prompt holds none")
-        rendered = self.template.render(messages, arguments) + (drawer.suffix if drawer else "")
+        rendered = self.template.render(messages, arguments, tools) + (drawer.suffix if drawer else "")
         inputs, text = self._encoded(rendered, pictures, decoded, drawer.processor_kwargs if drawer else {})
         decoded.correct(inputs, self._checkpoint.processor)
         ids = inputs["input_ids"][0].tolist()
@@ -167,6 +176,7 @@ class Prompter:
             () if decoded.kinds else tuple(keys),
             decoded.kinds,
             tuple(usage_of(messages, decoded.sounds, decoded.videos)),
+            tuple(sizes(inputs, len(pictures), self._checkpoint) if not decoded.kinds else ()),
             messages[-1].role == model.ROLE_ASSISTANT,
         )
 

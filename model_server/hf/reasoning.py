@@ -92,12 +92,13 @@ class Reasoning:
             return ids[-1] == self._ids[1]
         return self._marks.closes in decode(self._tokenizer, ids[-_WINDOW:])
 
-    def split(self, ids: Sequence[int]) -> tuple[str, str]:
-        """Returns reasoning and answer of the whole output."""
+    def split(self, ids: Sequence[int], *, specials: bool = False) -> tuple[str, str]:
+        """Returns reasoning and answer of the whole output, with special tokens or without."""
         if not self.tokens:
-            return "", decode(self._tokenizer, [token for token in ids if token not in self._ids])
+            return "", decode(self._tokenizer, [token for token in ids if token not in self._ids], specials=specials)
         if not self._ids:
-            return split_reasoning(decode(self._tokenizer, ids), self._marks, inside=self._opened)
+            whole = decode(self._tokenizer, ids, specials=specials)
+            return split_reasoning(whole, self._marks, inside=self._opened)
         found: tuple[list[str], list[str]] = ([], [])
         inside = self._opened or next(token for token in ids if token in self._ids) == self._ids[1]
         for mark, run in groupby(ids, lambda token: token if token in self._ids else None):
@@ -107,13 +108,13 @@ class Reasoning:
                 text = decode(self._tokenizer, list(run)).strip()
                 found[0].append(text.removeprefix(self._marks.label).strip())
             else:
-                found[1].append(decode(self._tokenizer, list(run)))
+                found[1].append(decode(self._tokenizer, list(run), specials=specials))
         return "\n\n".join(filter(None, found[0])), "".join(found[1]).lstrip()
 
 
-def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the text of output tokens, special ones left out."""
-    return str(tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+def decode(tokenizer: Any, ids: Sequence[int], *, specials: bool = False) -> str:
+    """Returns the text of output tokens; special ones are left out unless they are wanted."""
+    return str(tokenizer.decode(list(ids), skip_special_tokens=not specials, clean_up_tokenization_spaces=False))
 
 
 def blank_between(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:

@@ -34,6 +34,7 @@ class SamplingRow:
         logprobs: Per token, where asked for.
         reasoning: Tells reasoning from the answer; None where the model has no marks for it.
         constraint: Holds the answer to its format; None where it has none.
+        banned: A token that the output may not have.
         thoughts: The reasoning's text.
         failure: Why it has no answer, where the fault is its own.
     """
@@ -43,6 +44,7 @@ class SamplingRow:
     done: Callable[[SamplingRow], None]
     reasoning: Reasoning | None = None
     constraint: Constraint | None = None
+    banned: int | None = None
     ids: list[int] = field(default_factory=list)
     finish: model.FinishReason.ValueType = model.FINISH_REASON_UNSPECIFIED
     text: str = ""
@@ -126,7 +128,7 @@ class RowDecoder:
         return list(best)
 
     def _masked(self, rows: Sequence[SamplingRow], scores: torch.Tensor) -> torch.Tensor:
-        """Returns the scores with tokens that a row's format rules out at minus infinity."""
+        """Returns the scores with tokens that a row's format or request rules out at minus infinity."""
         masked = scores
         for index, row in enumerate(rows):
             try:
@@ -134,9 +136,13 @@ class RowDecoder:
             except InternalFailure as error:
                 row.fail(error)
                 continue
+            if allowed is None and row.banned is None:
+                continue
+            masked = scores.clone() if masked is scores else masked
             if allowed is not None:
-                masked = scores.clone() if masked is scores else masked
                 masked[index].masked_fill_(~allowed.to(scores.device), float("-inf"))
+            if row.banned is not None:
+                masked[index, row.banned] = float("-inf")
         return masked
 
     def _draw(self, rows: Sequence[SamplingRow], scores: torch.Tensor) -> dict[int, int]:

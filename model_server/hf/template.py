@@ -16,13 +16,14 @@ from model_server.backend import LoadError
 from model_server.decoding import THINKING_SWITCHES
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.reasoning import marks_of
+from model_server.hf.tools import Chat, Style, ToolForm, as_chat, described, find
 
 _GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
 """Variables of a chat template that the library sets."""
 _REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
 """What a template raises: by its own will, or where it cannot do with this kind of message."""
 _QUESTION = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
-_ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
+_PLAIN = Style()
 
 
 class Template:
@@ -50,13 +51,36 @@ class Template:
         names = meta.find_undeclared_variables(environment.parse(self._checkpoint.template))
         return frozenset(names - environment.globals.keys() - _GIVEN - _token_names(self._checkpoint.tokenizer))
 
-    def render(self, messages: Sequence[model.Message], arguments: Mapping[str, Any] | None = None) -> str:
-        """Applies the chat template, with the generation prefix or the beginning of the answer at the end."""
+    @cached_property
+    def tools(self) -> ToolForm | None:
+        """What the chat template makes of tools, None where it drops them, their calls or their results."""
+
+        def render(chat: Chat, offered: list[dict[str, Any]]) -> str | None:
+            try:
+                return self._applied(chat, prefix=True, tools=offered)
+            except InvalidRequest:
+                return None
+
+        return find(self._checkpoint, render)
+
+    def render(
+        self,
+        messages: Sequence[model.Message],
+        arguments: Mapping[str, Any] | None = None,
+        offered: Sequence[model.Tool] = (),
+    ) -> str:
+        """Applies the chat template, with the generation prefix or the beginning of the answer at the end.
+
+        Args:
+            messages: The conversation.
+            arguments: Variables of the template.
+            offered: Tools that the model may call.
+        """
         if not self._checkpoint.template:
             return self._checkpoint.family.plain(messages, self._checkpoint)
         if messages[-1].role == model.ROLE_ASSISTANT:
             return self._continued(messages, arguments)
-        return self._templated(messages, prefix=True, arguments=arguments)
+        return self._templated(messages, prefix=True, arguments=arguments, offered=offered)
 
     @cached_property
     def can_continue(self) -> bool:
@@ -117,19 +141,25 @@ class Template:
         prefix: bool = False,
         continues: bool = False,
         arguments: Mapping[str, Any] | None = None,
+        offered: Sequence[model.Tool] = (),
     ) -> str:
-        chat: list[dict[str, Any]] = []
-        for message in messages:
-            parts: list[dict[str, str]] = []
-            for part in message.parts:
-                kind = str(part.WhichOneof("kind"))
-                parts.append({"type": kind} | ({"text": part.text} if kind == "text" else {}))
-            if self._checkpoint.takes_media:
-                chat.append({"role": _ROLES[message.role], "content": parts})
-            else:
-                chat.append({"role": _ROLES[message.role], "content": "".join(p.get("text", "") for p in parts)})
-            if message.reasoning:
-                chat[-1]["reasoning_content"] = message.reasoning
+        # The style is looked for where a conversation has calls: the search itself renders some.
+        called = any(message.role == model.ROLE_TOOL for message in messages)
+        style = self.tools.style if called and self.tools else _PLAIN
+        chat = as_chat(messages, self._checkpoint.takes_media, style)
+        given = described(offered) if offered else None
+        return self._applied(chat, prefix=prefix, continues=continues, arguments=arguments, tools=given)
+
+    def _applied(
+        self,
+        chat: Chat,
+        *,
+        prefix: bool = False,
+        continues: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        tools: list[dict[str, Any]] | None = None,
+    ) -> str:
+        more = {**(arguments or {}), **({"tools": tools} if tools else {})}
         try:
             return str(
                 self._processor().apply_chat_template(
@@ -138,7 +168,7 @@ class Template:
                     add_generation_prompt=prefix,
                     continue_final_message=continues,
                     chat_template=self._checkpoint.template,
-                    **(arguments or {}),
+                    **more,
                 )
             )
         except _REFUSALS as error:
