@@ -18,6 +18,8 @@ Syntax = Literal["json", "json5", "python"]
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 32
+MAX_CALLS = 64
+"""Calls of one answer that are run: a model that repeats itself fills its limit of tokens with them."""
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _SPACE = re.compile(r"(?:\s|#[^\n]*)*")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, text_part
-from orchestrator.tools.arguments import tool_error
+from orchestrator.tools.arguments import MAX_CALLS, tool_error
 from orchestrator.tools.types import Picture, Tool, ToolOutput
 
 _OUTPUT_TOKENS = 4096
@@ -31,8 +31,9 @@ class Native:
         return replace(call, config=config, tools=tuple(tool.describe() for tool in tools))
 
     def read(self, answer: Answer) -> tuple[ToolCall, ...]:
-        """Returns the calls as the server parsed them."""
-        return answer.tool_calls
+        """Returns the calls as the server parsed them; those beyond `MAX_CALLS` without their name."""
+        calls = answer.tool_calls
+        return calls[:MAX_CALLS] + tuple(replace(call, name="") for call in calls[MAX_CALLS:])
 
     def again(self, answer: Answer) -> bool:
         """Never: an answer without a call is the last one."""
@@ -40,6 +41,8 @@ class Native:
 
     def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
         """Runs the tool that the call names."""
+        if not call.name:
+            return tool_error("The call was not run: it has no name, or {most} were run before.", most=str(MAX_CALLS))
         by_name = {tool.describe().name: tool for tool in tools}
         if tool := by_name.get(call.name):
             return tool.call(call.arguments, pictures)

@@ -85,14 +85,15 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         close: Mark behind it. An answer that has it is final, whatever else it holds, if `closes`.
         closes: See `close`.
         whole: Whether the whole text is the answer where the marks are missing, else nothing is.
-        again: Whether an answer with neither call nor `close` is asked for again, by the same request.
+        again: Answers without a call for which the same request is sent again: "unanswered" is those without `close`,
+            "empty" those of which nothing is left.
     """
 
     open: str = ""
     close: str = ""
     closes: bool = False
     whole: bool = True
-    again: bool = False
+    again: Literal["never", "unanswered", "empty"] = "never"
 
 
 class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,10 +105,11 @@ class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         index: Argument that names the image; "" if it is always the first.
         first_index: Number of the first image.
         named: For names in place of numbers: that of the first image, and the beginning of those of tool results.
+        syntax: Language of its arguments: that of a call that was read is "json".
         checks_name: Whether a call must name this tool.
         validates: Whether the arguments must fit the schema.
-        errors: Texts for the model by cause: "name", "arguments", "index" and "crop". {name}, {type}, {error} and
-            {count} are filled in. What is not listed is the error's own text.
+        errors: Texts for the model by cause: "name", "unreadable", "arguments", "index" and "crop". {name}, {type},
+            {error} and {count} are filled in. What is not listed is the error's own text.
     """
 
     line: str
@@ -115,6 +117,7 @@ class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: str = ""
     first_index: int = 0
     named: tuple[str, str] | None = None
+    syntax: Syntax = "json"
     checks_name: bool = False
     validates: bool = False
     errors: dict[str, str] = {}

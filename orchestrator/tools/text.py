@@ -10,14 +10,11 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, image_part, system, text_part, user
-from orchestrator.tools.arguments import filled, read_literal, tool_error
+from orchestrator.tools.arguments import MAX_CALLS, filled, read_literal, tool_error
 from orchestrator.tools.pixels import MISTAKES, decoded, encoded, shrunk
 from orchestrator.tools.spec import Spec
 from orchestrator.tools.types import Picture, Tool, ToolOutput
 from orchestrator.tools.zoom import Zoom
-
-MAX_CALLS = 32
-"""Calls of one answer that are read: a model that repeats itself fills its limit of tokens with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,14 @@ class TextProtocol:
         return tuple(_numbered(self._calls(self._whole(answer.text))))
 
     def again(self, answer: Answer) -> bool:
-        """Whether the same request is sent once more: there is neither a call nor a final answer."""
-        return self.spec.answer.again and not self._is_final(answer.text) and not self.read(answer)
+        """Whether the same request is sent once more: the answer has no call, and nothing that could be judged."""
+        text = self._whole(answer.text)
+        match self.spec.answer.again:
+            case "unanswered":
+                return not self._is_final(text) and not self.read(answer)
+            case "empty":
+                return not self._kept(text) and not self.read(answer)
+        return False
 
     def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
         """Runs the protocol's tool."""
@@ -77,6 +80,8 @@ class TextProtocol:
         tool = next((tool for tool in tools if isinstance(tool, Zoom)), None)
         if tool is None or (form.checks_name and call.name != tool.describe().name):
             return tool_error(form.errors.get("name", "there is no tool {name}"), name=call.name)
+        if not call.name and not self.spec.call.repaired:
+            return tool_error(form.errors.get("unreadable", "the call cannot be read"))
         return tool.call(call.arguments, pictures)
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
@@ -95,7 +100,7 @@ class TextProtocol:
         """Returns the answer with the text between the marks of a final one."""
         form, text = self.spec.answer, self._whole(answer.text)
         if not form.open:
-            return answer
+            return replace(answer, text=self._kept(text))
         if form.open in text and form.close in text:
             return replace(answer, text=text.split(form.open)[1].split(form.close)[0].strip())
         return answer if form.whole else replace(answer, text="")
@@ -111,12 +116,8 @@ class TextProtocol:
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
         """Yields the calls that count; their ids are not."""
-        form = self.spec.call
-        if form.thought_end and (form.thought_end.replace("/", "") in text):
-            if form.thought_end not in text:
-                return
-            text = text.rsplit(form.thought_end, 1)[1]
-        if self._is_final(text) or form.open not in text:
+        _, text = self._divided(text)
+        if self._is_final(text) or self.spec.call.open not in text:
             return
         for piece in self._pieces(text):
             if call := self._call(piece):
@@ -159,14 +160,23 @@ class TextProtocol:
         text = self._whole(answer.text)
         if self.spec.call.echo == "raw":
             return thoughts + text
-        before, end = text.split(self.spec.call.open)[0], self.spec.call.thought_end
-        if end and end in text:
-            thought, text = text.rsplit(end, 1)
-            before = text.split(self.spec.call.open)[0]
-            before = thought + end + (before if before.strip() else "")
-        pieces = [before] if before.strip() else []
+        pieces = [kept] if (kept := self._kept(text)) else []
         pieces += [self._rebuilt(call) for call in self.read(answer)]
         return thoughts + "".join(_lines(pieces))
+
+    def _kept(self, text: str) -> str:
+        """Returns the text before the calls, blank lines alone left out."""
+        thought, text = self._divided(text)
+        before, mark, _ = text.partition(self.spec.call.open)
+        return thought + (before if before.strip() or not mark else "")
+
+    def _divided(self, text: str) -> tuple[str, str]:
+        """Returns the part of a text in which nothing is a call, and the rest."""
+        end = self.spec.call.thought_end
+        if not end or end.replace("/", "") not in text:
+            return "", text
+        thought, end, rest = text.rpartition(end)
+        return (thought + end, rest) if end else (text, "")
 
     def _rebuilt(self, call: ToolCall) -> str:
         arguments: Any = call.arguments

@@ -34,9 +34,10 @@ class Zoom:
 
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
         """Returns the crop, or the protocol's words where arguments, image or box cannot be used."""
-        cause = "arguments"
+        cause = "unreadable"
         try:
-            found = read_literal(arguments, "json")
+            found = read_literal(arguments, self.spec.tool.syntax)
+            cause = "arguments"
             if self.spec.tool.validates:
                 check_schema(found, self._function["parameters"])
             numbers, index = self._numbers(found), self._index(found)

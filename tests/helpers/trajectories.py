@@ -34,7 +34,8 @@ class Played:
 def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
     """Plays a trajectory to its end as the engine does."""
     played, pictures, request = Played(), list(pictures_of(call)), box.protocol.first(call, box.tools)
-    for turn in range(box.protocol.max_calls):
+    turn = 0
+    while True:
         played.requests.append(request)
         answer = model(request)
         calls = box.protocol.read(answer)
@@ -51,6 +52,11 @@ def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
             if not added:
                 break
             request = Call((*request.messages, *added), request.config, tools=request.tools)
+        turn += 1
+        if turn == box.protocol.max_calls:
+            if not box.protocol.judged_at_limit:
+                return played
+            break
     played.final = box.protocol.final(answer).text
     return played
 
