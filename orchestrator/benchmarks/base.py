@@ -104,6 +104,9 @@ class Benchmark(Generic[SettingsT]):
         stage_needs: The same for further stages by name (`Call.stage`), of the model that `--stage NAME=H:P` gives,
             without one of the model under evaluation.
         synthetic_rows: Number of rows of `--synthetic` without `--limit`.
+        family: Name of the benchmark whose rows its tasks ask about, "" where that is its own.
+        row: Returns the name of an item's row from its key without task and repeat, and its labels: the same in every
+            task of the family, and another one for each item of a task.
         runs_text: Place in the code of a task's scoring that runs text as Python, "FILE:LINE calls NAME", "" for none:
             answers would run as code, which a run has to allow.
     """
@@ -121,6 +124,8 @@ class Benchmark(Generic[SettingsT]):
     needs: Callable[[Variant[SettingsT]], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
     stage_needs: Callable[[Variant[SettingsT]], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
+    family: str = ""
+    row: Callable[[str, Mapping[str, str]], str] = lambda identifier, _: identifier
     runs_text: Callable[[Variant[SettingsT]], str] = lambda _: ""
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 import orjson
 
 from lyncean.cli import Command, examples
 from orchestrator.cli.folders import ReadRun
-from orchestrator.cli.options import refuse, written
+from orchestrator.cli.options import match_option, refuse, written
 
 GATE_FAILED = 4
 """Exit code where a condition of the gate is not met."""
@@ -49,6 +50,7 @@ GATE_NOT_SHOWN = 5
     "--html-flips", default=1000, show_default=True, type=click.IntRange(0), help="The same for the HTML page."
 )
 @click.option("--embed", is_flag=True, help="Embed the images in the HTML page, for a self-contained file.")
+@match_option
 @click.option("--other-data", is_flag=True, help="Also compare runs whose keys name different questions.")
 def command(
     runs: tuple[Path, ...],
@@ -58,11 +60,12 @@ def command(
     flips: int,
     html_flips: int,
     embed: bool,
+    match: Literal["key", "row"] | None,
     other_data: bool,
 ) -> None:
     """Compare RUNS with the first of them, the baseline.
 
-    Items are paired by key. A single run can be checked with --gate.
+    Items are paired by key, those of two tasks of one benchmark by row. A single run can be checked with --gate.
 
     Exit codes: 0 compared and the gate, if any, passed; 2 the runs do not fit together or the
     gate names what they do not have; 4 the gate failed; 5 nothing failed, but the items are too few
@@ -76,7 +79,7 @@ def command(
     if html is None:
         refuse(["html_flips", "embed"], "is for the page: give --html FILE, or leave it out")
     conditions = [] if gate_text is None else gate.parse(gate_text)
-    found = result.compare(runs, conditions, other_data=other_data)
+    found = result.compare(runs, conditions, other_data=other_data, match=match)
     if as_json:
         click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 import orjson
@@ -14,6 +14,7 @@ from lyncean.rpc import Credentials
 from orchestrator.cli.folders import ReadRun
 from orchestrator.cli.options import (
     OF_CODE,
+    match_option,
     number,
     refuse,
     refuse_code,
@@ -46,6 +47,7 @@ _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", 
     metavar="NAME[.answered]",
     help="Metric, all samples or answered ones; a second one is that of SECOND. Default: the first.",
 )
+@match_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option(
     "--markdown",
@@ -66,6 +68,7 @@ def command(
     second: Path,
     tasks: tuple[str, ...],
     metrics: tuple[str, ...],
+    match: Literal["key", "row"] | None,
     as_json: bool,
     markdown: Path | None,
     limit: int,
@@ -89,8 +92,10 @@ def command(
     if not endpoint:
         refuse(["limit", *_ASKING], "is for a live server: give --endpoint H:P, or leave it out")
         refuse_dialling("--endpoint")
-    explanation, tried = explain(first, second, metrics, tasks), None
+    explanation, tried = explain(first, second, metrics, tasks, match=match), None
     if endpoint:
+        if other := [task.task for task in explanation.tasks if task.sides[0].task != task.sides[1].task]:
+            raise click.UsageError(f"--endpoint asks for items of one task, and {other[0]} are two: leave it out")
         from orchestrator.compare.experiment import experiment
         from orchestrator.run import foreign
         from orchestrator.run.request import RunRequest

@@ -128,6 +128,15 @@ def _words(value: Any) -> list[str]:
     return [str(one) for one in ([value] if isinstance(value, str | Path) else value or ())]
 
 
+match_option = click.option(
+    "--match",
+    type=click.Choice(["key", "row"]),
+    help="Pair items by key, or by row across tasks of one benchmark. Default: by key, and by row where the runs have "
+    "no task of a benchmark in common.",
+)
+"""How items of two runs are paired."""
+
+
 def refuse(names: Iterable[str], why: str) -> None:
     """Ends the command where one of these parameters stands on its command line and would not be used.
 

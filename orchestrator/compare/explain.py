@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -14,6 +14,7 @@ from orchestrator.compare import scores
 from orchestrator.compare.causes import Attribution, Attributor, Cause, Edit, Side, edit, prompt
 from orchestrator.compare.division import NOWHERE, Difference, Measure, apportioned, divided, exact
 from orchestrator.compare.items import Items, pair
+from orchestrator.compare.rows import Match, matched
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
 from orchestrator.run_folder.reader import Item, Run, open_run
@@ -142,7 +143,9 @@ class Explanation:
         return {name: values for name, values in self.facts.items() if values[0] != values[1]}
 
 
-def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = ()) -> Explanation:
+def explain(
+    first: Path, second: Path, metrics: Sequence[str] = (), tasks: Sequence[str] = (), *, match: Match = None
+) -> Explanation:
     """Divides the difference of two runs' results among its causes.
 
     Args:
@@ -151,6 +154,7 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
         metrics: The metric's name, with ".answered" for its value over answered items; a second one is the second
             run's. Without any it is the first run's first metric.
         tasks: Only these tasks; without any, all that both have.
+        match: How items are paired.
 
     Raises:
         ConfigError: A folder is no complete run, there is no common task, or a metric is not there.
@@ -160,35 +164,49 @@ def explain(first: Path, second: Path, metrics: Sequence[str] = (), tasks: Seque
     for run in runs:
         if not run.tasks:
             raise ConfigError(f"{run.name} is not complete, it has no results: run its command again to the end")
-    read = [scores.read(run) for run in runs]
-    common = [task for task in runs[0].tasks if all(task in each.items for each in read)]
+    read = matched(scores.read(one), scores.read(other), match)
+    ordered = dict.fromkeys([*runs[0].tasks, *read[0].tasks])
+    common = [task for task in ordered if all(task in each.items for each in read)]
     if not common:
         names = " and ".join(", ".join(run.tasks) for run in runs)
         raise ConfigError(f"{runs[0].name} and {runs[1].name} have no task in common: {names}")
     if missing := [task for task in tasks if task not in common]:
         raise ConfigError(f"--task: {missing[0]} is not in both runs; they share {', '.join(common)}")
-    alone = [] if tasks else [[task for task in run.tasks if task not in common] for run in runs]
+    alone = [[*({*run.tasks} - {*common} - {*each.tasks.values()})] for run, each in zip(runs, read, strict=True)]
+    alone = [] if tasks else [sorted(names) for names in alone]
     notes = [f"only in {run.name}: {', '.join(names)}" for run, names in zip(runs, alone, strict=False) if names]
     notes += [f"{run.name}: {sentence}" for run in runs for sentence in run.in_part]
+    notes += [
+        f"{task} and {read[1].tasks[name]} are other tasks, and their items are paired by row"
+        for name, task in read[0].tasks.items()
+    ]
     found = []
     for task in tasks or common:
-        heads = _headlines(runs, task, metrics)
+        own = read[0].tasks.get(task, task), read[1].tasks.get(task, task)
+        heads = _headlines(runs, own, metrics)
         if isinstance(heads, str):
             notes.append(heads)
             continue
-        found.append(_explained(runs, task, heads, (read[0].items[task], read[1].items[task])))
-        own = {head.name for head in heads if head.result.metric not in scores.PAIRED}
+        found.append(_explained(runs, task, own, heads, (read[0].items[task], read[1].items[task])))
+        weighing = {head.name for head in heads if head.result.metric not in scores.PAIRED}
         notes += [
-            f"{task}: {name} weighs items in its own way, and what that adds is aggregation" for name in sorted(own)
+            f"{task}: {name} weighs items in its own way, and what that adds is aggregation"
+            for name in sorted(weighing)
         ]
     return Explanation(runs, found, notes, _facts(read, {task.task for task in found}))
 
 
 def _explained(
-    runs: tuple[Run, Run], task: str, heads: tuple[Headline, Headline], items: tuple[Items, Items]
+    runs: tuple[Run, Run],
+    task: str,
+    own: tuple[str, str],
+    heads: tuple[Headline, Headline],
+    items: tuple[Items, Items],
 ) -> Explained:
+    """Explains a task, which may be of another name in each run (`own`)."""
     means, differences = divided(items, (heads[0].measure, heads[1].measure))
-    sides, both = (Side.of(runs[0], task), Side.of(runs[1], task)), len(pair([mine.keys.read() for mine in items])[0])
+    sides = Side.of(runs[0], own[0]), Side.of(runs[1], own[1])
+    both = len(pair([mine.keys.read() for mine in items])[0])
     explained = Explained(
         task,
         (_exactly(heads[0], 100 * means[0]), _exactly(heads[1], 100 * means[1])),
@@ -230,16 +248,19 @@ def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequen
     return Counter(edit(one, other) for one, other in both if one and other and prompt(one) != prompt(other))
 
 
-def _headlines(runs: tuple[Run, Run], task: str, metrics: Sequence[str]) -> tuple[Headline, Headline] | str:
-    """Returns a task's two results, or why there are none to compare."""
+def _headlines(
+    runs: tuple[Run, Run], tasks: tuple[str, str], metrics: Sequence[str]
+) -> tuple[Headline, Headline] | str:
+    """Returns a task's two results, or why there are none to compare; the task may be of another name in each run."""
     known = [
         [result for result in overall(stored_results({task: run.tasks[task]})) if result.unit in _POINTS]
-        for run in runs
+        for run, task in zip(runs, tasks, strict=True)
     ]
     if not all(known):
-        return f"{task} is left out: it has no metric that is a share"
+        return f"{tasks[0]} is left out: it has no metric that is a share"
     heads = []
-    for run, found, word in zip(runs, known, [*metrics, *metrics][:2] or [known[0][0].name] * 2, strict=True):
+    words = [*metrics, *metrics][:2] or [known[0][0].name] * 2
+    for run, task, found, word in zip(runs, tasks, known, words, strict=True):
         name, answered = word.removesuffix(_ANSWERED).casefold(), word.endswith(_ANSWERED)
         chosen = [result for result in found if name in (result.name.casefold(), result.metric.casefold())]
         if not chosen and metrics:
@@ -262,15 +283,16 @@ _BY_TASK = ("data", "settings", "metrics")
 _RECORDED = ("command", "finish_cut", "scorer", "judges", "metrics", "benchmarks", "versions")
 
 
-def _facts(read: Sequence[scores.Scores], tasks: Container[str]) -> dict[str, tuple[Any, Any]]:
+def _facts(read: Sequence[scores.Scores], tasks: Collection[str]) -> dict[str, tuple[Any, Any]]:
     """Returns what two runs record of settings, versions and code, as far as it concerns some tasks."""
     both = []
     shared = set.intersection(*(set(each.run.manifest.get("benchmarks") or ()) for each in read))
     for each in read:
+        names = {each.tasks.get(task, task): task for task in tasks}
         facts: dict[str, Any] = {name: each.run.manifest.get(name) for name in _RECORDED}
         facts |= {**each.run.identity, "rules": each.rules}
         for name in _BY_TASK:
-            facts[name] = {task: value for task, value in (facts.get(name) or {}).items() if task in tasks}
+            facts[name] = {names[task]: value for task, value in (facts.get(name) or {}).items() if task in names}
         facts["benchmarks"] = {name: value for name, value in (facts["benchmarks"] or {}).items() if name in shared}
         facts["model"] = {name: value for name, value in each.run.model.items() if name not in _NO_SETTINGS}
         both.append(scores.flat(facts))

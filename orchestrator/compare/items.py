@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -119,10 +119,13 @@ class Gathering:
         specs: The metrics that will be asked for.
         source: What the groups belong to: the data, or the task where its data are unknown. Groups of one name in
             other data are other groups; two tasks that ask about the same rows share theirs.
+        name: Returns what an item is paired by across runs, by default its key.
     """
 
-    def __init__(self, specs: Sequence[Mapping[str, Any]], source: str) -> None:
-        self._source = source
+    def __init__(
+        self, specs: Sequence[Mapping[str, Any]], source: str, name: Callable[[Item], str] = lambda item: item.key
+    ) -> None:
+        self._source, self._name = source, name
         self._columns = {
             "keys": Column("B", _NAME), "places": Column("I"), "lines": Column("q", _LINES), "scores": Column("d"),
             "answered": Column("b", np.bool_), "labels": Column("I"), "clusters": Column("Q"),
@@ -142,7 +145,7 @@ class Gathering:
         # A later turn is asked with what the model said or drew before, whoever is made to say it.
         own = bool(response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
         bare, repeat = split_repeat(item.key)
-        self._columns["keys"].add(_name(item.key))
+        self._columns["keys"].add(_name(self._name(item)))
         append["places"](place)
         append["scores"](item.score or 0.0)
         append["answered"](item.outcome in ANSWERED)

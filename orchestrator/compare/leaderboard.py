@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from lyncean.errors import UserError
 from orchestrator.compare import gate, scores, statistics
+from orchestrator.compare.contrasts import Contrast, contrasts
 from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
@@ -143,12 +144,14 @@ class Table:
         tasks: Task -> name of its first metric, "" where no model is complete.
         rows: The models: by mean where all of them have one, else in the suite's order.
         cautions: Why models are not comparable, one sentence each.
+        contrasts: Tasks that are variants of one benchmark, row by row.
     """
 
     variant: str
     tasks: Mapping[str, str]
     rows: Sequence[Row]
     cautions: Sequence[str]
+    contrasts: Sequence[Contrast] = ()
 
     def level(self, task: str) -> str:
         """Returns what the intervals of a task's column are."""
@@ -195,6 +198,7 @@ class Leaderboard:
                     "variant": table.variant,
                     "tasks": dict(table.tasks),
                     "cautions": list(table.cautions),
+                    "contrasts": [contrast.as_json() for contrast in table.contrasts],
                     "models": [
                         {
                             "model": row.model,
@@ -299,7 +303,8 @@ def _table(variant: str, cells: Sequence[_Cell]) -> Table:
     if all(row.mean is not None for row in rows):
         rows.sort(key=lambda row: -(row.mean or 0.0))
     names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in columns}
-    return Table(variant, names, rows, list(dict.fromkeys(cautions)))
+    found = contrasts([(source.model, run) for source, run in complete])
+    return Table(variant, names, rows, list(dict.fromkeys(cautions)), found)
 
 
 def _row(model: str, entries: Sequence[Entry], groups: Container[str]) -> Row:

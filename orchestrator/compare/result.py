@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import flips, gate, scores, statistics
+from orchestrator.compare.rows import Match, matched
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
 
@@ -140,11 +141,12 @@ def compare(
     conditions: Sequence[gate.Condition] = (),
     *,
     other_data: bool = False,
+    match: Match = None,
 ) -> Comparison:
     """Compares runs: the first with each other, and all of them in a leaderboard.
 
     With a single run only the gate is judged. With `other_data` also runs are compared that have other questions under
-    the same keys.
+    the same keys. `match` is how items are paired.
 
     Raises:
         ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition
@@ -153,15 +155,19 @@ def compare(
     runs = scores.named([open_run(path) for path in paths])
     if conditions:
         _check_complete(runs)
-    return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data)
+    return compare_scores([scores.read(run) for run in runs], conditions, other_data=other_data, match=match)
 
 
 def compare_scores(
-    read: Sequence[scores.Scores], conditions: Sequence[gate.Condition] = (), *, other_data: bool = False
+    read: Sequence[scores.Scores],
+    conditions: Sequence[gate.Condition] = (),
+    *,
+    other_data: bool = False,
+    match: Match = None,
 ) -> Comparison:
     """Compares runs whose scores have been read; see `compare`."""
     runs = [each.run for each in read]
-    pairings = [_pairing(read[0], other, other_data) for other in read[1:]]
+    pairings = [_pairing(*matched(read[0], other, match), other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
         rankings = [Ranking(step, *statistics.leaderboard(read, step)) for step in read[0].steps]
@@ -185,7 +191,8 @@ def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> P
     if not pairs:
         raise ConfigError(
             f"{first.run.name} and {second.run.name} have no scored item in common: "
-            f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows"
+            f"{_tasks(first)} and {_tasks(second)}; compare complete runs of the same tasks and rows, "
+            "or of tasks that are variants of one benchmark"
         )
     cautions, overall = scores.cautions(first, second), statistics.pool(units)
     return Pairing(second.run, cautions, pairs, overall, flips.flips(first, second))

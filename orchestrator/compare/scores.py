@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.compare.items import GROUP_ALL, Gathering, Items, Units, pair
-from orchestrator.run_folder.reader import STEP, Run
+from orchestrator.run_folder.reader import STEP, Item, Run
 from orchestrator.run_folder.validity import lines
 
 
@@ -29,12 +29,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """All planned items of a run by task, the metrics that its items make up, and its rules."""
+    """All planned items of a run by task, the metrics that its items make up, and its rules.
+
+    Attributes:
+        tasks: Name -> the run's task, of tasks that are paired with other ones by row and have another name for that.
+    """
 
     run: Run
     items: Mapping[str, Items] = field(default_factory=dict)
     steps: Mapping[Step, Mapping[str, Any]] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+    tasks: Mapping[str, str] = field(default_factory=dict)
 
     def units(self, step: Step) -> Units:
         """Returns what a step's metric is the mean of."""
@@ -51,8 +56,14 @@ def named(runs: Sequence[Run]) -> list[Run]:
     return [replace(run, name=str(run.path)) if names.count(run.name) > 1 else run for run in runs]
 
 
-def read(run: Run) -> Scores:
-    """Reads the scores of a run; items that are not scored yet are left out."""
+def read(run: Run, named_by: Mapping[str, Callable[[Item], str]] | None = None) -> Scores:
+    """Reads the scores of a run; items that are not scored yet are left out.
+
+    Args:
+        run: The run.
+        named_by: Task -> what returns the name that its items are paired by; only these tasks are read. By default all
+            are, and items are paired by key.
+    """
     found: dict[str, Gathering] = {}
     known, rules = run.manifest.get("rules") or {}, {}
     for place, item in enumerate(run):
@@ -61,8 +72,11 @@ def read(run: Run) -> Scores:
             if rule not in rules:
                 rules[rule] = str(known.get(rule, ""))
             task = item.task
+            if named_by is not None and task not in named_by:
+                continue
             if task not in found:
-                found[task] = Gathering(_specs(run, task), str(_data(run, task).get("sha256") or task))
+                naming = {"name": named_by[task]} if named_by else {}
+                found[task] = Gathering(_specs(run, task), str(_data(run, task).get("sha256") or task), **naming)
             found[task].add(item, place)
     for each in found.values():
         each.locate(run.index)
@@ -184,7 +198,11 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
             if note.comparison:
                 text = f"{run.name}: {note.sentence}; {note.comparison['sentence']}"
                 found.append(Caution(note.comparison["differs"], run.name, text))
-    one, other = ({**flat(run.identity), **_finished(run)} for run in runs)
+    found += [
+        Caution("task", name, f"{task} and {second.tasks[name]} are other tasks, and their items are paired by row")
+        for name, task in first.tasks.items()
+    ]
+    one, other = ({**flat(_identity(each)), **_finished(each.run)} for each in (first, second))
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})
     for name in sorted(one.keys() | other.keys()):
@@ -215,6 +233,18 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
     return found
 
 
+def _identity(scores: Scores) -> Mapping[str, Any]:
+    """Returns a run's identity with the tasks that are paired by row under their common name."""
+    names = {task: name for name, task in scores.tasks.items()}
+    if not names:
+        return scores.run.identity
+    by_task = {
+        part: {names[task]: value for task, value in (scores.run.identity.get(part) or {}).items() if task in names}
+        for part in ("settings", "data")
+    }
+    return {**scores.run.identity, **by_task, "tasks": None}
+
+
 def _finished(run: Run) -> dict[str, int]:
     return {"deviations.finish_cut": run.finish_cut} if run.finish_cut else {}
 
@@ -222,15 +252,16 @@ def _finished(run: Run) -> dict[str, int]:
 def other_questions(first: Scores, second: Scores) -> str:
     """Returns why two runs asked other questions under the same keys, "" where they did not.
 
-    That is so where the data of a task differ, and prompt and target of most of its items. Options in another order
-    change both of one question, but not the data.
+    That is so where the data of a task differ, and prompt and target (paired by row: the target) of most of its items.
+    Options in another order change both of one question, but not the data.
     """
     for task in sorted(first.items.keys() & second.items.keys()):
-        data = [_data(run.run, task) for run in (first, second)]
+        data = [_data(each.run, each.tasks.get(task, task)) for each in (first, second)]
         if data[0].get("sha256") == data[1].get("sha256"):
             continue
         shared = _shared(first.items[task], second.items[task])
-        other = np.count_nonzero(shared.prompts & shared.targets)
+        # Two tasks ask about a row in other words, so that there the targets alone tell.
+        other = np.count_nonzero(shared.targets if task in first.tasks else shared.prompts & shared.targets)
         if 2 * other > shared.items:
             origins = " and ".join(str(each.get("origin") or "unknown data") for each in data)
             return (

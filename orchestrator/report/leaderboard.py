@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
 from orchestrator.report.page import document, relative_address
@@ -25,6 +26,7 @@ def render(board: Leaderboard, folder: Path) -> str:
         board=board,
         folders={source.path.name: relative_address(source.path, folder) for source in board.sources},
         p_value=p_value,
+        contrast_head=HEAD,
         left=left,
         done=len(board.sources) - len(left),
     )
@@ -84,3 +86,7 @@ def _tables(board: Leaderboard) -> Iterator[str]:
                 cells.append("–" if row.mean is None else f"{100 * row.mean:.1f}")
             lines.append(f"| {' | '.join([markdown_cell(row.model), *cells])} |")
         yield "\n".join(lines)
+        if table.contrasts:
+            found = [[*each.words, p_value(each.pair.adjusted)] for each in table.contrasts]
+            shown = [f"| {' | '.join(map(markdown_cell, line))} |" for line in [HEAD, *found]]
+            yield "\n".join([shown[0], "|---|---|" + "---:|" * (len(HEAD) - 2), *shown[1:]])

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.compare import leaderboard
+from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value, plain_table, show_findings
 from orchestrator.run_folder.metrics import accounting, answered_results, counts, headlines
@@ -26,6 +27,8 @@ def show(board: Leaderboard, console: Console) -> None:
                     console.print(Text(f"  {entry.model}: {entry.asked}", "yellow"))
     for table in board.tables:
         console.print(_matrix(board.name, table))
+        if table.contrasts:
+            console.print(_contrasts(table))
         for line in table.cautions:
             console.print(Text(f"caution: {line}", "yellow"))
     show_findings(board.findings, console)
@@ -80,4 +83,14 @@ def _matrix(name: str, found: leaderboard.Table) -> Table:
         ]
         mean = [Text("–" if row.mean is None else f"{100 * row.mean:.1f}")] if several else []
         table.add_row(row.model, *cells, *mean)
+    return table
+
+
+def _contrasts(found: leaderboard.Table) -> Table:
+    """Returns tasks that are variants of one benchmark, item by item."""
+    table = plain_table("the same rows in two tasks")
+    for name in HEAD:
+        table.add_column(name, justify="left" if name in HEAD[:2] else "right", overflow="fold")
+    for each in found.contrasts:
+        table.add_row(*each.words, p_value(each.pair.adjusted))
     return table

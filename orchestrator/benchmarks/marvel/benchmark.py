@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -256,6 +256,12 @@ def _labels(row: Row, question: str, kind: str) -> dict[str, str]:
     }
 
 
+def question_of(identifier: str, labels: Mapping[str, str]) -> str:
+    """Returns an item's puzzle and question, the same in all tasks of MARVEL; without its description it is another."""
+    plain = ":plain" if labels.get("input") == "plain" else ""
+    return f"{identifier.partition(':')[0]}:{labels.get('question', '')}{plain}"
+
+
 BY = (("pattern",), ("configuration",), ("pattern", "configuration"))
 
 
@@ -296,4 +302,5 @@ BENCHMARK = Benchmark(
     synthetic=synthetic,
     settings=MarvelSettings,
     needs=needs,
+    row=question_of,
 )

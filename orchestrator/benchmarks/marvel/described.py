@@ -120,4 +120,6 @@ BENCHMARK = Benchmark(
     synthetic=marvel.synthetic,
     settings=DescribedSettings,
     needs=needs,
+    family=marvel.BENCHMARK.name,
+    row=marvel.question_of,
 )

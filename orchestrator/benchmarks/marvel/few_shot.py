@@ -168,4 +168,6 @@ BENCHMARK = Benchmark(
     settings=FewShotSettings,
     methods=("generate",),
     needs=needs,
+    family=marvel.BENCHMARK.name,
+    row=marvel.question_of,
 )

@@ -176,4 +176,5 @@ BENCHMARK = Benchmark(
     settings=LetterSettings,
     needs=needs,
     stage_needs=stage_needs,
+    row=lambda key, labels: f"{labels.get('category')}/{key.rpartition('/')[2].removesuffix(':answer')}",
 )

@@ -1,0 +1,90 @@
+"""Pairs the items of two tasks that ask about the same rows: variants of one benchmark, say direct and step by step.
+
+A row has one name in all tasks of a benchmark (`Benchmark.row`), which does not depend on the task or its turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from lyncean.vocabulary.keys import split_repeat
+from orchestrator.compare.items import Items
+from orchestrator.compare.scores import Scores, Step, read
+from orchestrator.run_folder.reader import Item
+
+Match = Literal["key", "row"] | None
+"""How items are paired: by key, by row; None is by key, and by row where tasks are variants of one benchmark."""
+
+
+def paired_tasks(first: Collection[str], second: Collection[str], match: Match = None) -> list[tuple[str, str]]:
+    """Returns the tasks of two runs whose items are paired by row; by default only tasks that one run alone has."""
+    if match == "key":
+        return []
+    left, right = (
+        ([task for task in mine if match or task not in theirs]) for mine, theirs in ((first, second), (second, first))
+    )
+    families = {task: family(task) for task in {*left, *right}} if left and right else {}
+    return [(one, other) for one in left for other in right if one != other and families[one] == families[other] != ""]
+
+
+def family(task: str) -> str:
+    """Returns the benchmark that a task is a variant of, "" where that is not known."""
+    from orchestrator.benchmarks.registry import UnknownTaskError, find
+
+    if ":" in task:  # another harness': each is a benchmark of its own
+        return ""
+    try:
+        benchmark = find([task]).get(task)
+    except UnknownTaskError:  # of another installation
+        return ""
+    return (benchmark.family or benchmark.name) if benchmark else ""
+
+
+def matched(first: Scores, second: Scores, match: Match = None) -> tuple[Scores, Scores]:
+    """Returns two runs' scores with the tasks that are paired by row under one name in both."""
+    tasks = paired_tasks(first.items, second.items, match)
+    if not tasks:
+        return first, second
+    return _renamed(first, [(one, name_of(one, other)) for one, other in tasks], match), _renamed(
+        second, [(other, name_of(one, other)) for one, other in tasks], match
+    )
+
+
+def name_of(first: str, second: str) -> str:
+    """Returns what two tasks paired by row are called together."""
+    return f"{first} → {second}"
+
+
+def _renamed(scores: Scores, names: Sequence[tuple[str, str]], match: Match) -> Scores:
+    own = {task for task, _ in names}
+    by_row = rows_of(scores, own)
+    items: dict[str, Items] = {name: by_row[task] for task, name in names}
+    steps: dict[Step, Mapping[str, object]] = {
+        replace(step, task=name): spec
+        for task, name in names
+        for step, spec in scores.steps.items()
+        if step.task == task
+    }
+    if not match:
+        items |= {task: each for task, each in scores.items.items() if task not in own}
+        steps |= {step: spec for step, spec in scores.steps.items() if not step.group and step.task not in own}
+    return replace(scores, items=items, steps=steps, tasks={name: task for task, name in names})
+
+
+def rows_of(scores: Scores, tasks: Collection[str]) -> Mapping[str, Items]:
+    """Returns the items of some tasks of a run, named by their rows."""
+    return read(scores.run, {task: _naming(task) for task in tasks}).items
+
+
+def _naming(task: str) -> Callable[[Item], str]:
+    from orchestrator.benchmarks.registry import find
+
+    benchmark = find([task])[task]
+
+    def name(item: Item) -> str:
+        bare, repeat = split_repeat(item.key)
+        return f"{benchmark.row(bare.partition('/')[2], item.labels)}#{repeat}"
+
+    return name
