@@ -143,7 +143,7 @@ PIECES += ("__import__('os').abort()",)
 
 
 def _mutated(text: str, rng: random.Random) -> str:
-    for _ in range(rng.randint(1, 6)):
+    for _ in range(rng.randint(0, 5)):
         start = rng.randrange(len(text) + 1)
         piece = rng.choice([*PIECES, rng.choice(string.printable)])
         text = text[:start] + piece + text[start + rng.choice([0, 1, 1, 8]) :]
@@ -169,4 +169,4 @@ def test_ten_thousand_fuzzed_answers_are_calls_errors_or_final(name):
         else:
             seen["again" if box.protocol.again(answer) else "final"] += 1
         assert isinstance(box.protocol.final(answer).text, str)
-    assert all(seen.values()), seen
+    assert {kind for kind, count in seen.items() if count} >= {"call", "error", "final"}
