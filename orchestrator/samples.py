@@ -21,6 +21,8 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from orchestrator.engine.trajectory import Play
+
     SettingsT = TypeVarWithDefault("SettingsT", default=Any)
 else:
     SettingsT = TypeVar("SettingsT")
@@ -201,20 +203,22 @@ class BadRowError(_UnaskedError):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One call of an episode.
+    """One answer of a sample: by one call, or by as many as its tools take.
 
     Attributes:
-        ask: Builds the call from the answers to the earlier turns, in order. Called only when
+        ask: Builds the first call from the answers to the earlier turns, in order. Called only when
             the call is really to be made; must depend on nothing but the row and the answers.
         name: Name of the step; "" in a single-turn sample.
         scoring: How the answer is judged; None for a turn that only prepares another.
         may_be_cut: Whether an output that its limit cut inside its reasoning is used by a later turn all the same.
+        play: Tools that may be called before the answer; None for one call.
     """
 
     ask: Callable[[Sequence[Answer]], Call]
     name: str = ""
     scoring: Scoring | None = None
     may_be_cut: bool = False
+    play: Play | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,10 @@ class Sample:
     def item_key(self, turn: Turn) -> str:
         """Key of one turn in the run log and in verdicts."""
         return f"{self.key}:{turn.name}" if turn.name else self.key
+
+    def call_key(self, name: str) -> str:
+        """Key, in the run log, of a call or a tool's result of a turn with tools, by its name in the sample."""
+        return f"{self.key}:{name}"
 
 
 def single(key: str, ask: Callable[[], Call], scoring: Scoring) -> Sample:

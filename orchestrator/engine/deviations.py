@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.keys import split_repeat
 from orchestrator.engine.blind import blinded
-from orchestrator.samples import Call, Scoring
+from orchestrator.samples import Answer, Call, Scoring, Turn
 
 _SPARE_TOKENS = 8
 """More than an answer has beside its label: blank lines before it, and the token that ends it."""
@@ -37,19 +37,33 @@ class Deviations:
     seed: int | None = None
     finish_cut: int = 0
 
-    def applied(self, call: Call, key: str, scoring: Scoring | None) -> Call:
-        """Returns the call as this run makes it.
+    def first(self, turn: Turn, answers: Sequence[Answer], key: str) -> Call:
+        """Returns the first call of a turn as this run makes it.
 
         Args:
-            call: The call as the benchmark makes it.
-            scoring: How its answer is judged, if it is.
+            turn: The turn.
+            answers: Those to the earlier turns.
             key: The item's key; its seed depends on it, and on nothing that another attempt would change.
 
         Raises:
-            BadRowError: If an image's header cannot be read.
+            BadRowError: If an image's header cannot be read, or as `Turn.ask` does.
+            NoAnswerError: As `Turn.ask` does.
         """
-        if self.blind:
-            call = blinded(call)
+        call = self.seen(turn.ask(answers))
+        return self.decoded(turn.play.first(call) if turn.play else call, key, turn.scoring)
+
+    def seen(self, call: Call) -> Call:
+        """Returns a benchmark's call with the media that this run shows; raises BadRowError as `first` does."""
+        return blinded(call) if self.blind else call
+
+    def decoded(self, call: Call, key: str, scoring: Scoring | None) -> Call:
+        """Returns a call with the decoding of this run.
+
+        Args:
+            call: The call.
+            key: As in `first`.
+            scoring: How its answer is judged, if it is.
+        """
         kept = call.continuations or call.modality == model.MODALITY_IMAGE or call.stage in self.stages
         labels = choices_of(scoring) if self.constrained and scoring else ()
         if kept or not (self.config.ListFields() or labels):

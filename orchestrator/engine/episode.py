@@ -1,12 +1,14 @@
-"""One sample and its progress through its turns; the requests built from them."""
+"""One sample and its progress through its turns and their calls; the requests built from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache, partial
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
@@ -15,26 +17,30 @@ from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import DataError
 from orchestrator.engine import finishing
+from orchestrator.engine.answer_lines import judged_line, output_of_line, tool_line
 from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning, is_cut
 from orchestrator.engine.deviations import Deviations
-from orchestrator.engine.dispatch import Result
 from orchestrator.engine.finishing import Begun
 from orchestrator.engine.sent import LEAST_BYTES
+from orchestrator.engine.trajectory import CALL_LIMIT, Ask, Done, Trajectory, call_name
 from orchestrator.engine.wire import Request, Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import RunLogError
-from orchestrator.run_folder.lines import Failure, Origin, ResponseLine, encode, raw
+from orchestrator.run_folder.lines import ResponseLine, raw
 from orchestrator.run_folder.log import RunLog
-from orchestrator.run_folder.parts import Medium, StoreMedium
-from orchestrator.run_folder.records import (
-    answer_of_line,
-    request_json,
-    response_json,
-    score_request,
-    scoring_json,
-)
+from orchestrator.run_folder.parts import Medium
+from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, Clip, NoAnswerError, Sample, Turn
+
+T = TypeVar("T")
+
+
+class LoggedCall(NamedTuple):
+    """Where the line of a call begins, and those of the results of its tools."""
+
+    offset: int
+    tools: list[int]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,11 +52,15 @@ class Episode:
         answers: The answers to its earlier turns; for one that an earlier process got, where
             its line begins, read only if a later turn asks.
         begun: Where the line of a cut answer to the next turn begins that is to be finished; None without one.
+        trajectory: The calls of the next turn so far, where it has tools and is under way.
+        logged: Where the lines of those calls begin that an earlier process made.
     """
 
     sample: Sample
     answers: list[Answer | int] = field(default_factory=list)
     begun: int | None = None
+    trajectory: Trajectory | None = None
+    logged: Sequence[LoggedCall] = ()
 
     @property
     def task(self) -> str:
@@ -80,11 +90,12 @@ class Episode:
 
 @dataclass(slots=True, eq=False)
 class PreparedRequest:
-    """A turn ready to be sent.
+    """A call ready to be sent.
 
     Attributes:
+        key: That of its line: the turn's, or for a turn with tools the call's own.
         line: The line of the log, without what becomes of the request.
-        scoring: How the answer is scored; None for a turn that only prepares another.
+        scoring: How the answer is scored; None for a call that only prepares another.
         score: The ScoreRequest, but for the answer; None likewise.
         begun: The cut answer that it finishes; None for any other request.
     """
@@ -97,6 +108,25 @@ class PreparedRequest:
     scoring: dict[str, Any] | None
     score: scorer.ScoreRequest | None
     begun: Begun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """The answer of a turn with tools, once no call is left to make.
+
+    Attributes:
+        line: The line of the log.
+        answer: The answer.
+        scoring: How it is scored.
+        score: The ScoreRequest, but for the answer.
+        cut: Whether the output limit ended it, or what it follows.
+    """
+
+    line: bytes
+    answer: Answer
+    scoring: dict[str, Any]
+    score: scorer.ScoreRequest
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +153,8 @@ def without_answer(response: Response) -> UnsentOutcome | None:
 
 def build(
     episode: Episode, log: RunLog, changes: Deviations, server: Callable[[str], model.GetModelInfoResponse]
-) -> PreparedRequest | UnsentOutcome:
-    """Builds the next turn: reads its images, stores them, and renders what the log will say.
+) -> PreparedRequest | JudgedAnswer | UnsentOutcome:
+    """Builds the next call: reads its images, stores them, and renders what the log will say.
 
     Runs in a Worker: in the event loop or in a thread beside it.
 
@@ -140,18 +170,17 @@ def build(
         UserError: If a package is missing by which a clip is read.
         EngineError: If the benchmark fails; it names the sample.
     """
-    turn, key = episode.turn, episode.key
+    return _attempted(episode, lambda: _built(episode, log, changes, server))
+
+
+def run_tools(episode: Episode, log: RunLog, changes: Deviations) -> list[tuple[str, bytes]] | UnsentOutcome:
+    """Runs the tools that the last answer calls; returns key and line of each result. Runs and raises as `build`."""
+    return _attempted(episode, lambda: list(_tool_lines(episode, log, changes)))
+
+
+def _attempted(episode: Episode, work: Callable[[], T]) -> T | UnsentOutcome:
     try:
-        answers = [_answer(answer, log) for answer in episode.answers]
-        call, begun = changes.applied(turn.ask(answers), key, turn.scoring), None
-        info = server(call.stage)
-        if episode.begun is not None:
-            call, begun = finishing.applied(call, log.responses.read(episode.begun), changes.finish_cut, info)
-        check_stated(call, info)
-        digests: list[bytes] = []
-        store = partial(_stored, log, info.media_limits.max_image_pixels, digests)
-        line_request = raw(request_json(call, store))
-        request = request_of(call, digests)
+        return work()
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -161,18 +190,51 @@ def build(
     except (OSError, RunLogError, UserError):
         raise
     except Exception as error:
-        raise EngineError(f"benchmark of {key}: {type(error).__name__}: {error}") from error
-    scoring = scoring_json(turn.scoring)
+        raise EngineError(f"benchmark of {episode.key}: {type(error).__name__}: {error}") from error
+
+
+def _built(
+    episode: Episode, log: RunLog, changes: Deviations, server: Callable[[str], model.GetModelInfoResponse]
+) -> PreparedRequest | JudgedAnswer | UnsentOutcome:
+    turn, key, begun = episode.turn, episode.key, None
+    answers = [_answer(answer, log) for answer in episode.answers]
     before = zip(answers, episode.sample.turns, strict=False)
+    after_cut = any(earlier.scoring is None and is_cut(answer) for answer, earlier in before)
+    trajectory = _trajectory(episode, answers, log, changes) if turn.play else None
+    if trajectory is None:
+        call = changes.first(turn, answers, key)
+        step: Ask | Done = Ask(call, len(call.messages), 0)
+    else:
+        step = trajectory.step(server(trajectory.stage))
+    if isinstance(step, Done):
+        assert trajectory is not None
+        return _judged(episode, trajectory, step, after_cut)
+    call = step.call
+    info = server(call.stage)
+    if episode.begun is not None:
+        call, begun = finishing.applied(call, log.responses.read(episode.begun), changes.finish_cut, info)
+        step = Ask(call, len(call.messages), 0)
+    check_stated(call, info)
+    digests: list[bytes] = trajectory.digests if trajectory else []
+    new = call.messages[len(call.messages) - step.new :]
+    store = partial(_stored, log, info.media_limits.max_image_pixels, digests)
+    line_request = raw(request_json(replace(call, messages=new), store))
+    request = request_of(call, digests)
+    scoring, name = scoring_json(turn.scoring), turn.name
+    if trajectory:
+        scoring, name = None, call_name(step.ordinal, turn.name)
+        key = episode.sample.call_key(name)
+        if step.ordinal == 1:
+            trajectory.first_line = bytes(line_request)
     line = ResponseLine(
         key=key,
         sample=episode.sample.key,
-        turn=turn.name,
+        turn=name,
         task=episode.task,
         method=request.method.lower(),
         request=line_request,
         attempts=0,
-        after_cut=any(earlier.scoring is None and is_cut(answer) for answer, earlier in before),
+        after_cut=after_cut,
         scoring=raw(scoring),
     )
     return PreparedRequest(
@@ -187,7 +249,51 @@ def build(
     )
 
 
-def prompts_of(built: Sequence[PreparedRequest | UnsentOutcome]) -> list[object]:
+def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, changes: Deviations) -> Trajectory:
+    """Returns the calls of the next turn so far, taken from the log where an earlier process made some."""
+    if episode.trajectory:
+        return episode.trajectory
+    turn, key = episode.turn, episode.key
+    assert turn.play is not None
+    call = changes.seen(turn.ask(answers))
+    made = Trajectory(turn.play, call, key, lambda each: changes.decoded(each, key, turn.scoring))
+    for number, logged in enumerate(episode.logged):
+        line = log.responses.read(logged.offset)
+        if not number:
+            made.first_line = orjson.dumps(line["request"])
+        else:
+            made.step(model.GetModelInfoResponse())
+        made.add_answer(answer_of_line(line, log.images.get))
+        for offset in logged.tools:
+            made.add_output(output_of_line(log.responses.read(offset), log.images.get))
+    if episode.logged:
+        made.digests += map(_digest, made.media)
+    episode.trajectory, episode.logged = made, ()
+    return made
+
+
+def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[tuple[str, bytes]]:
+    trajectory = _trajectory(episode, [_answer(answer, log) for answer in episode.answers], log, changes)
+    for place in trajectory.left:
+        output = trajectory.run(place)
+        name = call_name(trajectory.answered, episode.turn.name, place + 1)
+        key = episode.sample.call_key(name)
+        line = tool_line(key, name, episode, trajectory.calls[place], output, partial(_stored, log, 0, []))
+        trajectory.add_output(output)
+        yield key, line
+
+
+def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool) -> JudgedAnswer | UnsentOutcome:
+    if end.answer is None:
+        return UnsentOutcome(Outcome.UNPARSED, CALL_LIMIT, end.detail)
+    scoring, key = scoring_json(episode.turn.scoring) or {}, episode.key
+    score = score_request(key, scoring)
+    score.facts.update(trajectory.facts)
+    line = judged_line(episode, trajectory, end.answer, after_cut)
+    return JudgedAnswer(line, end.answer, scoring, score, after_cut or is_cut(end.answer))
+
+
+def prompts_of(built: Sequence[PreparedRequest | JudgedAnswer | UnsentOutcome]) -> list[object]:
     """Returns for each request one object that it shares with the repeats of its prompt beside it; None without any.
 
     Repeats stand one behind the other, and their seeds count up.
@@ -213,61 +319,6 @@ def _repeats(this: PreparedRequest, first: PreparedRequest, place: int) -> bool:
     return same and is_repeat(this.request, first.request, place)
 
 
-def unsent_line(key: str, episode: Episode, turn: Turn, ended: UnsentOutcome) -> bytes:
-    """Returns the line of a turn for which no request was made."""
-    line = ResponseLine(
-        key=key,
-        outcome=ended.outcome,
-        sample=episode.sample.key,
-        turn=turn.name,
-        task=episode.task,
-        request=raw(None),
-        error=Failure("", ended.reason, ended.detail),
-        attempts=0,
-        scoring=raw(scoring_json(turn.scoring)),
-    )
-    return encode(line)
-
-
-def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreMedium) -> bytes:
-    """Returns the line of `responses.jsonl` for a request and what became of it.
-
-    Args:
-        prepared: The request.
-        result: Its response or failure.
-        ended: The outcome, where there is no answer to score.
-        store: Stores the answer's images.
-    """
-    line = prepared.line
-    if result.response is not None:
-        line.response = raw(response_json(result.response, store))
-    if ended:
-        line.outcome = ended.outcome
-        code = result.error.code.name if result.error else "OK"
-        line.error = Failure(code, ended.reason, ended.detail)
-    line.replica = result.replica
-    if result.response is not None and result.response.HasField("served_by"):
-        served_by = result.response.served_by
-        line.boot_id = served_by.boot_id
-        if served_by.endpoint_model or served_by.endpoint_fingerprint:
-            line.endpoint = Origin(served_by.endpoint_model, served_by.endpoint_fingerprint)
-    line.attempts = result.job.attempts
-    line.seconds = round(result.seconds, 6)
-    line.started = _stamp(result.started)
-    return encode(line)
-
-
-def _stamp(seconds: float) -> str:
-    """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
-    whole = int(seconds)
-    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
-
-
-@lru_cache(maxsize=8)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
 def _stored(log: RunLog, most_pixels: int, digests: list[bytes], medium: Medium) -> str:
     """Stores a request's image or clip; adds the hash by which it may be sent."""
     if isinstance(medium, Clip):
@@ -276,6 +327,10 @@ def _stored(log: RunLog, most_pixels: int, digests: list[bytes], medium: Medium)
         name = log.images.put(medium.data, partial(check_image, most_pixels=most_pixels))
     digests.append(bytes.fromhex(name) if len(medium.data) >= LEAST_BYTES else b"")
     return name
+
+
+def _digest(medium: Medium) -> bytes:
+    return hashlib.sha256(medium.data).digest() if len(medium.data) >= LEAST_BYTES else b""
 
 
 def _answer(answer: Answer | int, log: RunLog) -> Answer:

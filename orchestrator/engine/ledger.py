@@ -61,6 +61,8 @@ class Ledger:
     fewer: Callable[[], None] = lambda: None
     disk: Wait = field(default_factory=lambda: Wait("the disk", _DISK_SECONDS))
     _flushing: bool = False
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def plan(self, key: str, task: str, scored: bool) -> Entry:
         """Enters an item as planned; returns what the log holds of it.
@@ -139,10 +141,24 @@ class Ledger:
                 )
 
     async def keep(self) -> None:
-        """Makes the log survive a power cut, about twice a second: answers, and then their verdicts."""
+        """Makes the log survive a power cut, at once where somebody waits for it, else about twice a second."""
         while True:
-            await asyncio.sleep(_SYNC_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SYNC_SECONDS):
+                    await self._hurry.wait()
+            self._hurry.clear()
+            waiting, self._waiting = self._waiting, []
             await self.sync()
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)
+
+    async def synced(self) -> None:
+        """Waits until what the log has now would survive a power cut; those who wait together share the way there."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._hurry.set()
+        await done
 
     async def sync(self) -> None:
         """Makes what the log has so far survive a power cut, answers before verdicts.

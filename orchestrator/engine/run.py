@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine.answer_lines import response_line
+from orchestrator.engine.backlog import Backlog
 from orchestrator.engine.beginning import Beginning
 from orchestrator.engine.check import is_cut, was_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher, Job, Result
 from orchestrator.engine.episode import (
     Episode,
+    JudgedAnswer,
     PreparedRequest,
     UnsentOutcome,
     build,
     prompts_of,
-    response_line,
-    unsent_line,
+    run_tools,
     without_answer,
 )
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.pool import Pool
+from orchestrator.engine.progress import Progress
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import IncompleteError
-from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import write_error
-from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.lines import Failure
-from orchestrator.run_folder.log import State
-from orchestrator.run_folder.records import (
-    answer_of,
-    outcome_line,
-    put_answer,
-    scored_line,
-    scoring_json,
-    unanswered_line,
-)
-from orchestrator.samples import Sample, Turn
+from orchestrator.run_folder.records import answer_of
+from orchestrator.samples import Sample
 
 _BATCH = 16
 _MOST_REPEATS = 64
@@ -56,7 +48,6 @@ _FEW_CALLS = 8
 STOP_SECONDS = 30.0
 """How long a run that was told to stop waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
-_NOT_ANSWERED = (Outcome.REJECTED, Outcome.FAILED, Outcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,9 @@ class Engine:
         self.ledger = ledger
         self._scorer = scorer
         self._options = options
+        self._backlog = Backlog(ledger, scorer)
         self._finishing = Finishing(options.changes.finish_cut, ledger)
+        self._progress = Progress(ledger, self._finishing, options.shard, self._backlog.later)
         self._dispatchers = {
             stage: Dispatcher(
                 pool,
@@ -117,10 +110,9 @@ class Engine:
         self._open = 0
         self._prepared = self._largest = 0
         self._room = asyncio.Event()
-        self._backlog: array[int] = array("Q")
-        self._more = asyncio.Event()
         self._beginning = Beginning()
         self._builds: set[asyncio.Task[None]] = set()
+        self._further_builds: set[asyncio.Task[None]] = set()
         ledger.fewer = self._drop_unwanted
         scorer.on_verdict = ledger.judged
 
@@ -135,7 +127,7 @@ class Engine:
         scoring = asyncio.create_task(self._scorer.run())
         helpers = [
             asyncio.create_task(work)
-            for work in (self.ledger.keep(), self._watch(), self._score_backlog(), self._produce_and_finish())
+            for work in (self.ledger.keep(), self._watch(), self._backlog.run(), self._produce_and_finish())
         ]
         everything = {scoring, *helpers, self.ledger.stopped}
         try:
@@ -147,7 +139,7 @@ class Engine:
         finally:
             for dispatcher in self._dispatchers.values():
                 dispatcher.cancel()
-            rest = [scoring, *helpers, *self._builds]
+            rest = [scoring, *helpers, *self._builds, *self._further_builds]
             for task in rest:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
@@ -189,7 +181,7 @@ class Engine:
             if not batch:
                 self.ledger.accounting.complete = True
                 break
-            episodes = [episode for sample in batch if (episode := self._plan(sample))]
+            episodes = [episode for sample in batch if (episode := self._progress.plan(sample))]
             # What an earlier process answered is passed over in long strides.
             size = most if episodes else min(2 * size, _STRIDE // most * most)
             while episodes:
@@ -199,16 +191,14 @@ class Engine:
                 if self.ledger.draining:
                     break
                 count = self._batch(most)
-                self._build(self._wanted(episodes[:count]))
+                self._build(self._wanted(episodes[:count]), self._builds)
                 del episodes[:count]
         while self._open and not self.ledger.draining:
             self._room.clear()
             await self._room.wait()
         for dispatcher in self._dispatchers.values():
             await dispatcher.finish()
-        while self._backlog and not self.ledger.draining:
-            self._more.set()
-            await asyncio.sleep(0.05)
+        await self._backlog.finish()
         await self._scorer.finish()
         self.ledger.log.flush()
 
@@ -244,59 +234,18 @@ class Engine:
             return True
         return self._prepared >= _PREPARED_BYTES and any(dispatcher.waiting for dispatcher in dispatchers)
 
-    def _plan(self, sample: Sample) -> Episode | None:
-        """Counts a sample's items and passes over what the log holds; returns what is left to ask."""
-        shard = self._options.shard
-        if shard and shard_of(sample.key, shard[1]) != shard[0]:
-            return None
-        episode = Episode(sample)
-        task = episode.task
-        known = [self.ledger.plan(sample.item_key(turn), task, turn.scoring is not None) for turn in sample.turns]
-        if all(entry.state is State.NONE for entry in known):
-            return episode
-        whole = len(known) == 1 and known[0].state is State.ANSWERED and not self._finishing.is_open(episode.key)
-        if whole and (outcome := self.ledger.settled(known[0])):
-            self.ledger.accounting.resume(task, outcome)
-            return None
-        return None if self._resume(episode) else episode
-
-    def _resume(self, episode: Episode) -> bool:
-        """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
-        finishing, before, episode.begun = self._finishing, episode.answered_key, None
-        while not episode.over:
-            entry = self.ledger.log.entry(episode.key)
-            stale = before is not None and finishing.is_stale(episode.key, before)
-            if stale or entry.state in (State.NONE, State.FAILED):
-                return False
-            before = episode.key
-            if finishing.is_open(episode.key):
-                episode.begun = entry.offset
-                return False
-            if episode.turn.scoring:
-                if outcome := self.ledger.settled(entry):
-                    self.ledger.accounting.resume(episode.task, outcome)
-                else:
-                    self._backlog.append(entry.offset)
-                    self._more.set()
-            if entry.state is State.ENDED:
-                line = self.ledger.log.responses.read(entry.offset)
-                error = line["error"]
-                self._end_later(episode, UnsentOutcome(Outcome(line["outcome"]), error["reason"], error["message"]))
-                return True
-            episode.answers.append(entry.offset)
-        return True
-
-    def _build(self, episodes: list[Episode]) -> None:
-        """Has the next turns of these built, and hands them to the dispatchers once they are."""
+    def _build(self, episodes: list[Episode], builds: set[asyncio.Task[None]]) -> None:
+        """Has the next calls of these built, and hands them to the dispatchers once they are."""
         self._open += len(episodes)
         task = asyncio.create_task(self._build_and_submit(episodes))
-        self._builds.add(task)
-        task.add_done_callback(self._builds.discard)
+        builds.add(task)
+        task.add_done_callback(builds.discard)
         task.add_done_callback(lambda _: self._room.set())
 
     async def _build_and_submit(self, episodes: list[Episode]) -> None:
         log, changes = self.ledger.log, self._options.changes
         try:
+            episodes = await self._run_tools(episodes)
             made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             going = set(map(id, self._wanted(episodes)))
             prompts = prompts_of(made) if self._options.repeats > 1 else [None] * len(made)
@@ -304,20 +253,38 @@ class Engine:
                 self._largest = max(self._largest, built.request.size if isinstance(built, PreparedRequest) else 1)
                 if id(episode) not in going:
                     self._open -= 1
-                    continue
-                if isinstance(built, UnsentOutcome):
-                    self._log_unsent(episode, episode.turn, built)
-                    self._end(episode, built)
-                    self._heed_beginning(built, "")
-                    continue
-                dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
-                self._prepared += built.request.size
-                dispatcher.submit(Job(built.request, built, prompt=prompt))
+                elif isinstance(built, UnsentOutcome):
+                    self._end_unsent(episode, built)
+                elif isinstance(built, JudgedAnswer):
+                    self._take_answer(episode, built)
+                else:
+                    dispatcher = self._dispatchers.get(built.stage) or self._dispatchers[""]
+                    self._prepared += built.request.size
+                    dispatcher.submit(Job(built.request, built, prompt=prompt))
             self._heed_budget()
         except OSError as error:
             self.ledger.stop(write_error(log.path, error))
         except Exception as error:
             self.ledger.stop(error)
+
+    async def _run_tools(self, episodes: list[Episode]) -> list[Episode]:
+        """Runs the tools that the last answers call, and logs the results; returns the episodes that go on."""
+        calling = [each for each in episodes if each.trajectory or each.logged]
+        if not calling:
+            return episodes
+        log, changes = self.ledger.log, self._options.changes
+        found = await self._worker.each(lambda episode: run_tools(episode, log, changes), calling)
+        ended = set()
+        for episode, lines in zip(calling, found, strict=True):
+            if isinstance(lines, UnsentOutcome):
+                self._end_unsent(episode, lines)
+                ended.add(id(episode))
+                continue
+            for key, line in lines:
+                self.ledger.add_response(key, None, line)
+        if any(found):
+            await self.ledger.synced()
+        return [each for each in episodes if id(each) not in ended]
 
     def _server(self, stage: str) -> model.GetModelInfoResponse:
         return (self._dispatchers.get(stage) or self._dispatchers[""]).pool.info
@@ -356,24 +323,35 @@ class Engine:
             self._end(built.episode, ended)
             return
         answer = answer_of(response)
-        if built.score is not None and built.scoring is not None:
+        if built.episode.trajectory:
+            built.episode.trajectory.add_answer(answer)
+        else:
             cut = built.line.after_cut or is_cut(answer, built.request.choices)
-            self.ledger.accounting.cut += cut
-            if self._scorer.room:
-                self._scorer.put(put_answer(built.score, answer, cut=cut), built.scoring)
-            else:
-                self._backlog.append(offset)
-        built.episode.answers.append(answer)
+            self._backlog.score(built.score, built.scoring, answer, offset, cut=cut)
+            built.episode.answers.append(answer)
         self._go_on(built.episode)
+
+    def _end_unsent(self, episode: Episode, ended: UnsentOutcome) -> None:
+        """Ends a turn for which no call was made, or no further one."""
+        self._progress.end_unsent(episode, ended)
+        self._close()
+        self._heed_beginning(ended, "")
+
+    def _take_answer(self, episode: Episode, judged: JudgedAnswer) -> None:
+        """Takes the answer of a turn with tools."""
+        offset = self.ledger.add_response(episode.key, None, judged.line)
+        self._backlog.score(judged.score, judged.scoring, judged.answer, offset, cut=judged.cut)
+        episode.answers.append(judged.answer)
+        episode.trajectory = None
+        self._go_on(episode)
 
     def _go_on(self, episode: Episode) -> None:
         """Asks what is left to ask of a sample, unless the run drains."""
-        if episode.over or self._resume(episode):
-            self._open -= 1
-            self._room.set()
+        if episode.over or self._progress.resume(episode):
+            self._close()
         elif not self.ledger.draining:
             self._open -= 1
-            self._build(self._wanted([episode]))
+            self._build(self._wanted([episode]), self._further_builds)
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
         line = response_line(built, result, ended, lambda image: self.ledger.log.images.put(image.data))
@@ -383,56 +361,15 @@ class Engine:
         self._add_line(built, result, ended)
         self._end(built.episode, ended)
 
-    def _log_unsent(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
-        key = episode.sample.item_key(turn)
-        self.ledger.add_response(key, ended.outcome, unsent_line(key, episode, turn, ended))
-
     def _end(self, episode: Episode, ended: UnsentOutcome) -> None:
-        """Settles a turn that has no answer, and with it every later one."""
-        self._settle(episode, episode.turn, ended)
-        self._end_later(episode, ended)
+        """Ends a turn whose last call has a line that says why there is no answer."""
+        end = self._progress.end_unsent if episode.turn.play else self._progress.end
+        end(episode, ended)
+        self._close()
+
+    def _close(self) -> None:
         self._open -= 1
         self._room.set()
-
-    def _end_later(self, episode: Episode, ended: UnsentOutcome) -> None:
-        turn = episode.turn
-        if ended.outcome in _NOT_ANSWERED:
-            detail = f"turn {turn.name or 1}: {ended.reason}: {ended.detail}"
-            ended = UnsentOutcome(ended.outcome, "earlier_turn", detail)
-        for later in episode.sample.turns[len(episode.answers) + 1 :]:
-            key = episode.sample.item_key(later)
-            entry = self.ledger.log.entry(key)
-            stale = entry.offset < self.ledger.log.entry(episode.key).offset
-            unsent = stale or entry.state in (State.NONE, State.FAILED)
-            if unsent:
-                self._log_unsent(episode, later, ended)
-            if entry.state is State.ENDED and not unsent and entry.settled and later.scoring:
-                self.ledger.accounting.resume(episode.task, entry.settled)
-            else:
-                self._settle(episode, later, ended)
-
-    def _settle(self, episode: Episode, turn: Turn, ended: UnsentOutcome) -> None:
-        if turn.scoring:
-            key = episode.sample.item_key(turn)
-            self.ledger.accounting.cut += ended.reason == CUT_REASONING
-            scoring = scoring_json(turn.scoring) or {}
-            line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
-            self.ledger.add_verdict(key, episode.task, ended.outcome, line)
-
-    async def _score_backlog(self) -> None:
-        """Sends answers from the log that have no verdict yet to the scorer."""
-        while True:
-            while not self._backlog:
-                self._more.clear()
-                await self._more.wait()
-            await self._scorer.wait_for_room()
-            line = self.ledger.log.responses.read(self._backlog.pop())
-            scoring = line["scoring"]
-            if "outcome" in line:
-                self.ledger.add_verdict(line["key"], line["task"], Outcome(line["outcome"]), unanswered_line(line))
-            else:
-                self._scorer.put(scored_line(line, scoring, self.ledger.log.images.get), scoring)
-            await asyncio.sleep(0)
 
     async def _watch(self) -> None:
         """Checks every half second whether the run may go on."""

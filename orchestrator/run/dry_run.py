@@ -35,9 +35,9 @@ class Size:
     """What a plan would send.
 
     Attributes:
-        total: Calls, scored items, bytes, images, clips and text bytes of the first turns, the most output tokens,
-            calls without a bound of them, and rows that cannot be asked, by `calls`, `items`, `bytes`, `images`,
-            `clips`, `text`, `output`, `unbounded` and `rejected`.
+        total: Calls at least and at most, scored items, bytes, images, clips and text bytes of the first turns, most
+            output tokens, calls without a bound of them, and rows that cannot be asked, by `calls`, `most_calls`,
+            `items`, `bytes`, `images`, `clips`, `text`, `output`, `unbounded` and `rejected`.
         tasks: Samples of each task.
         groups: Names of the independent items or groups of each task.
         first: The first request, None without one.
@@ -77,19 +77,20 @@ def measure(plan: Plan, part: Part | None = None) -> Size:
         task = sample.key.split("/", 1)[0]
         tasks[task] += 1
         total["calls"] += len(sample.turns)
+        total["most_calls"] += sum(turn.play.max_calls if turn.play else 1 for turn in sample.turns)
         for turn in sample.turns:
             if turn.scoring is not None:
                 total["items"] += 1
                 groups.setdefault(task, set()).add(turn.scoring.group or split_repeat(sample.key)[0])
-        for number, (_, call) in enumerate(walk(sample, changes)):
+        for number, (turn, call) in enumerate(walk(sample, changes)):
             if isinstance(call, BadRowError):
                 total["rejected"] += 1
             elif isinstance(call, NoAnswerError):
                 total["unbounded"] += len(sample.turns) - number
             else:
                 if not call.continuations:
-                    bound = call.config.max_output_tokens
-                    total["output" if bound else "unbounded"] += bound or 1
+                    bound, calls = call.config.max_output_tokens, turn.play.max_calls if turn.play else 1
+                    total["output" if bound else "unbounded"] += (bound or 1) * calls
                 if number == 0:
                     total.update(_sizes(call))
                 if size.first is None:
@@ -109,7 +110,7 @@ def describe(plan: Plan, console: Console) -> None:
     clips = f"{total['clips']:,} audio and video files, " if total["clips"] else ""
     lines = [
         ", ".join(f"{count:,} samples of {task}" for task, count in size.tasks.items()) or "nothing",
-        f"{total['calls']:,} calls for {total['items']:,} scored items",
+        f"{_span(total['calls'], total['most_calls'])} calls for {total['items']:,} scored items",
         f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, {clips}"
         f"text of about {size.input_tokens:,} tokens",
         size.output,
@@ -125,6 +126,10 @@ def describe(plan: Plan, console: Console) -> None:
     if size.first is not None:
         shown = orjson.dumps(size.first, option=orjson.OPT_INDENT_2).decode()
         console.print(shown, highlight=False, markup=False, soft_wrap=True)
+
+
+def _span(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _power_line(name: str, groups: int) -> str:
@@ -168,7 +173,7 @@ def walk(sample: Sample, changes: Deviations) -> Iterator[tuple[Turn, Call | Bad
     answers: list[Answer] = []
     for turn in sample.turns:
         try:
-            call = changes.applied(turn.ask(answers), sample.item_key(turn), turn.scoring)
+            call = changes.first(turn, answers, sample.item_key(turn))
         except (BadRowError, NoAnswerError) as error:
             yield turn, error
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import orjson
 
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.deviations import Deviations
+from orchestrator.engine.trajectory import call_name
 from orchestrator.errors import ConfigError
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder.files import RESPONSES
@@ -84,22 +86,31 @@ def check_asked(plan: Plan, log: RunLog, shard: tuple[int, int] | None, changes:
     left = KeyTable()
     for _, head in scan(log.path / RESPONSES, Head):
         left.put(head.key, flags=1)
-    count = len(left)
-    for sample in plan.samples() if count else ():
+    number = len(left)
+    for sample in plan.samples() if number else ():
         if shard and shard_of(sample.key, shard[1]) != shard[0]:
             continue
-        for turn in sample.turns:
-            key = sample.item_key(turn)
-            if left.get(key) == (0, 1):
-                left.put(key, flags=0)
-                count -= 1
+        for key in _keys(sample, left):
+            left.put(key, flags=0)
+            number -= 1
         if difference := _differing(sample, log, changes):
             raise _refusal(log, *difference)
-        if not count:
+        if not number:
             return
     for _, head in scan(log.path / RESPONSES, Head):
         if left.get(head.key) == (0, 1):
             raise _refusal(log, head.key, "would not be asked")
+
+
+def _keys(sample: Sample, left: KeyTable) -> Iterator[str]:
+    """Yields those keys of a sample that are left: of its turns, and of calls and tool results of turns with tools."""
+    for turn in sample.turns:
+        keys = [sample.item_key(turn)]
+        for ordinal in range(1, turn.play.max_calls + 1) if turn.play else ():
+            keys.append(sample.call_key(call_name(ordinal, turn.name)))
+            tools = (sample.call_key(call_name(ordinal, turn.name, tool)) for tool in count(1))
+            keys += takewhile(lambda key: left.get(key) == (0, 1), tools)
+        yield from (key for key in keys if left.get(key) == (0, 1))
 
 
 def _refusal(log: RunLog, key: str, what: str) -> ManifestError:
@@ -127,7 +138,7 @@ def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, s
         if line["request"] is None:
             return None
         try:
-            call = changes.applied(turn.ask(answers), key, turn.scoring)
+            call = changes.first(turn, answers, key)
         except (BadRowError, NoAnswerError):
             return key, "could not be asked"
         if _benchmark_request(_plain(request_json(call, _sha256)), line) != _benchmark_request(line["request"], line):

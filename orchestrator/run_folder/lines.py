@@ -82,6 +82,9 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         started: When it began, RFC 3339 in UTC.
         after_cut: Whether the answer follows an output of an unscored turn that the output limit ended.
         finished: How far a cut answer was finished, whose line this one replaces.
+        tool: The call of a tool and what came of it, on a line of its own without a request.
+        facts: Numbers of the calls of an item with tools; each call has a line before the item's own, which has the
+            first request and the answer that is judged, and no usage.
         scoring: How the answer is scored; null for a turn that only prepares another.
     """
 
@@ -102,6 +105,8 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
     started: str | UnsetType = UNSET
     after_cut: bool = False
     finished: Finished | UnsetType = UNSET
+    tool: Raw | UnsetType = UNSET
+    facts: dict[str, float] = {}
     scoring: Raw
 
 
@@ -199,6 +204,7 @@ class UsageLine(Struct):
     response: _Response | None = None
     finished: Finished | None = None
     endpoint: Origin = Origin()
+    facts: dict[str, float] = {}
 
 
 class OriginLine(Struct):

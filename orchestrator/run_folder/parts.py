@@ -40,7 +40,7 @@ def part_json(part: Part, store: StoreMedium) -> Json:
     if part.image:
         return _image_json(part.image, store)
     if part.tool_call:
-        return _tool_call_json(part.tool_call)
+        return tool_call_json(part.tool_call)
     if part.tool_result:
         result = part.tool_result
         content = [part_json(each, store) for each in result.content]
@@ -53,14 +53,15 @@ def output_json(part: model.Part, store: StoreMedium) -> Json:
     """Returns a part of an output, an image replaced by a reference."""
     if part.HasField("image"):
         return _image_json(part.image, store)
-    return _tool_call_json(part.tool_call) if part.HasField("tool_call") else {"text": part.text}
+    return tool_call_json(part.tool_call) if part.HasField("tool_call") else {"text": part.text}
 
 
 def _image_json(image: Image | model.Image, store: StoreMedium) -> Json:
     return {"image": {"media_type": image.media_type, "sha256": store(image), "bytes_length": len(image.data)}}
 
 
-def _tool_call_json(call: ToolCall | model.ToolCall) -> Json:
+def tool_call_json(call: ToolCall | model.ToolCall) -> Json:
+    """Returns a part that is a tool call."""
     fields = {"id": call.id, "name": call.name, "arguments": call.arguments}
     return {"tool_call": {name: value for name, value in fields.items() if value}}
 

@@ -214,8 +214,9 @@ def scored_line(line: Mapping[str, Any], scoring: Mapping[str, Any], load: LoadI
         scoring: How it is scored, as in a line.
         load: Reads an image.
     """
-    answer = answer_of_line(line, load)
-    return put_answer(score_request(line["key"], scoring), answer, cut=line_is_cut(line))
+    answer, request = answer_of_line(line, load), score_request(line["key"], scoring)
+    request.facts.update(line.get("facts") or {})
+    return put_answer(request, answer, cut=line_is_cut(line))
 
 
 def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:

@@ -87,7 +87,7 @@ def of_log(run: Path) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
     cut: dict[str, Usage] = {}
     for _, line in scan(run / RESPONSES, UsageLine):
-        if line.response is None or (line.finished is not None and line.finished.error):
+        if line.response is None or line.facts or (line.finished is not None and line.finished.error):
             continue  # nothing was answered; a cut answer that cannot be finished stands there once more
         this = _usage(line)
         mine = found.setdefault(line.task, Usage())
@@ -113,13 +113,13 @@ def of_answers(run: Path, origins: Counter[Origin]) -> dict[str, Usage]:
     offsets = Index(run, (RESPONSES,)).responses
     for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
         found.setdefault(line.task, Usage()).add(_usage(line))
-        if line.response is not None:
+        if line.response is not None and not line.facts:
             origins[line.endpoint] += 1
     return found
 
 
 def _usage(line: UsageLine) -> Usage:
-    if line.response is None:
+    if line.response is None or line.facts:  # an answer with facts follows its calls, which have lines of their own
         return Usage()
     used = line.response.usage
     return Usage(1, used.input_tokens, used.cached_tokens, used.output_tokens, used.reasoning_tokens, line.seconds)

@@ -140,8 +140,8 @@ async def test_what_cannot_be_constrained_is_refused_before_the_run(
 def test_the_choices_are_those_that_the_rule_tells_apart(scoring: Scoring, choices: tuple[str, ...]) -> None:
     assert choices_of(scoring) == choices
     config = model.GenerationConfig(max_output_tokens=1)
-    call = Deviations(constrained=True).applied(Call((), config), "k", scoring)
+    call = Deviations(constrained=True).decoded(Call((), config), "k", scoring)
     assert tuple(call.config.response_format.choices.texts) == choices
     assert (call.config.max_output_tokens > 1) is bool(choices)
     images = Call((), config, modality=model.MODALITY_IMAGE)
-    assert Deviations(constrained=True).applied(images, "k", scoring) == images
+    assert Deviations(constrained=True).decoded(images, "k", scoring) == images

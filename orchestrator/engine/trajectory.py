@@ -1,0 +1,202 @@
+"""The calls by which a model comes to one answer: what is asked next follows from the answers and results so far."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.limits import MAX_MESSAGE_BYTES
+from lyncean.vocabulary.keys import split_repeat
+from orchestrator.samples import Answer, Call, Clip, Image, Part, Sample, ToolCall, ToolResult, image_part, media_of
+from orchestrator.tools.types import Picture, ToolOutput
+
+if TYPE_CHECKING:
+    from orchestrator.tools.toolbox import Toolbox
+
+CALL_LIMIT = "call_limit"
+"""Reason of an item whose trajectory met its limit before the model answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What the models of a run may call while they answer.
+
+    Attributes:
+        box: The tools, and the form of their calls.
+        max_calls: Requests to the model of one trajectory at most.
+    """
+
+    box: Toolbox
+    max_calls: int
+
+    def first(self, call: Call) -> Call:
+        """Returns the first request of a trajectory for a task's own one."""
+        return self.box.protocol.first(call, self.box.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that is to be made.
+
+    Attributes:
+        call: The request.
+        new: Its messages that the one before does not have, all of them for the first.
+        ordinal: Its number in the trajectory, from 1.
+    """
+
+    call: Call
+    new: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a trajectory.
+
+    Attributes:
+        answer: The answer that is judged; None where the trajectory met a limit without one.
+        detail: The limit, in words.
+    """
+
+    answer: Answer | None
+    detail: str = ""
+
+
+def with_tools(sample: Sample, play: Play | None) -> Sample:
+    """Returns a sample whose scored turns may call tools."""
+    if play is None:
+        return sample
+    return replace(sample, turns=tuple(replace(turn, play=play) if turn.scoring else turn for turn in sample.turns))
+
+
+def call_name(ordinal: int, turn: str, tool: int | None = None) -> str:
+    """Returns the name, in its sample, of a call of a turn, or of a tool that it called; both are counted from 1."""
+    name = f"call{ordinal}" if tool is None else f"call{ordinal}-tool{tool}"
+    return f"{turn}-{name}" if turn else name
+
+
+class Trajectory:
+    """The calls of one item so far. The same answers and results lead to the same next request.
+
+    Args:
+        play: The tools.
+        call: The task's own request, without what the run hides from the model: tools see its images.
+        key: The item's key, on which seeds depend.
+        decoded: Applies the run's decoding to a request.
+    """
+
+    def __init__(self, play: Play, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
+        self._play, self._key = play, key
+        self._call = decoded(play.first(call))
+        self._seed = self._call.config.seed if self._call.config.HasField("seed") else None
+        self._pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
+        self._new = len(self._call.messages)
+        self._answer: Answer | None = None
+        self._results: list[ToolResult] = []
+        self._ended: Done | None = None
+        self.answered = 0
+        self.calls: tuple[ToolCall, ...] = ()
+        self.digests: list[bytes] = []
+        self.first_line: bytes = b""
+        self.facts: Counter[str] = Counter(calls=0, tool_calls=0, tool_errors=0)
+
+    @property
+    def stage(self) -> str:
+        """The stage whose model is asked."""
+        return self._call.stage
+
+    @property
+    def media(self) -> list[Image | Clip]:
+        """Images and clips of the last request, in their order."""
+        return list(media_of(self._call.messages))
+
+    @property
+    def left(self) -> range:
+        """Places, in `calls`, of tool calls that have no result yet."""
+        return range(len(self._results), len(self.calls))
+
+    def add_answer(self, answer: Answer) -> None:
+        """Takes the answer to the last request; `calls` are the tool calls that are to be made for it."""
+        protocol = self._play.box.protocol
+        self.answered += 1
+        self.facts["calls"] += 1
+        self._answer, self._results, self.calls = answer, [], ()
+        if len(answer.shown) == len(self._pictures):
+            pairs = zip(self._pictures, answer.shown, strict=True)
+            self._pictures = [replace(picture, shown=size) for picture, size in pairs]
+        calls = protocol.read(answer)
+        if not calls and not protocol.again(answer):
+            self._ended = Done(protocol.final(answer))
+        elif self.answered >= self._play.max_calls:
+            self._ended = self._limited(f"{self.answered:,} calls")
+        else:
+            self.calls = calls
+
+    def run(self, place: int) -> ToolOutput:
+        """Makes a tool call and returns what came of it."""
+        return self._play.box.protocol.call(self.calls[place], self._play.box.tools, self._pictures)
+
+    def add_output(self, output: ToolOutput) -> None:
+        """Takes the output of the next tool call."""
+        call = self.calls[len(self._results)]
+        self._results.append(ToolResult(call.id, tuple(parts_of(output)), output.is_error))
+        self._pictures += [piece for piece in output.content if isinstance(piece, Picture)]
+        self.facts["tool_calls"] += 1
+        self.facts["tool_errors"] += output.is_error
+
+    def step(self, info: model.GetModelInfoResponse) -> Ask | Done:
+        """Returns what is to be done next.
+
+        Args:
+            info: The model that is asked: what it refuses to read ends the trajectory.
+        """
+        if self._answer is None or self._ended:
+            return self._ended or Ask(self._call, self._new, 1)
+        answer, turn = self._answer, self.answered - 1
+        added = self._play.box.protocol.next(answer, self._results, turn) if self.calls else ()
+        if self.calls and not added:
+            return Done(self._play.box.protocol.final(answer))
+        call = replace(self._call, messages=(*self._call.messages, *added), config=self._config())
+        if limit := _too_much(call, info):
+            return self._limited(limit)
+        self._call, self._answer = call, None
+        self._new = len(added)
+        return Ask(call, self._new, self.answered + 1)
+
+    def _config(self) -> model.GenerationConfig:
+        """Returns the decoding with the next call's own seed, which another attempt does not change."""
+        if self._seed is None:
+            return self._call.config
+        config = model.GenerationConfig()
+        config.CopyFrom(self._call.config)
+        bare, repeat = split_repeat(self._key)
+        words = f"{(self._seed - repeat) % 2**64}|{bare}|{self.answered + 1}"
+        config.seed = (int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) >> 1) + repeat
+        return config
+
+    def _limited(self, limit: str) -> Done:
+        assert self._answer is not None
+        protocol = self._play.box.protocol
+        detail = f"the trajectory met its limit of {limit} before the model answered"
+        return Done(protocol.final(self._answer) if protocol.judged_at_limit else None, detail)
+
+
+def parts_of(output: ToolOutput) -> Iterator[Part]:
+    """Yields a tool's output as parts of a message."""
+    for piece in output.content:
+        yield image_part(piece.data) if isinstance(piece, Picture) else piece
+
+
+def _too_much(call: Call, info: model.GetModelInfoResponse) -> str:
+    """Returns the limit that a further request would pass, in words; "" where none."""
+    media = list(media_of(call.messages))
+    images = sum(isinstance(medium, Image) for medium in media)
+    if (most := info.media_limits.max_images) and images > most:
+        return f"{most:,} images"
+    size = sum(len(medium.data) for medium in media)
+    limit = info.max_request_bytes or MAX_MESSAGE_BYTES
+    return f"{limit:,} bytes of images" if size > limit else ""
