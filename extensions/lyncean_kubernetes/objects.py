@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lyncean.errors import UserError
-from lyncean_kubernetes.server import LOADING, NAME
+from lyncean_kubernetes.engines import NAME
+from lyncean_kubernetes.server import LOADING
 
 Manifest = dict[str, Any]
 

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 import yaml
 
 from lyncean.rpc import shown_place, without_password
+from lyncean_kubernetes.engines import NAME
 from lyncean_kubernetes.fences import POLICIES, judge_ports, shut
 from lyncean_kubernetes.kubectl import SubmitError, kubectl
 from lyncean_kubernetes.objects import Manifest, hash_of, mark, owned, slug, way_out
-from lyncean_kubernetes.server import LOADING, NAME, Server, merge
+from lyncean_kubernetes.server import LOADING, Server, merge
 
 IMAGES = (
     "lyncean-orchestrator",
@@ -27,12 +28,17 @@ IMAGES = (
     "lyncean-model-server-slim",
     "lyncean-model-server-cpu",
 )
-ENGINE = "vllm/vllm-openai"
-"""An image of others, which --registry mirrors under its own tag."""
+ENGINES = ("vllm/vllm-openai", "lmsysorg/sglang")
+"""Images of others, which --registry mirrors under their own tags."""
 JOB = "orchestrator"
 SCORER = "scorer"
 _APPLIED = 262_144
 """Bytes of an object that `kubectl apply` can copy into its annotation."""
+_JUDGE_KEY = {
+    "name": "LYNCEAN_JUDGE_KEY",
+    "valueFrom": {"secretKeyRef": {"name": "lyncean-judge", "key": "key", "optional": True}},
+}
+_QUEUE = "kueue.x-k8s.io/queue-name"
 TASKS = "/tasks"
 """Folder of a run's task files in its pods."""
 
@@ -61,6 +67,8 @@ class Submission:
         server: What the flags change of the model server.
         pull_secrets: Secrets that pull the images of every pod.
         files: Task files by name, with their contents; the flags name them under `TASKS`.
+        judges: Arguments of the scorer that give it judges.
+        queue: Kueue's LocalQueue of the run's Job; None leaves what components set.
         suite: Name of the suite that it is a cell of, "" for none.
         cell: Name of its folder in the suite's.
     """
@@ -82,6 +90,8 @@ class Submission:
     server: Server = field(default_factory=Server)
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    judges: tuple[str, ...] = ()
+    queue: str | None = None
     suite: str = ""
     cell: str = ""
 
@@ -157,8 +167,6 @@ def render(submission: Submission) -> list[Manifest]:
     check_name(submission.name)
     if submission.server.image and (submission.model or submission.weights):
         raise SubmitError("--image with --model or --weights: an image has its own; give its arguments after `--`")
-    if submission.server.arguments and not submission.server.image:
-        raise SubmitError("arguments after `--` are those of --image")
     _check_endpoints(submission)
     if submission.out and not re.fullmatch(r"(s3|gs|az)://[^\s/?#]+(/[^\s?#]*)?", submission.out):
         raise SubmitError(f"--out {without_password(submission.out)}: give s3://BUCKET/FOLDER, or gs:// or az://")
@@ -172,6 +180,8 @@ def render(submission: Submission) -> list[Manifest]:
         submission.out or "",
         *submission.server.arguments,
         *submission.server.variables,
+        *submission.server.options,
+        *submission.judges,
         submission.model or "",
     ):
         # A name behind a URL may have a colon and an "@"; a folder or hub id has not both.
@@ -211,7 +221,7 @@ def render(submission: Submission) -> list[Manifest]:
         if model or server:
             before = kubectl("kustomize", str(here / "with"))
             content["configMapGenerator"] += _model(submission, before) if model else []
-            content["patches"] += [submission.server.patch(before)] if server else []
+            content["patches"] += submission.server.patches(before) if server else []
         _write(here / "all", content, here / "with")
         text = kubectl("kustomize", str(here / "all"))
     shared = submission.serves if submission.servers == "shared" else None
@@ -224,7 +234,7 @@ def render(submission: Submission) -> list[Manifest]:
         )
     manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
     # Who names the policies opens ports for judges as well.
-    judges = judge_ports(manifests) if len(components) > len(named) else set()
+    judges = judge_ports(manifests) if submission.judges or len(components) > len(named) else set()
     manifests += way_out(manifests, submission.name, _ports(submission) | judges)
     if submission.suite:
         mark(manifests, submission.suite)
@@ -268,8 +278,8 @@ def _check_endpoints(submission: Submission) -> None:
             raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
         given |= {"--model": submission.model, "--replicas": submission.replicas}
         given["--servers shared"] = submission.servers == "shared"
-        changed = replace(submission.server, image=None, arguments=()) != Server()
-        given["--gpus, --memory, --env, --node-selector and --toleration"] = changed
+        changed = replace(submission.server, image=None) != Server()
+        given["what changes model servers (--gpus, --memory, --env, --mount, arguments after `--`, ...)"] = changed
     elif len(submission.endpoints) > 1:
         raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")
     elif not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", submission.url):
@@ -305,8 +315,12 @@ def _run(submission: Submission) -> dict[str, Any]:
         changes.append({"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount})
         volume = {"name": "tasks", "configMap": {"name": name}}
         changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
-    code = [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in _code(submission)]
-    patches = [_patch("Job", JOB, *changes), *([_patch("Deployment", SCORER, *code)] if code else [])]
+    words = [*_code(submission), *submission.judges]
+    scorer: list[dict[str, Any]] = []
+    scorer += [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in words]
+    if submission.judges:
+        scorer.append({"op": "add", "path": f"{pod}/containers/0/env/-", "value": _JUDGE_KEY})
+    patches = [_patch("Job", JOB, *changes), *([_patch("Deployment", SCORER, *scorer)] if scorer else [])]
     return {"namespace": "lyncean", "configMapGenerator": maps, "patches": patches}
 
 
@@ -331,7 +345,11 @@ def _all(submission: Submission) -> dict[str, Any]:
         prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
         tag = {"newTag": submission.tag} if submission.tag else {}
         content["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
-        content["images"] += [{"name": ENGINE, "newName": prefix + ENGINE}]
+        content["images"] += [{"name": name, "newName": prefix + name} for name in ENGINES]
+    if submission.queue:
+        # In front: the Job has its own name only after these patches.
+        queue = {"op": "add", "path": f"/metadata/labels/{_QUEUE.replace('/', '~1')}", "value": submission.queue}
+        patches.insert(0, _patch("Job", JOB, queue))
     if submission.pull_secrets:
         secrets = [{"name": name} for name in submission.pull_secrets]
         patches.append(merge("Deployment|Job", {"template": {"spec": {"imagePullSecrets": secrets}}}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ import yaml
 
 from lyncean.errors import UserError
 from lyncean.rpc import without_password
+from lyncean_kubernetes.engines import NAME, Computing, computing
 
-NAME = "model-server"
 LOADING = "load-weights"
 """The Job that downloads the weights of model servers."""
 _TLS = {
@@ -23,6 +23,13 @@ _TLS = {
     "LYNCEAN_HEALTH_PORT": "50061",
 }
 """What the component `mtls` mounts and probes, as docs/contract.md names it to an image that is not ours."""
+_KEY = re.compile(r"(sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|AIza|eyJ)[\w.-]{12,}")
+"""Beginnings of the keys that vendors hand out."""
+_KEY_NAME = re.compile(r"(^|_)(API_?KEY|SECRET|PASSWORD|TOKEN)$", re.IGNORECASE)
+_NO_KEYS = ("", "none", "null", "empty", "dummy")
+_NAME = r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?"
+_POD = "/spec/template/spec"
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a container's own, mounted from its pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +38,36 @@ class Server:
 
     Attributes:
         image: Image that implements the contract, instead of ours.
-        arguments: Arguments of that image.
+        arguments: Arguments of that image, or further ones of the container that runs the model.
+        options: Options of our own model server, as arguments of `model-server serve`.
         gpus: GPUs of each replica, as the limit of `nvidia.com/gpu`; 0 removes the limit.
         memory: Memory of each replica, requested and as the limit, for example `64Gi`.
         variables: Environment variables, as NAME=VALUE.
+        secret_variables: Environment variables from Secrets, as NAME=SECRET:KEY.
+        mounts: Claims that are mounted read-only, as CLAIM:PATH.
         selectors: Labels of the nodes it may run on, as KEY=VALUE.
         tolerations: Taints it tolerates beside the overlay's, as KEY[=VALUE][:EFFECT].
+        priority_class: PriorityClass of its pods.
+        runtime_class: RuntimeClass of its pods.
     """
 
     image: str | None = None
     arguments: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     gpus: int | None = None
     memory: str | None = None
     variables: tuple[str, ...] = ()
+    secret_variables: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
     selectors: tuple[str, ...] = ()
     tolerations: tuple[str, ...] = ()
+    priority_class: str | None = None
+    runtime_class: str | None = None
 
-    def patch(self, before: str) -> dict[str, Any]:
-        """Returns the kustomize patch of the Deployment in manifests that are without the changes.
+    def patches(self, before: str) -> list[dict[str, Any]]:
+        """Returns the kustomize patches of the Deployment in manifests that are without the changes.
+
+        GPUs, memory, arguments, variables and mounts go to the container that runs the model.
 
         Raises:
             UserError: If a flag is not written as it must be, or would not reach what runs the model.
@@ -57,95 +76,119 @@ class Server:
             one for one in yaml.safe_load_all(before) if (one["kind"], one["metadata"]["name"]) == ("Deployment", NAME)
         )
         pod = found["spec"]["template"]["spec"]
-        variables = _pairs("--env", self.variables)
-        container: dict[str, Any] = {"name": NAME}
+        operations = list(self._operations(pod))
+        merged = merge("Deployment", {"template": {"spec": self._of_pod(pod)}}, NAME)
+        if not operations:
+            return [merged]
+        return [merged, {"target": {"kind": "Deployment", "name": NAME}, "patch": json.dumps(operations)}]
+
+    def _operations(self, pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the changes of the container that runs the model."""
+        target = _own_image(pod) if self.image is not None else computing(pod)
+        if self.options and (self.image is not None or target.is_beside):
+            raise UserError(
+                f"--model-option {self.options[0].removeprefix('--')}: container {target.name} runs the model, and is "
+                "not our server: give its own arguments after `--`"
+            )
         if self.image is not None:
-            container |= {"image": self.image, "args": list(self.arguments)}
-            if any(volume["name"] == "tls" for volume in pod.get("volumes", ())):
-                variables = {**_TLS, **variables}
-        (ours,) = (one for one in pod["containers"] if one["name"] == NAME)
-        if self.image is None:
-            self._check_reach(pod, ours)
-        for one in ours.get("env", ()):
-            if "valueFrom" in one and one["name"] in variables:
+            yield _set(f"{target.path}/image", self.image)
+            yield _set(f"{target.path}/args", list(self.arguments))
+        else:
+            arguments = target.given([*self.options, *self.arguments], self.gpus)
+            if arguments != list(target.container.get("args") or ()):
+                yield _set(f"{target.path}/args", arguments)
+        if self.memory is not None and not re.fullmatch(r"[1-9]\d*([KMGTP]i?|k)?", self.memory):
+            raise UserError(f"--memory {self.memory!r}: a quantity such as 64Gi")
+        if (resources := target.resources(self.gpus, self.memory)) is not None:
+            yield _set(f"{target.path}/resources", resources)
+        yield from self._environment(pod, target)
+        yield from self._mounted(pod, target)
+
+    def _environment(self, pod: Mapping[str, Any], target: Computing) -> Iterator[dict[str, Any]]:
+        values = _pairs("--env", self.variables)
+        for name, value in values.items():
+            _check_secret(name, value)
+        if self.image is not None and any(volume["name"] == "tls" for volume in pod.get("volumes", ())):
+            values = {**_TLS, **values}
+        wanted: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in values.items()}
+        for name, place in _pairs("--secret-env", self.secret_variables).items():
+            secret, _, key = place.partition(":")
+            if not re.fullmatch(_NAME, secret) or not re.fullmatch(r"[\w.-]+", key, re.ASCII):
                 raise UserError(
-                    f"--env {one['name']}: it comes from a Secret or ConfigMap of the cluster; set it there"
+                    f"--secret-env {name}={place}: give NAME=SECRET:KEY, a Secret of the namespace and a key of it"
                 )
-        if variables:
-            container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
-        limits: dict[str, Any] = {} if self.gpus is None else {"nvidia.com/gpu": str(self.gpus) if self.gpus else None}
-        requests: dict[str, Any] = {}
-        if self.memory is not None:
-            if not re.fullmatch(r"[1-9]\d*([KMGTP]i?|k)?", self.memory):
-                raise UserError(f"--memory {self.memory!r}: a quantity such as 64Gi")
-            limits["memory"] = requests["memory"] = self.memory
-        if limits:
-            container["resources"] = {"limits": limits, "requests": requests}
-        changed: dict[str, Any] = {"containers": [container]}
+            wanted[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        own = target.container.get("env", [])
+        if wanted and not own:
+            yield _set(f"{target.path}/env", [])
+        places = {one["name"]: index for index, one in enumerate(own)}
+        for name, variable in wanted.items():
+            index = places.get(name)
+            if index is not None and "valueFrom" in own[index] and "value" in variable:
+                raise UserError(f"--env {name}: it comes from a Secret or ConfigMap of the cluster; set it there")
+            if index is None:
+                yield _set(f"{target.path}/env/-", variable)
+            else:
+                yield {"op": "replace", "path": f"{target.path}/env/{index}", "value": variable}
+
+    def _mounted(self, pod: Mapping[str, Any], target: Computing) -> Iterator[dict[str, Any]]:
+        taken = {one["mountPath"] for one in target.container.get("volumeMounts", ())}
+        volumes: list[dict[str, Any]] = []
+        mounts: list[dict[str, Any]] = []
+        for word in self.mounts:
+            claim, _, path = word.partition(":")
+            if not re.fullmatch(_NAME, claim) or not re.fullmatch(r"/[\w./-]+", path, re.ASCII) or ".." in path:
+                raise UserError(f"--mount {word}: give CLAIM:/PATH, a claim of the namespace and a folder")
+            if path in taken:
+                raise UserError(
+                    f"--mount {word}: container {target.name} has a volume at {path}: choose another folder"
+                )
+            taken.add(path)
+            name = f"mount-{len(volumes)}"
+            volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
+            mounts.append({"name": name, "mountPath": path, "readOnly": True})
+        if (self.gpus or 0) > 1 and _SHARED_MEMORY not in taken and target.engine != "transformers":
+            # The processes of one model pass tensors through it; the runtime's default is 64 MiB.
+            volumes.append({"name": "shared-memory", "emptyDir": {"medium": "Memory"}})
+            mounts.append({"name": "shared-memory", "mountPath": _SHARED_MEMORY})
+        if volumes and not pod.get("volumes"):
+            yield _set(f"{_POD}/volumes", [])
+        if mounts and not target.container.get("volumeMounts"):
+            yield _set(f"{target.path}/volumeMounts", [])
+        yield from (_set(f"{_POD}/volumes/-", one) for one in volumes)
+        yield from (_set(f"{target.path}/volumeMounts/-", one) for one in mounts)
+
+    def _of_pod(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
         if self.selectors:
             changed["nodeSelector"] = _pairs("--node-selector", self.selectors)
         if self.tolerations:
             changed["tolerations"] = [*pod.get("tolerations", ()), *map(_toleration, self.tolerations)]
-        return merge("Deployment", {"template": {"spec": changed}}, NAME)
-
-    def _check_reach(self, pod: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-        """Refuses GPUs, memory and variables that a container would get which does not use them.
-
-        Raises:
-            UserError: If another container of the pod runs the model, or our server uses fewer GPUs.
-        """
-        given = {"--gpus": self.gpus is not None, "--memory": self.memory is not None, "--env": bool(self.variables)}
-        flags = ", ".join(flag for flag, is_given in given.items() if is_given)
-        options = _options(ours.get("args") or ())
-        if flags and (engine := _engine(pod, options)):
-            raise UserError(
-                f"{flags}: container {NAME} would get this, and container {engine} runs the model: leave it out, and "
-                f"change {engine} by a component of your own ({_PAGE})"
-            )
-        used, most = _gpus_used(options)
-        if self.gpus is None or most is None or self.gpus <= most:
-            return
-        if not most:
-            raise UserError(f"--gpus {self.gpus}: container {NAME} uses no GPU ({used}): leave it out")
-        raise UserError(
-            f"--gpus {self.gpus}: container {NAME} uses one GPU ({used}): leave it out, and give --shards {self.gpus} "
-            "(with --servers shared: --replicas) for servers of one GPU each, or a component of your own that adds "
-            f"--device=auto for one server on all of them ({_PAGE})"
-        )
+        named = {"priorityClassName": self.priority_class, "runtimeClassName": self.runtime_class}
+        return changed | {key: name for key, name in named.items() if name is not None}
 
 
-_PAGE = "docs/kubernetes.md, A model over several GPUs"
+def _own_image(pod: Mapping[str, Any]) -> Computing:
+    """Returns the model server's container, which an image of a user's takes."""
+    ((index, one),) = ((index, one) for index, one in enumerate(pod["containers"]) if one["name"] == NAME)
+    return Computing(f"{_POD}/containers/{index}", one, "", {})
 
 
-def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Returns the options of `model-server serve` that have values, {} for the arguments of another program."""
-    words = " ".join(arguments)
-    return dict(re.findall(r"--([a-z-]+)[= ](?!--)(\S+)", words)) if words.startswith("serve ") else {}
+def _set(path: str, value: object) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
 
 
-def _engine(pod: Mapping[str, Any], options: Mapping[str, str]) -> str:
-    """Returns the container beside the model server that runs the model, "" for none.
+def _check_secret(name: str, value: str) -> None:
+    """Refuses a variable that would put a key into the manifests.
 
-    It is the one that has devices, or any one if the model server is the proxy of an API in its own pod.
+    Raises:
+        UserError: If name or value are those of a key.
     """
-    started = [one for one in pod.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
-    beside = [one for one in (*started, *pod["containers"]) if one["name"] != NAME]
-    local = re.match(r"https?://(127\.|localhost\b|\[::1\])", options.get("base-url", ""))
-    found = [one for one in beside if _has_devices(one)] or (beside if local else [])
-    return str(found[0]["name"]) if found else ""
-
-
-def _has_devices(container: Mapping[str, Any]) -> bool:
-    """Whether a container has resources of a device plugin, such as nvidia.com/gpu."""
-    return any("/" in name for name in container.get("resources", {}).get("limits", {}))
-
-
-def _gpus_used(options: Mapping[str, str]) -> tuple[str, int | None]:
-    """Returns the option of our server that decides how many GPUs it uses at most, and their number; None for any."""
-    backend, device = options.get("backend", ""), options.get("device", "auto")
-    if backend != "transformers":
-        return f"--backend={backend}", 0 if backend in ("demo", "openai") else None
-    return f"--device={device}", 1 if device.startswith("cuda") else 0 if device == "cpu" else None
+    if _KEY.match(value) or (_KEY_NAME.search(name) and value.lower() not in _NO_KEYS):
+        raise UserError(
+            f"--env {name}: its value looks like a key, and would stand in the manifests: put it into a Secret, and "
+            f"give --secret-env {name}=SECRET:KEY"
+        )
 
 
 def merge(kinds: str, spec: Mapping[str, Any], name: str = ".*") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
+    from orchestrator.run.arguments import judge_arguments as judge_arguments, server_options as server_options
     from orchestrator.run.asked import check_asked as check_asked
     from orchestrator.run.checks import check_metrics as check_metrics
     from orchestrator.run.console import Terminal as Terminal
@@ -28,6 +29,7 @@ __all__ = [
 __getattr__ = face(
     __name__,
     {
+        "arguments": "judge_arguments server_options",
         "console": "Terminal",
         "local_server": "LocalServers",
         "plan": "make:make_plan variants",

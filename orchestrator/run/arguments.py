@@ -306,9 +306,19 @@ def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -
     kind, _, argument = model.partition(":")
     own_demo = kind == "demo" and argument
     words = ["--backend", *(("demo", "--model", argument) if own_demo else ("transformers", "--model", model))]
+    return [*words, *server_options(options)]
+
+
+def server_options(options: Sequence[str] | Mapping[str, object]) -> list[str]:
+    """Returns a request's `model_options` as arguments of `model-server serve`.
+
+    Raises:
+        ConfigError: If one is no option, or one that the run itself gives the server.
+    """
     if isinstance(options, Mapping):
         given = {name: value for name, value in options.items() if value is not False}
         options = [name if value is True else f"{name}={value}" for name, value in given.items()]
+    words = []
     for word in options:
         name, equals, value = word.partition("=")
         name = name.strip().removeprefix("--").replace("_", "-")

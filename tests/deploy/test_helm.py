@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from helpers import submitting
 from helpers.manifests import DEPLOY, Manifest, needs_kubectl, objects, of_kind
 
@@ -107,10 +109,59 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+def engine_overlay(folder: Path, engine: str) -> str:
+    """Writes an engine's overlay without the download of weights, which the chart leaves to its user."""
+    patch = yaml.safe_load((DEPLOY / "overlays" / engine / "model-server.yaml").read_text())
+    del patch["spec"]["template"]["spec"]["initContainers"][0]
+    (folder / "patch.yaml").write_text(yaml.safe_dump(patch))
+    content = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    content |= {"resources": [os.path.relpath(DEPLOY / "base", folder.resolve())], "patches": [{"path": "patch.yaml"}]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return str(folder)
+
+
+_ALL = {
+    "secretEnv": {"A_KEY": "acme:key"},
+    "mounts": {"acme": "/weights"},
+    "priorityClass": "high",
+    "runtimeClass": "nvidia",
+    "env": {"K": "V"},
+    "memory": "200Gi",
+    **TOLERATED,
+}
+_FLAGS = (
+    *("--secret-env=A_KEY=acme:key", "--mount=acme:/weights", "--priority-class=high", "--runtime-class=nvidia"),
+    *("--env=K=V", "--memory=200Gi", "--model=/models/x", "--queue=team", "--judge=openai:gpt-x"),
+)
+_TOP = {"queue": "team", "judges": ["openai:gpt-x"]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpus", "args"),
+    [
+        ("transformers", 1, []),
+        ("transformers", 4, ["--dtype=bfloat16"]),
+        ("vllm", 1, []),
+        ("vllm", 4, ["--max-model-len=65536"]),
+        ("vllm", 4, ["--tensor-parallel-size=2", "--pipeline-parallel-size=2"]),
+        ("sglang", 2, ["--context-length=4096"]),
+    ],
+)
+def test_engines_mean_what_submit_means(engine: str, gpus: int, args: list[str], tmp_path: Path) -> None:
+    overlay = str(DEPLOY / "base") if engine == "transformers" else engine_overlay(tmp_path, engine)
+    chart = charted({**_TOP, "model": {"path": "/models/x", "engine": engine, "gpus": gpus, "args": args, **_ALL}})
+    flags = (f"--overlay={overlay}", f"--gpus={gpus}", *_FLAGS, "--", *args)
+    compare(chart, submitted(*flags))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_it_means_what_submit_means(name: str) -> None:
     values, flags = CASES[name]
-    chart, ours = charted(values), submitted(*flags)
+    compare(charted(values), submitted(*flags))
+
+
+def compare(chart: list[Manifest], ours: list[Manifest]) -> None:
+    """Holds a chart's objects against those of `submit`."""
     jobs = {one["metadata"]["name"]: one for one in of_kind(ours, "Job")}
     assert {one["metadata"]["name"] for one in of_kind(chart, "Job")} == jobs.keys()
     for job in of_kind(chart, "Job"):
@@ -152,12 +203,10 @@ def test_kueue_admits_the_whole_run() -> None:
     [
         ({}, "exactly one of image, path, url and endpoint, not none"),
         ({"model": {"image": "a:1", "endpoint": "h:1"}}, "not image and endpoint"),
-        ({"model": {"endpoint": "h:1", "args": ["x"]}}, "model.args are arguments of model.image"),
+        ({"model": {"endpoint": "h:1", "args": ["x"]}}, "model.args are arguments of model.image, or of the engine"),
         ({"model": {"url": "http://h/v1"}}, "model.url needs model.name"),
-        (
-            {"model": {"path": "/models/x", "gpus": 4}},
-            r"model.gpus 4: container model-server uses one GPU of model.path \(--device=cuda\): give 1, and shards",
-        ),
+        ({"model": {"path": "/models/x", "engine": "vllm", "gpus": 0}}, "model.gpus 0: vllm runs the model on GPUs"),
+        ({"model": {"path": "/models/x", "engine": "other"}}, "/model/engine"),
         ({"model": {"endpoint": "nowhere"}}, "/model/endpoint"),
         ({**IMAGE, "out": "https://bucket"}, "/out"),
         ({**IMAGE, "shards": 0}, "/shards"),

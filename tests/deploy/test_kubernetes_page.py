@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
-import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -26,7 +24,6 @@ from helpers.page_commands import commands
 from helpers.submitting import submitted
 
 import orchestrator.cli
-from scorer.cli import main as scorer_cli
 
 PAGE = (REPOSITORY / "docs/kubernetes.md").read_text()
 COMMANDS = [
@@ -125,15 +122,16 @@ def test_compose_commands_parse() -> None:
 
 
 @needs_kubectl
-def test_the_judge_s_component_gives_the_scorer_a_judge(tmp_path: Path) -> None:
-    section = PAGE.partition("## A judge\n")[2].partition("\n## ")[0]
-    (component,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
-    (tmp_path / "kustomization.yaml").write_text(component)
-    flags = ["--overlay", "cpu-demo", "--task", "marvel", "--synthetic", "--component", str(tmp_path)]
-    (job,) = of_kind(submitted(*flags), "Job")
-    (container,) = (one for one in containers(job) if one["name"] == "scorer")
-    serve = scorer_cli.get_command(click.Context(scorer_cli), container["args"][0])
-    assert serve
-    assert serve.make_context("serve", container["args"][1:]).params["judges"] == ("openai:MODEL",)
-    key = {"name": "judge", "key": "key"}
-    assert {"name": "LYNCEAN_JUDGE_KEY", "valueFrom": {"secretKeyRef": key}} in container["env"]
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for block in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+        for line in block.replace("\\\n", " ").strip().splitlines()
+        if line.startswith("orchestrator submit ") and "--task" in line
+    ],
+)
+def test_further_submit_commands_render(line: str) -> None:
+    words = shlex.split(line)[2:]
+    name = words[words.index("--run") + 1]
+    assert f"orchestrator-{name}" in [one["metadata"]["name"] for one in of_kind(submitted(*words), "Job")]

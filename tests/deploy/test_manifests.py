@@ -132,7 +132,7 @@ def test_commands_parse_and_agree_with_ports_probes_and_mounts(name: str, tls: P
             assert len(set(ports.values())) == len(ports)
             found = parse(container, manifests, tls)
             if found is None:
-                known = ("sh", "vllm", "registry.example/")
+                known = ("sh", "vllm", "python3", "registry.example/")
                 assert (container.get("command") or [container["image"]])[0].startswith(known), container
                 for probe in probes:
                     assert probe.get("httpGet", {}).get("port", "grpc") in ports
@@ -273,7 +273,9 @@ def test_images_are_ours_or_named_exceptions(name: str) -> None:
         for container in containers(workload):
             image = container["image"]
             assert ":" in image.rpartition("/")[2], f"{image} has no tag"
-            assert entrypoint(image) or image.startswith(("vllm/vllm-openai:", "registry.example/")), image
+            assert entrypoint(image) or image.startswith(
+                ("vllm/vllm-openai:", "lmsysorg/sglang:", "registry.example/")
+            ), image
 
 
 @every
@@ -351,19 +353,24 @@ def test_kueue_queues_what_the_page_says() -> None:
     }
 
 
-def test_the_engine_beside_is_where_our_server_looks(tls: Path) -> None:
-    (deployment,) = (
-        d for d in of_kind(rendered("overlay/vllm"), "Deployment") if d["metadata"]["name"] == "model-server"
-    )
+@pytest.mark.parametrize(
+    ("engine", "given"),
+    [
+        ("vllm", {"--model=$(MODEL)", "--generation-config=vllm"}),
+        ("sglang", {"--model-path=$(MODEL)", "--sampling-defaults=openai"}),
+    ],
+)
+def test_the_engine_beside_is_where_our_server_looks(engine: str, given: set[str], tls: Path) -> None:
+    manifests = rendered(f"overlay/{engine}")
+    (deployment,) = (d for d in of_kind(manifests, "Deployment") if d["metadata"]["name"] == "model-server")
     found = {container["name"]: container for container in containers(deployment)}
-    assert list(found) == ["wait-for-weights", "vllm", "model-server"]
-    assert found["vllm"]["restartPolicy"] == "Always"
-    ours = parse(found["model-server"], rendered("overlay/vllm"), tls)
+    assert list(found) == ["wait-for-weights", engine, "model-server"]
+    assert found[engine]["restartPolicy"] == "Always"
+    ours = parse(found["model-server"], manifests, tls)
     assert ours is not None
-    port = found["vllm"]["ports"][0]["containerPort"]
+    port = found[engine]["ports"][0]["containerPort"]
     assert ours[1].params["base_url"] == f"http://127.0.0.1:{port}/v1"
-    assert f"--port={port}" in found["vllm"]["args"]
-    assert {"--model=$(MODEL)", "--generation-config=vllm"} <= set(found["vllm"]["args"])
+    assert {f"--port={port}", *given} <= set(found[engine]["args"])
     assert "nvidia.com/gpu" not in found["model-server"]["resources"]["limits"]
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from lyncean.cli import Command, examples
 from lyncean.errors import UserError
+from lyncean_kubernetes.engines import OVERLAYS
 from lyncean_kubernetes.kubectl import Applied
 from lyncean_kubernetes.render import TASKS, Submission, as_yaml, check_name, render
 from lyncean_kubernetes.server import Server
@@ -26,14 +27,9 @@ if TYPE_CHECKING:
 _NOT_HERE = {
     "scorer": "the cluster's scorer is used",
     "model": "--model is the model servers'",
-    "model_options": "the overlay holds the model servers' command",
     "shard": "--shards N runs all of them",
     "run": "--run is a name, not a folder; --out is where folders are",
     "patience": "it is long enough for a node to be replaced",
-    **dict.fromkeys(
-        ("judge", "judge_cache", "judge_reads"),
-        "it belongs to the scorer's own command, in the overlay or a component of yours",
-    ),
     **dict.fromkeys(("prices", "max_cost"), "`orchestrator score RUN --prices FILE` adds the cost to a complete run"),
     "dry_run": "nothing is sent before `kubectl apply`",
     "as_json": "the log is for people; the results are in the run folder",
@@ -43,13 +39,16 @@ _NOT_HERE = {
 }
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""
 
-SHARED = [
+_OF_SERVERS = ("model_options", "judge", "judge_cache", "judge_reads")
+"""Options of `eval` that are given to the model server and the scorer, not to the run's command."""
+_OPTIONS = [
     copy(param)
     for param in evaluate.params
     if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint", "suite")
 ]
-for _option in SHARED:
+for _option in _OPTIONS:
     _option.required = False  # --watch --run NAME names no task
+SHARED = [option for option in _OPTIONS if option.name not in _OF_SERVERS]
 
 
 def flags_of(given: dict[str, Any]) -> list[str]:
@@ -86,6 +85,7 @@ class _Submit(Command):
         "orchestrator submit --overlay cpu-demo --task marvel --synthetic --run first > run.yaml",
         "kubectl apply -f run.yaml",
         "orchestrator submit --run first --watch",
+        "orchestrator submit --engine vllm --gpus 4 --model /models/m --task marvel -- --max-model-len 32768",
         "orchestrator submit --suite night.yaml --component kueue > night-runs.yaml",
     ),
 )
@@ -102,12 +102,27 @@ class _Submit(Command):
     help="What is served already: model servers, or the URL of an OpenAI-compatible API; default: render servers.",
 )
 @click.option("--model", help="Model to load, for example /models/NAME, or its name behind a URL of --endpoint.")
+@click.option(
+    "--engine",
+    type=click.Choice(list(OVERLAYS)),
+    help="Program that runs the model, with the overlay it stands in; its further arguments come after `--`.",
+)
 @click.option("--image", help="Image of a model server of your own; its arguments come after `--`.")
-@click.option("--gpus", type=click.IntRange(0), help="GPUs of each model server; default: the overlay's.")
+@click.option("--gpus", type=click.IntRange(0), help="GPUs that each model is spread over; default: the overlay's.")
 @click.option("--memory", help="Memory of each model server, for example 64Gi; default: the overlay's.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment of the model servers.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment of what runs the model.")
+@click.option(
+    *("--secret-env", "secret_variables"),
+    multiple=True,
+    metavar="NAME=SECRET:KEY",
+    help="The same from a key of a Secret.",
+)
+@click.option("--mount", "mounts", multiple=True, metavar="CLAIM:PATH", help="Claim that it sees, read-only.")
 @click.option("--node-selector", "selectors", multiple=True, metavar="KEY=VALUE", help="Nodes of the model servers.")
 @click.option("--toleration", "tolerations", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taint they tolerate.")
+@click.option("--priority-class", metavar="NAME", help="PriorityClass of the model servers' pods.")
+@click.option("--runtime-class", metavar="NAME", help="RuntimeClass of these pods.")
+@click.option("--queue", metavar="NAME", help="Kueue's LocalQueue in which the run waits for its quota.")
 @click.option("--pull-secret", "pull_secrets", multiple=True, metavar="NAME", help="Secret that pulls all images.")
 @click.option("--weights", metavar="REPO@REVISION", help="Weights to download into --model if missing.")
 @click.option(
@@ -142,7 +157,7 @@ class _Submit(Command):
 @click.option("--resume", "action", flag_value="resume", help="Start an applied run's failed Jobs anew; they go on.")
 @click.option("--delete", "action", flag_value="delete", help="Delete an applied run; its folder stays.")
 @click.option("--get", "folder", metavar="FOLDER", help="Copy an applied run's folder, with results and report, here.")
-@click.argument("arguments", nargs=-1, metavar="[-- SERVER ARGUMENTS]")
+@click.argument("arguments", nargs=-1, metavar="[-- ENGINE ARGUMENTS]")
 def command(
     action: str | None, folder: str | None, suite: Path | None, name: str | None, pod_patience: float, **given: Any
 ) -> None:
@@ -197,7 +212,7 @@ def _suite(
     from orchestrator.run import Terminal
     from orchestrator.suite import board_of, exit_code, read_suite, show_board
 
-    refuse([option.name for option in SHARED if option.name], "beside --suite: write it into the file")
+    refuse([option.name for option in _OPTIONS if option.name], "beside --suite: write it into the file")
     refuse(["model", "endpoints", "image", "arguments"], "beside --suite: write it into the file, at the model")
     suite = read_suite(file)
     name = name or slug(file.stem, 20)
@@ -219,11 +234,24 @@ def _suite(
     sys.exit(code)
 
 
-_SAME = ("overlay", "model", "image", "arguments", "gpus", "memory", "weights", "servers", "replicas", "shards")
+_SAME = (
+    "overlay",
+    "engine",
+    "model",
+    "image",
+    "arguments",
+    "gpus",
+    "memory",
+    "weights",
+    "servers",
+    "replicas",
+    "shards",
+)
 _OF_CLUSTER = {
     **{name: name for name in _SAME},
     **{"component": "components", "endpoint": "endpoints", "env": "variables"},
-    **{"node_selector": "selectors", "toleration": "tolerations"},
+    **{"node_selector": "selectors", "toleration": "tolerations", "secret_env": "secret_variables", "mount": "mounts"},
+    **{name: name for name in ("priority_class", "runtime_class", "queue")},
 }
 """Keys of a model's `cluster` in a suite -> the parameter that each sets."""
 
@@ -239,10 +267,9 @@ def _cell(suite: Suite, cell: Cell, name: str, run: str, given: dict[str, Any]) 
 
     for key, place in cell.places.items():
         if key in _NOT_HERE and key != "model":
-            why = _NOT_HERE[key] if key != "model_options" else f"`{CLUSTER}` has what is the model servers'"
-            raise suite.file.error(f"{key} is for `orchestrator eval` alone: {why}", *place)
+            raise suite.file.error(f"{key} is for `orchestrator eval` alone: {_NOT_HERE[key]}", *place)
     words = as_given(cell.request)
-    request = {option.name: words[option.name] for option in SHARED if option.name}
+    request = {option.name: words[option.name] for option in _OPTIONS if option.name}
     known = {param.name: param for param in command.params}
     chosen: dict[str, Any] = {"endpoints": words["endpoint"]}
     if "model" in cell.places:
@@ -275,8 +302,10 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
         files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
         name=name or "",
-        overlay=given["overlay"] or _overlay(given),
-        server=Server(**{one.name: given[one.name] for one in fields(Server)}),
+        overlay=_overlay(given),
+        server=_server(given),
+        judges=_judges(given),
+        queue=given["queue"],
         **{
             key: given[key]
             for key in ("components", "out", "endpoints", "model", "weights", "servers", "replicas", "shards")
@@ -285,7 +314,31 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
     )
 
 
+def _server(given: dict[str, Any]) -> Server:
+    from orchestrator.run import server_options
+
+    changes: dict[str, Any] = {one.name: given[one.name] for one in fields(Server) if one.name != "options"}
+    return Server(**changes, options=tuple(server_options(given["model_options"])))
+
+
+def _judges(given: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the arguments of the scorer that give it judges, as one word each."""
+    from orchestrator.run import judge_arguments
+
+    words = judge_arguments(given["judge"], given["judge_cache"], given["judge_reads"], None)
+    return tuple(f"{name}={value}" for name, value in zip(words[::2], words[1::2], strict=True))
+
+
 def _overlay(given: dict[str, Any]) -> str:
+    if engine := given["engine"]:
+        for name in ("endpoints", "image"):
+            if given[name]:
+                raise UserError(f"--engine with --{name.removesuffix('s')}: that serves the model; leave one out")
+        if given["overlay"] not in (None, OVERLAYS[engine]):
+            raise UserError(f"--engine {engine} stands in overlay {OVERLAYS[engine]}: leave --overlay out")
+        return OVERLAYS[engine]
+    if given["overlay"]:
+        return str(given["overlay"])
     if any("://" in word for word in given["endpoints"]):
         return "endpoint"
     return "proprietary" if given["image"] else "gpu"
@@ -314,4 +367,4 @@ def _check(given: dict[str, Any]) -> dict[str, str]:
     return {path: f"{TASKS}/{Path(path).name}" for path in files}
 
 
-command.params = [*SHARED, *command.params]
+command.params = [*_OPTIONS, *command.params]

@@ -147,10 +147,9 @@ def test_servers_that_outlive_a_run_have_a_quota_that_runs_cannot_take(tmp_path:
         ("gpus: 2", "gpu: 2", 3, "unknown key 'gpu': did you mean gpus?"),
         ("gpus: 2", "gpus: many", 3, "gpus: 'many' is not a valid integer range"),
         ("48Gi", "5 apples", 0, "qwen-marvel: --memory '5 apples': a quantity such as 64Gi"),
-        ("48Gi", "48Gi, gpus: 2", 0, "qwen-marvel: --gpus 2: container model-server uses one GPU (--device=cuda)"),
-        ("48Gi", "48Gi, overlay: vllm", 0, "qwen-marvel: --memory, --env: container model-server would get this, and"),
+        ("48Gi", "48Gi, engine: vllm, gpus: 0", 0, "qwen-marvel: --gpus 0: container vllm runs the model on GPUs"),
         ("seed: 3", "patience: 3", 7, "patience is for `orchestrator eval` alone"),
-        ("seed: 3", "judge: [openai:x]", 7, "judge is for `orchestrator eval` alone"),
+        ("seed: 3", "prices: p.yaml", 7, "prices is for `orchestrator eval` alone"),
         ("marvel:", "marvle:", 5, "there is no task 'marvle'"),
     ],
 )

@@ -8,9 +8,9 @@
 {{- if ne (len $given) 1 -}}
 {{- fail (printf "model: give exactly one of image, path, url and endpoint, not %s" (default "none" (join " and " $given))) -}}
 {{- end -}}
-{{- if and .Values.model.args (not .Values.model.image) -}}{{- fail "model.args are arguments of model.image" -}}{{- end -}}
+{{- if and .Values.model.args (not (or .Values.model.image .Values.model.path)) -}}{{- fail "model.args are arguments of model.image, or of the engine of model.path" -}}{{- end -}}
 {{- if and .Values.model.url (not .Values.model.name) -}}{{- fail "model.url needs model.name, the name that the API has for it" -}}{{- end -}}
-{{- if and .Values.model.path (gt (int .Values.model.gpus) 1) -}}{{- fail (printf "model.gpus %d: container model-server uses one GPU of model.path (--device=cuda): give 1, and shards for servers of one GPU each; model.image and model.url may serve one model on several" (int .Values.model.gpus)) -}}{{- end -}}
+{{- if and (include "lyncean.engine" .) (not .Values.model.gpus) -}}{{- fail (printf "model.gpus 0: %s runs the model on GPUs" .Values.model.engine) -}}{{- end -}}
 {{- if gt (len .Release.Name) 40 -}}{{- fail "the release's name is the run's: 40 characters at most" -}}{{- end -}}
 {{- end -}}
 
@@ -105,8 +105,19 @@ livenessProbe:
     {{- end }}
     {{- end }}
     {{- end }}
+    {{- range .Values.judges }}
+    - {{ printf "--judge=%s" . | quote }}
+    {{- end }}
   env:
     {{- include "lyncean.token" . | nindent 4 }}
+    {{- if .Values.judges }}
+    - name: LYNCEAN_JUDGE_KEY
+      valueFrom:
+        secretKeyRef:
+          key: key
+          name: lyncean-judge
+          optional: true
+    {{- end }}
   ports:
     - containerPort: 50052
     - containerPort: 9091
@@ -124,8 +135,147 @@ livenessProbe:
       name: scorer-tmp
 {{- end -}}
 
+{{/* The engine beside our server, "" where our server or an image runs the model. */}}
+{{- define "lyncean.engine" -}}
+{{- if and .Values.model.path (ne .Values.model.engine "transformers") -}}{{ .Values.model.engine }}{{- end -}}
+{{- end -}}
+
+{{/* What the container that runs the model has beside its own: variables, resources and mounts. */}}
+{{- define "lyncean.model-env" -}}
+{{- range $name, $value := .Values.model.env }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- range $name, $place := .Values.model.secretEnv }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef:
+      key: {{ last (splitList ":" $place) }}
+      name: {{ first (splitList ":" $place) }}
+{{- end }}
+{{- end -}}
+
+{{- define "lyncean.model-resources" -}}
+limits:
+  memory: {{ .Values.model.memory }}
+  {{- if .Values.model.gpus }}
+  nvidia.com/gpu: {{ .Values.model.gpus | quote }}
+  {{- end }}
+requests:
+  cpu: {{ .Values.model.cpu | quote }}
+  memory: {{ .Values.model.memory }}
+{{- end -}}
+
+{{- define "lyncean.model-mounts" -}}
+{{- $names := keys .Values.model.mounts | sortAlpha -}}
+{{- range $index, $claim := $names }}
+- mountPath: {{ index $.Values.model.mounts $claim }}
+  name: model-server-mount-{{ $index }}
+  readOnly: true
+{{- end }}
+{{- if and .Values.model.image (gt (int .Values.model.gpus) 1) }}
+- mountPath: /dev/shm
+  name: model-server-shared-memory
+{{- end }}
+{{- end -}}
+
+{{- define "lyncean.model-volumes" -}}
+{{- $names := keys .Values.model.mounts | sortAlpha -}}
+{{- range $index, $claim := $names }}
+- name: model-server-mount-{{ $index }}
+  persistentVolumeClaim:
+    claimName: {{ $claim }}
+    readOnly: true
+{{- end }}
+{{- if and .Values.model.image (gt (int .Values.model.gpus) 1) }}
+- name: model-server-shared-memory
+  emptyDir:
+    medium: Memory
+{{- end }}
+{{- if include "lyncean.engine" . }}
+- name: model-server-shm
+  emptyDir:
+    medium: Memory
+    sizeLimit: 8Gi
+{{- end }}
+{{- end -}}
+
+{{/* vLLM or SGLang; our server is its proxy in the same pod. */}}
+{{- define "lyncean.engine-container" -}}
+{{- $model := .Values.model -}}
+{{- $vllm := eq $model.engine "vllm" -}}
+- name: {{ $model.engine }}
+  restartPolicy: Always
+  image: {{ include "lyncean.plugins.registry" . }}{{ ternary "vllm/vllm-openai:v0.33.0" "lmsysorg/sglang:v0.5.15" $vllm }}
+  {{- if not $vllm }}
+  command: [python3, -m, sglang.launch_server]
+  {{- end }}
+  args:
+    - --host=0.0.0.0
+    {{- if $vllm }}
+    - --port=8000
+    - --model=$(MODEL)
+    - --max-model-len=16384
+    - --generation-config=vllm
+    - --limit-mm-per-prompt={"image":16}
+    {{- else }}
+    - --port=30000
+    - --model-path=$(MODEL)
+    - --sampling-defaults=openai
+    {{- end }}
+    {{- if and (gt (int $model.gpus) 1) (not (regexMatch "(^| )--?(tensor-parallel|pipeline-parallel|data-parallel|tp|pp|dp|ep)(-size)?( |=|$)" (join " " $model.args))) }}
+    - --{{ ternary "tensor-parallel" "tp" $vllm }}-size={{ $model.gpus }}
+    {{- end }}
+    {{- range $model.args }}
+    - {{ . | quote }}
+    {{- end }}
+  envFrom:
+    - configMapRef:
+        name: lyncean-model-{{ .Release.Name }}
+  env:
+    - name: HF_HUB_OFFLINE
+      value: "1"
+    - name: HOME
+      value: /tmp
+    - name: USER
+      value: {{ $model.engine }}
+    {{- if $vllm }}
+    - name: VLLM_CACHE_ROOT
+      value: /tmp/vllm
+    - name: VLLM_NO_USAGE_STATS
+      value: "1"
+    {{- end }}
+    {{- include "lyncean.model-env" . | nindent 4 }}
+  ports:
+    - name: openai
+      containerPort: {{ ternary 8000 30000 $vllm }}
+  livenessProbe:
+    failureThreshold: 4
+    httpGet:
+      path: /health
+      port: openai
+    initialDelaySeconds: 1800
+    periodSeconds: 15
+    timeoutSeconds: 10
+  resources:
+    {{- include "lyncean.model-resources" . | nindent 4 }}
+  securityContext:
+    {{- include "lyncean.hardened" . | nindent 4 }}
+  volumeMounts:
+    - mountPath: /models
+      name: model-server-models
+      readOnly: true
+    - mountPath: /tmp
+      name: model-server-tmp
+    - mountPath: /dev/shm
+      name: model-server-shm
+    {{- include "lyncean.model-mounts" . | nindent 4 }}
+{{ end -}}
+
 {{- define "lyncean.model-server" -}}
 {{- $model := .Values.model -}}
+{{- $engine := include "lyncean.engine" . -}}
+{{- if $engine }}{{ include "lyncean.engine-container" . }}{{ end -}}
 - name: model-server
   restartPolicy: Always
   {{- if $model.image }}
@@ -133,7 +283,7 @@ livenessProbe:
   args:
     {{- toYaml $model.args | nindent 4 }}
   {{- else }}
-  image: {{ include "lyncean.plugins.registry" . }}lyncean-model-server{{ if $model.url }}-slim{{ end }}:{{ include "lyncean.tag" . }}
+  image: {{ include "lyncean.plugins.registry" . }}lyncean-model-server{{ if or $model.url $engine }}-slim{{ end }}:{{ include "lyncean.tag" . }}
   args:
     - serve
     - --host=0.0.0.0
@@ -142,21 +292,30 @@ livenessProbe:
     - --backend=openai
     - --base-url=$(BASE_URL)
     - --model=$(MODEL)
+    {{- else if $engine }}
+    - --backend=openai
+    - --base-url=http://127.0.0.1:{{ ternary 8000 30000 (eq $engine "vllm") }}/v1
+    - --model=$(MODEL)
+    - --max-concurrency=64
     {{- else }}
     - --backend=transformers
     - --model=$(MODEL)
-    - --device={{ if $model.gpus }}cuda{{ else }}cpu{{ end }}
+    - --device={{ if gt (int $model.gpus) 1 }}auto{{ else if $model.gpus }}cuda{{ else }}cpu{{ end }}
     {{- end }}
     - --metrics-port=9090
     - --grace=120
+    {{- if not (or $model.url $engine) }}
+    {{- range $model.args }}
+    - {{ . | quote }}
+    {{- end }}
+    {{- end }}
   envFrom:
     - configMapRef:
         name: lyncean-model-{{ .Release.Name }}
   {{- end }}
   env:
-    {{- range $name, $value := $model.env }}
-    - name: {{ $name }}
-      value: {{ $value | quote }}
+    {{- if not $engine }}
+    {{- include "lyncean.model-env" . | nindent 4 }}
     {{- end }}
     {{- if $model.url }}
     - name: OPENAI_API_KEY
@@ -168,6 +327,10 @@ livenessProbe:
     {{- else }}
     - name: HF_HUB_OFFLINE
       value: "1"
+    {{- if $engine }}
+    - name: OPENAI_API_KEY
+      value: none
+    {{- end }}
     {{- end }}
     {{- include "lyncean.token" . | nindent 4 }}
   ports:
@@ -177,21 +340,14 @@ livenessProbe:
       containerPort: 9090
   {{- include "lyncean.probes" (dict "port" 50051 "service" "lyncean.model.v1.ModelService" "delay" 1800) | nindent 2 }}
   resources:
-    {{- if $model.url }}
+    {{- if or $model.url $engine }}
     limits:
       memory: 2Gi
     requests:
-      cpu: 500m
+      cpu: {{ if $engine }}"1"{{ else }}500m{{ end }}
       memory: 512Mi
     {{- else }}
-    limits:
-      memory: {{ $model.memory }}
-      {{- if $model.gpus }}
-      nvidia.com/gpu: {{ $model.gpus | quote }}
-      {{- end }}
-    requests:
-      cpu: {{ $model.cpu | quote }}
-      memory: {{ $model.memory }}
+    {{- include "lyncean.model-resources" . | nindent 4 }}
     {{- end }}
   securityContext:
     {{- include "lyncean.hardened" . | nindent 4 }}
@@ -203,6 +359,9 @@ livenessProbe:
     {{- end }}
     - mountPath: /tmp
       name: model-server-tmp
+    {{- if not $engine }}
+    {{- include "lyncean.model-mounts" . | nindent 4 }}
+    {{- end }}
 {{- end -}}
 
 {{- define "lyncean.volumes" -}}

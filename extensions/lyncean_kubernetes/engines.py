@@ -1,0 +1,163 @@
+"""The container that runs the model in a model server's pod, and how it is given several GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lyncean.errors import UserError
+
+NAME = "model-server"
+OVERLAYS = {"transformers": "gpu", "vllm": "vllm", "sglang": "sglang"}
+"""Engines by the word of --engine, with the overlay that each stands in."""
+_PARALLEL = {"vllm": "--tensor-parallel-size", "sglang": "--tp-size"}
+"""Engines by what their image is called, with the option that spreads each layer over GPUs."""
+_DIVIDED = re.compile(r"-{1,2}(tensor-parallel|pipeline-parallel|data-parallel|tp|pp|dp|ep)(-size)?$")
+"""Options of engines by which a user divides a model by hand."""
+_LATEST = "nvidia.com/gpu"
+_PAGE = "docs/kubernetes.md, A model over several GPUs"
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """The container that runs the model.
+
+    Attributes:
+        path: Its place in a Deployment, as JSON Pointer has it.
+        container: The container as rendered.
+        engine: Name of its engine, "" for one that is not known; "transformers" for a model server of ours.
+        options: Options of our `model-server serve`; {} for another program.
+    """
+
+    path: str
+    container: Mapping[str, Any]
+    engine: str
+    options: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.container["name"])
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the model server is only the proxy of this container."""
+        return self.name != NAME
+
+    def given(self, words: Sequence[str], gpus: int | None) -> list[str]:
+        """Returns its arguments with those of a user, which come last, and with what puts it on its GPUs.
+
+        Args:
+            words: The user's arguments.
+            gpus: GPUs of the container; None leaves what the overlay has.
+
+        Raises:
+            UserError: If it would have GPUs that it does not use.
+        """
+        before = list(self.container.get("args") or ())
+        if self.is_beside:
+            return [*before, *self._divided(words, gpus), *words]
+        if self.options:
+            after = _options([*before, *words])
+            if gpus is not None and after.get("backend") == "transformers" and after.get("device") == "cuda":
+                before = [self._device(word, gpus) for word in before]
+            _check_used(_options([*before, *words]), gpus)
+        return [*before, *words]
+
+    def _divided(self, words: Sequence[str], gpus: int | None) -> list[str]:
+        own = any(_DIVIDED.match(word.partition("=")[0]) for word in words)
+        if gpus is None or own:
+            return []
+        if not gpus:
+            raise UserError(f"--gpus 0: container {self.name} runs the model on GPUs: leave it out")
+        if self.engine:
+            return [f"{_PARALLEL[self.engine]}={gpus}"] if gpus > 1 or self._is_divided() else []
+        if gpus == 1:
+            return []
+        raise UserError(
+            f"--gpus {gpus}: container {self.name} runs an engine that is not known here "
+            f"({self.container.get('image')}): give its option of tensor parallelism after `--` ({_PAGE})"
+        )
+
+    def _is_divided(self) -> bool:
+        return any(_DIVIDED.match(word.partition("=")[0]) for word in self.container.get("args") or ())
+
+    @staticmethod
+    def _device(word: str, gpus: int) -> str:
+        """Returns an argument of our server, the device chosen by the number of its GPUs."""
+        if word != "--device=cuda":
+            return word
+        return "--device=auto" if gpus > 1 else "--device=cpu" if not gpus else word
+
+    def resources(self, gpus: int | None, memory: str | None) -> dict[str, Any] | None:
+        """Returns its resources with other GPUs and memory, None where nothing changes."""
+        if gpus is None and memory is None:
+            return None
+        own = self.container.get("resources", {})
+        limits, requests = dict(own.get("limits", {})), dict(own.get("requests", {}))
+        if gpus is not None:
+            device = next((name for name in limits if name.endswith("/gpu")), _LATEST)
+            requests.pop(device, None)
+            limits.pop(device, None)
+            limits |= {device: str(gpus)} if gpus else {}
+        if memory is not None:
+            limits["memory"] = requests["memory"] = memory
+        return {"limits": limits, "requests": requests}
+
+
+def computing(pod: Mapping[str, Any]) -> Computing:
+    """Returns the container of a model server's pod that runs the model.
+
+    It is the one beside the model server that has devices, or any one if the model server is the proxy of an API in its
+    own pod; else the model server.
+    """
+    own: Computing | None = None
+    beside: list[Computing] = []
+    for kind in ("initContainers", "containers"):
+        for index, one in enumerate(pod.get(kind, ())):
+            path = f"/spec/template/spec/{kind}/{index}"
+            if one["name"] == NAME:
+                options = _options(one.get("args") or ())
+                own = Computing(path, one, "transformers" if options else "", options)
+            elif kind == "containers" or one.get("restartPolicy") == "Always":
+                beside.append(Computing(path, one, _engine(one), {}))
+    assert own is not None
+    local = re.match(r"https?://(127\.|localhost\b|\[::1\])", own.options.get("base-url", ""))
+    found = [one for one in beside if _has_devices(one.container)] or (beside if local else [])
+    return found[0] if found else own
+
+
+def _engine(container: Mapping[str, Any]) -> str:
+    words = " ".join([str(container.get("image", "")), *container.get("command", ()), str(container["name"])])
+    return next((name for name in _PARALLEL if name in words), "")
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """Returns the options of `model-server serve` that have values, {} for the arguments of another program."""
+    words = " ".join(arguments)
+    return dict(re.findall(r"--([a-z-]+)[= ](?!--)(\S+)", words)) if words.startswith("serve ") else {}
+
+
+def _has_devices(container: Mapping[str, Any]) -> bool:
+    """Whether a container has resources of a device plugin, such as nvidia.com/gpu."""
+    return any("/" in name for name in container.get("resources", {}).get("limits", {}))
+
+
+def _check_used(options: Mapping[str, str], gpus: int | None) -> None:
+    """Refuses more GPUs than our server uses.
+
+    Raises:
+        UserError: If it uses none, or one.
+    """
+    backend, device = options.get("backend", ""), options.get("device", "auto")
+    if backend != "transformers":
+        used, most = f"--backend={backend}", 0 if backend in ("demo", "openai") else None
+    else:
+        used, most = f"--device={device}", 1 if device.startswith("cuda") else 0 if device == "cpu" else None
+    if gpus is None or most is None or gpus <= most:
+        return
+    if not most:
+        raise UserError(f"--gpus {gpus}: container {NAME} uses no GPU ({used}): leave it out")
+    raise UserError(f"--gpus {gpus}: container {NAME} uses one GPU ({used}): leave out {used}, or --gpus")
