@@ -31,7 +31,9 @@ from model_server.openai_api.client import (
 from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
 from model_server.openai_api.reply import encodable, ended_in_reasoning, read, without_end
+from model_server.openai_api.tools import ToolProbe, put_tools
 from model_server.openai_api.upstream import Upstream, note_origin, revision_of
+from model_server.parts import calls
 
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
@@ -73,6 +75,7 @@ class OpenAIBackend(Backend):
         self._counts_choices = True
         self._images: drawing.ImagesApi | None = None
         self._scorer = Scorer()
+        self._probe = ToolProbe()
         self._upstream = Upstream(settings.model, lambda: looking_client(settings))
 
     def load(self) -> None:
@@ -117,6 +120,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
             model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
+            model.CAPABILITY_TOOLS: True,
         }
         return describe(
             claims,
@@ -125,6 +129,8 @@ class OpenAIBackend(Backend):
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
             max_samples=_MOST_SAMPLES if kind == "vllm" else 0,
+            # Chat completions take texts as results, and do not say whether reasoning beside calls is read.
+            tool_rendering=model.ToolRendering(images=model.TOOL_IMAGES_IN_USER_MESSAGE),
             properties={"endpoint": kind, "endpoint_model": self._settings.model}
             | ({"image_output": self._settings.image_output} if self._settings.image_output else {}),
         )
@@ -136,7 +142,7 @@ class OpenAIBackend(Backend):
             raise Unsupported("no_top_k", f"the endpoint ({self._endpoint.kind}) knows no top_k: leave it unset")
         draws = request.modality == model.MODALITY_IMAGE
         if draws:
-            drawing.check(self._settings.image_output, request.config)
+            drawing.check(self._settings.image_output, request)
         fields = await self._conversation(request, config)
         start = time.monotonic()
         async with self._slots.slot():
@@ -187,7 +193,11 @@ class OpenAIBackend(Backend):
     async def _conversation(self, request: model.GenerateRequest, config: model.GenerationConfig) -> dict[str, Any]:
         """Returns the fields of a request."""
         fields = self._fields(config)
-        fields["messages"] = await asyncio.to_thread(chat, request.messages)
+        fields["messages"] = await asyncio.to_thread(chat, request.messages, json_alone=self._endpoint.kind in _EXACT)
+        if request.tools:
+            if self._endpoint.kind != "openai":  # which is known to show them
+                await self._probe.check(self._prompt_tokens)
+            put_tools(fields, request)
         if continues(request.messages):
             if request.messages[-1].reasoning:  # of which an answer does not show whether the template kept it
                 raise Unsupported("no_reasoning", "the endpoint does not tell what its template makes of reasoning")
@@ -195,6 +205,14 @@ class OpenAIBackend(Backend):
         if request.return_prompt:
             fields["extra_body"] |= WITH_IDS
         return fields
+
+    async def _prompt_tokens(self, messages: list[dict[str, Any]], more: Mapping[str, Any]) -> int:
+        """Returns the tokens of a prompt as the endpoint counts them; 0 where it does not."""
+        fields = {"model": self._settings.model, "messages": messages, **more}
+        async with self._slots.slot():
+            reply = await self._ask_limited(Call(), fields, model.GenerationConfig(max_output_tokens=1))
+        count = getattr(getattr(reply, "usage", None), "prompt_tokens", None)
+        return count if isinstance(count, int) else 0
 
     async def _finished(
         self,
@@ -206,6 +224,8 @@ class OpenAIBackend(Backend):
         """Holds a response against what was asked, and completes it."""
         if self._endpoint.kind in _EXACT:
             without_end(response)
+        if request.tools and response.finish_reason == model.FINISH_REASON_TOOL_CALLS and not calls(response.parts):
+            response.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
         check_kept(config, response.finish_reason, "".join(part.text for part in response.parts))
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")

@@ -11,6 +11,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
 from model_server import images
 from model_server.openai_api.reply import REASONING
+from model_server.openai_api.tools import called, results
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
@@ -21,8 +22,12 @@ def continues(messages: Sequence[model.Message]) -> bool:
     return messages[-1].role == model.ROLE_ASSISTANT
 
 
-def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
+def chat(messages: Sequence[model.Message], *, json_alone: bool = False) -> list[dict[str, Any]]:
     """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
+
+    Args:
+        messages: The conversation. Images of tool results go into a user's message behind these.
+        json_alone: Whether the endpoint refuses arguments of tool calls that are not JSON.
 
     Raises:
         InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
@@ -30,31 +35,41 @@ def chat(messages: Sequence[model.Message]) -> list[dict[str, Any]]:
     """
     chat_messages: list[dict[str, Any]] = []
     for place, message in enumerate(messages, 1):
-        if place == len(messages) and message.role == model.ROLE_ASSISTANT:
-            # The first name is vLLM's, the second that of its older versions.
-            thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
+        if message.role == model.ROLE_TOOL:
+            entries, pictures = results(message)
+            chat_messages += entries
+            if pictures:
+                chat_messages.append({"role": "user", "content": _parts(pictures)})
+            continue
+        # The first name is vLLM's, the second that of its older versions.
+        thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
+        calls = called(message, json_alone)
+        if calls or (place == len(messages) and message.role == model.ROLE_ASSISTANT):
             text = "".join(part.text for part in message.parts)
-            chat_messages.append({"role": "assistant", "content": text, **thoughts})
-            continue
-        if all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
+            chat_messages.append({"role": "assistant", "content": text, **thoughts, **calls})
+        elif all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:
             chat_messages.append({"role": _ROLES[message.role], "content": message.parts[0].text})
-            continue
-        parts: list[dict[str, Any]] = []
-        for part in message.parts:
-            match part.WhichOneof("kind"):
-                case "text":
-                    parts.append({"type": "text", "text": part.text})
-                case "image":
-                    url = _data_url(images.media_type(part.image.data), part.image.data)
-                    parts.append({"type": "image_url", "image_url": {"url": url}})
-                case "audio":
-                    parts.append({"type": "input_audio", "input_audio": _audio(part.audio)})
-                case "video":
-                    _refuse_choice(part.video)
-                    url = _data_url(clip_type("video", part.video.data), part.video.data)
-                    parts.append({"type": "video_url", "video_url": {"url": url}})
-        chat_messages.append({"role": _ROLES[message.role], "content": parts})
+        else:
+            chat_messages.append({"role": _ROLES[message.role], "content": _parts(message.parts)})
     return chat_messages
+
+
+def _parts(parts: Sequence[model.Part]) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for part in parts:
+        match part.WhichOneof("kind"):
+            case "text":
+                entries.append({"type": "text", "text": part.text})
+            case "image":
+                url = _data_url(images.media_type(part.image.data), part.image.data)
+                entries.append({"type": "image_url", "image_url": {"url": url}})
+            case "audio":
+                entries.append({"type": "input_audio", "input_audio": _audio(part.audio)})
+            case "video":
+                _refuse_choice(part.video)
+                url = _data_url(clip_type("video", part.video.data), part.video.data)
+                entries.append({"type": "video_url", "video_url": {"url": url}})
+    return entries
 
 
 def _data_url(kind: str, data: bytes) -> str:

@@ -34,10 +34,12 @@ _CUT = {
 }
 
 
-def check(way: str, config: model.GenerationConfig) -> None:
-    """Raises Unsupported for a setting that the endpoint cannot be told."""
+def check(way: str, request: model.GenerateRequest) -> None:
+    """Raises Unsupported for a setting that the endpoint cannot be told, and for tool results."""
+    if any(message.role == model.ROLE_TOOL for message in request.messages):
+        raise Unsupported("no_image_tools", "the endpoint draws after texts and images, not after results of tools")
     for name in UNHEARD[way]:
-        if (value := getattr(config, name)) and (name, value) != ("top_p", 1.0):
+        if (value := getattr(request.config, name)) and (name, value) != ("top_p", 1.0):
             raise Unsupported(
                 f"no_image_{name}", f"{name} cannot be set where the endpoint draws by its {way} API: leave it unset"
             )

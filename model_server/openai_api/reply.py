@@ -9,6 +9,7 @@ from lyncean.rpc import InternalFailure, Unsupported
 from model_server.decoding import MARKS, split_reasoning
 from model_server.openai_api.errors import short
 from model_server.openai_api.likelihood import put_prompt
+from model_server.openai_api.tools import add_calls
 from model_server.openai_api.upstream import note_origin
 
 _FINISH = {
@@ -63,6 +64,7 @@ def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.Gene
     text = refusal or text
     if text:
         response.parts.add(text=text)
+    add_calls(response, choice.message)
     if reply.usage:
         _count(reply.usage, response.usage)
     if getattr(reply, "prompt_token_ids", None):  # told where asked for
