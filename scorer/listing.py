@@ -31,6 +31,7 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
             parity=rule.parity,
             judged=isinstance(rule, JudgedRule) and rule.required,
             params=rule.params,
+            needs=getattr(rule, "needs", ()),
         )
     for name in sorted(metrics.names()):
         metric = metrics.get(name)

@@ -31,7 +31,7 @@ FOREIGN = {
 MODULES = {
     name: f"scorer.metrics.{name}"
     for name in (
-        "abstention", "accuracy", "avg_at", "caption", "calibration", "choice_bias", "consistency", "group_all",
+        "abstention", "accuracy", "avg_at", "caption", "calibration", "choice_bias", "consistency", "fact", "group_all",
         "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
     )
 } | FOREIGN  # fmt: skip

@@ -104,6 +104,7 @@ class Plan:
             "rule" and "panel".
         labels: Labels it reads.
         parts: Parts of Verdict.scores it reads.
+        facts: Numbers of ScoreRequest.facts it reads.
         bootstrap: "samples" or "groups": the summarizer gives a result without an interval one, from resamples of
             these. Each calls `compute` again; a copy of a sample or group has a number of its own.
         items: For a metric that is a mean over items: the value of each row, and its cluster or
@@ -118,6 +119,7 @@ class Plan:
     columns: frozenset[str] = frozenset()
     labels: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
     bootstrap: str = ""
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
     graded: bool = False

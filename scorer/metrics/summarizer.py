@@ -16,6 +16,7 @@ from lyncean.arrays import Ints, NDArray, np
 from lyncean.rpc.heap import return_freed_memory
 from lyncean.rpc.limits import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean.vocabulary.facts import fact_class
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from lyncean.vocabulary.reasons import SCORELESS
@@ -96,6 +97,7 @@ class Summarizer:
         # Of most streams no answer is cut.
         self._cut: bytearray | None = None
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
+        self._facts = {fact: array("d") for wanted in self._wanted for fact in wanted.plan.facts}
         self._combinations: dict[Words, int] = {}
         self._combination = _SmallNumbers()
         columns = {column for wanted in self._wanted for column in wanted.plan.columns}
@@ -122,6 +124,8 @@ class Summarizer:
         if self._labels:
             given = request.labels
             labels = tuple([f"={given[name]}" if name in given else "" for name in self._labels])
+            if request.facts:
+                labels = tuple(map(partial(_or_fact, request.facts), self._labels, labels))
         words = [(name, _COLUMNS[name](request, verdict)) for name in self._interned]
 
         key = request.key
@@ -147,6 +151,8 @@ class Summarizer:
             self._cut.append(request.cut)
         for part, column in self._parts.items():
             column.append(parts.get(part, math.nan))
+        for fact, column in self._facts.items():
+            column.append(request.facts.get(fact, math.nan))
         self._combination.append(self._combinations.setdefault(labels, len(self._combinations)))
         for name, word in words:
             known = self._interned[name]
@@ -194,6 +200,7 @@ class Summarizer:
         for name in list(self._codes):
             vocabulary[name], words[name] = _canonical(self._interned[name], self._codes.pop(name), rows)
         parts = {part: np.frombuffer(self._parts.pop(part), np.float64)[rows] for part in list(self._parts)}
+        facts = {fact: np.frombuffer(self._facts.pop(fact), np.float64)[rows] for fact in list(self._facts)}
         return Table(
             outcome=np.frombuffer(self._outcomes, np.uint8)[rows],
             score=np.frombuffer(self._scores, np.float64)[rows],
@@ -206,10 +213,16 @@ class Summarizer:
                 for values in combinations
             ],
             parts=parts,
+            facts=facts,
             words=words,
             vocabulary=vocabulary,
             cut=None if self._cut is None else np.frombuffer(self._cut, np.bool_)[rows],
         )
+
+
+def _or_fact(facts: Mapping[str, float], name: str, label: str) -> str:
+    """Returns a label, or where an item has none the class of its fact of that name."""
+    return label or (f"={fact_class(facts[name])}" if name in facts else "")
 
 
 def _params(request: pb.ScoreRequest) -> str:

@@ -31,6 +31,7 @@ class Table:
         combination: Number of the row's labels in `labels`.
         labels: The combinations of label values that occur.
         parts: Verdict.scores by name; NaN where the part is missing.
+        facts: ScoreRequest.facts by name; NaN where the fact is missing.
         words: Further columns, as `Plan.columns` names them: codes into `vocabulary`.
         vocabulary: The values that the codes stand for: a string, or a tuple of strings.
         cut: Whether the output limit ended the row's answer; None where no answer is cut.
@@ -44,6 +45,7 @@ class Table:
     combination: Ints
     labels: Sequence[Mapping[str, str]]
     parts: Mapping[str, Floats] = field(default_factory=dict)
+    facts: Mapping[str, Floats] = field(default_factory=dict)
     words: Mapping[str, Ints] = field(default_factory=dict)
     vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
     cut: Bools | None = None
@@ -51,7 +53,7 @@ class Table:
     def __post_init__(self) -> None:
         """Protects the columns: a metric that changed one would change what the metrics after it see."""
         columns: list[NDArray[Any]] = [self.outcome, self.score, self.group, self.sample, self.repeat]
-        for column in (*columns, self.combination, *self.parts.values(), *self.words.values()):
+        for column in (*columns, self.combination, *self.parts.values(), *self.facts.values(), *self.words.values()):
             column.flags.writeable = False
         if self.cut is not None:
             self.cut.flags.writeable = False
@@ -97,6 +99,7 @@ class Table:
             combination=self.combination[rows],
             labels=self.labels,
             parts={name: column[rows] for name, column in self.parts.items()},
+            facts={name: column[rows] for name, column in self.facts.items()},
             words={name: column[rows] for name, column in self.words.items()},
             vocabulary=self.vocabulary,
             cut=None if self.cut is None else self.cut[rows],
