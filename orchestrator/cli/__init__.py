@@ -42,6 +42,7 @@ COMMANDS = {
     "export": ("orchestrator.cli.export", "Export runs in formats of other tools."),
     "compare": ("orchestrator.cli.compare", "Compare runs item by item; check a gate."),
     "explain": ("orchestrator.cli.explain", "Explain why the results of two runs differ."),
+    "reproduce": ("orchestrator.cli.reproduce", "Remake tables of the benchmarks' papers."),
     "view": ("orchestrator.cli.view", "Browse a folder of runs, with live progress."),
     "label": ("orchestrator.cli.label", "Label a sample of answers by hand."),
     "merge": ("orchestrator.cli.merge", "Merge the shards of a run."),

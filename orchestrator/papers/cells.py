@@ -51,6 +51,7 @@ def _fits(paper: Paper, recipe: Recipe, run: Run) -> bool:
     return (
         identity.get("method", "generate") == options.get("method", "generate")
         and not identity.get("blind")
+        and all(bool(identity.get(name)) == bool(options.get(name)) for name in ("parity", "shuffle_options"))
         and _thinking(identity) == options.get("thinking")
         and all(settings.get(name, value) == value for name, value in wanted.items())
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -98,6 +99,11 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     same_as: str = msgspec.field(default="", name="as")
 
     @property
+    def heading(self) -> str:
+        """What it is called: "table 3: AVR by pattern"."""
+        return f"{f'table {self.id}' if self.id.isdigit() else self.id.replace('-', ' ')}: {self.title}"
+
+    @property
     def runs(self) -> list[str]:
         """The paper's runs that it is made of."""
         names = [name for column in self.columns for name in column.runs]
@@ -137,6 +143,9 @@ class Paper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return " ".join(filter(None, [f"From {where}." if where else "", table.note]))
 
 
+_READ = 1 << 20
+"""Characters of a text that is searched for the benchmark's name."""
+
 PAPERS = ("vstar", "visualpuzzles", "voila", "marvel", "reform")
 
 
@@ -145,3 +154,25 @@ def papers() -> Mapping[str, Paper]:
     """Returns the papers by benchmark."""
     folder = resources.files("orchestrator") / "published"
     return {name: msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Paper) for name in PAPERS}
+
+
+def find_paper(word: str) -> str:
+    """Returns the key of a paper from its benchmark's name, its arXiv number, or a file with a text of it.
+
+    Raises:
+        ConfigError: It is none of the papers.
+    """
+    for key, paper in papers().items():
+        if word.casefold() in (key, paper.name.casefold(), paper.arxiv):
+            return key
+    path = Path(word)
+    try:
+        text = path.read_text("utf-8", errors="replace")[:_READ].casefold() if path.is_file() else ""
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    named = {key: text.count(paper.name.casefold()) for key, paper in papers().items()}
+    best = max(named, key=lambda key: named[key])
+    if not named[best]:
+        known = ", ".join(f"{key} ({paper.arxiv})" for key, paper in papers().items())
+        raise ConfigError(f"{word!r} is not a paper whose tables are known, nor a text of one: {known}")
+    return best

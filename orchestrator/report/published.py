@@ -55,13 +55,7 @@ def _beside(paper: Paper, table: Table, run: Run) -> Beside:
     rows = [PublishedRow(model, [_cell(cell, table.digits) for cell in cells]) for model, cells in table.rows.items()]
     notes = [paper.cited(table), "" if set(made) & set(table.runs) else OTHERWISE]
     columns = [column.name for column in table.columns]
-    return Beside(f"{paper.name}, {heading(table)}", columns, [own, *rows], " ".join(filter(None, notes)))
-
-
-def heading(table: Table) -> str:
-    """Returns what a table is called: "table 3: AVR by pattern"."""
-    named = f"table {table.id}" if table.id.isdigit() else table.id.replace("-", " ")
-    return f"{named}: {table.title}"
+    return Beside(f"{paper.name}, {table.heading}", columns, [own, *rows], " ".join(filter(None, notes)))
 
 
 def _own_cell(metric: MetricResult | None) -> str:

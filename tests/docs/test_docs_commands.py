@@ -43,6 +43,7 @@ TYPED_BY = {
     "docs/read-the-numbers.md": "scorer/test_scorer_docs.py",
     "docs/write-a-rule.md": "scorer/test_scorer_docs.py",
     "docs/kubernetes.md": "deploy/test_kubernetes_page.py deploy/test_compose.py",
+    "docs/papers.md": "docs/test_papers_page.py",
     "docs/performance.md": "bench/test_bench_pages.py",
     "docs/performance-models.md": "bench/test_bench_pages.py",
     "docs/performance-scorer.md": "bench/test_bench_pages.py",

@@ -10,7 +10,9 @@ from helpers.bench_scoring import shared_data
 
 from orchestrator.benchmarks.marvel import benchmark as marvel
 from orchestrator.benchmarks.registry import find
-from orchestrator.papers.tables import MEAN_OF_OTHERS, TRUNCATED, Column, Paper, Table, papers
+from orchestrator.papers.tables import MEAN_OF_OTHERS, TRUNCATED, Column, Paper, Recipe, Table, papers
+from orchestrator.run.evaluate import planned
+from orchestrator.run.request import RunRequest
 from orchestrator.samples import Variant
 
 TABLES = [(paper, table) for paper in papers().values() for table in paper.tables]
@@ -63,10 +65,19 @@ def test_columns_are_metrics_and_slices_of_their_tasks(paper: Paper, table: Tabl
             recipe = paper.runs[name]
             benchmark = find([recipe.task])[recipe.task]
             settings = benchmark.settings(**(recipe.options.get("settings") or {}))
-            method = recipe.options.get("method", "generate")
-            specs = {spec.name: spec for spec in benchmark.metrics(Variant(recipe.task, method, settings=settings))}
+            given = {name: recipe.options[name] for name in ("method", "repeats", "parity") if name in recipe.options}
+            specs = {spec.name: spec for spec in benchmark.metrics(Variant(recipe.task, **given, settings=settings))}
             slices = [{*by.labels} for by in specs[column.metric].by]
             assert not column.labels or {*column.labels} in slices
+
+
+RUNS = [(paper.name, name, recipe) for paper in papers().values() for name, recipe in paper.runs.items()]
+
+
+@pytest.mark.parametrize(("paper", "name", "recipe"), RUNS, ids=[f"{paper} {name}" for paper, name, _ in RUNS])
+def test_each_run_can_be_planned(paper: str, name: str, recipe: Recipe) -> None:
+    plan = planned(RunRequest(recipe.task, synthetic=True, limit=1, **recipe.options))
+    assert plan.names == [recipe.task] or recipe.task == "reform"
 
 
 def test_the_number_of_cells() -> None:

@@ -1,0 +1,240 @@
+"""A paper's table made of our own runs: our cells beside the printed ones, and the contrasts of the paper."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from statistics import correlation
+from typing import Any
+
+from orchestrator.benchmarks.reform.ranks import scores_of, standings
+from orchestrator.compare import scores, statistics
+from orchestrator.compare.contrasts import Contrast
+from orchestrator.compare.rows import matched
+from orchestrator.papers.suites import Runs
+from orchestrator.papers.tables import MEAN_OF_OTHERS, TRUNCATED, Column, Paper, Table
+from orchestrator.run_folder.metrics import MetricResult, metric_results
+from orchestrator.run_folder.usage import USAGE
+
+FEW = 5.0
+"""Points to either side within which an interval has to lie to say that two numbers agree."""
+
+
+class Verdict(StrEnum):
+    """What our cell says of the printed one."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    TOO_FEW = "too few to tell"
+    OTHER = "other items"
+    MISSING = "missing"
+    NOTHING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One of our cells.
+
+    Attributes:
+        value: In percent where the metric is a share, else in its own unit; None where it is missing.
+        low: Lower end of its 95% interval, None without one.
+        n: What it is divided by, 0 where nothing says.
+        printed: The paper's cell of the same model, None without one.
+        why: Why it is missing although its run is there, as far as the run says.
+    """
+
+    column: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    printed: float | None = None
+    verdict: Verdict = Verdict.NOTHING
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remade:
+    """A table with our rows.
+
+    Attributes:
+        rows: Model -> its cells.
+        contrasts: Pairs of the paper's runs, item by item, by model.
+        missing: What is not there, and why.
+    """
+
+    paper: Paper
+    table: Table
+    rows: Mapping[str, Sequence[Cell]]
+    contrasts: Sequence[Contrast]
+    missing: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the table for machines."""
+        return {
+            "paper": self.paper.name,
+            "arxiv": self.paper.arxiv,
+            "table": self.table.id,
+            "title": self.table.title,
+            "source": self.paper.cited(self.table),
+            "columns": [column.name for column in self.table.columns],
+            "printed": {model: list(cells) for model, cells in self.table.rows.items()},
+            "ours": {model: [asdict(cell) for cell in cells] for model, cells in self.rows.items()},
+            "contrasts": [contrast.as_json() for contrast in self.contrasts],
+            "missing": list(self.missing),
+        }
+
+
+def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
+    """Returns a table made of the runs that are there."""
+    rows = {model: [_cell(paper, table, at, model, runs) for at in range(len(table.columns))] for model in runs.models}
+    if any(column.measure == "correlation" for column in table.columns):
+        rows = {f"{len(runs.models)} models": _correlations(paper, table, runs)} if runs.models else {}
+    missing = [*runs.missing]
+    for model, cells in rows.items():
+        missing += [
+            ": ".join(filter(None, [model, cell.column, cell.why]))
+            for cell in cells
+            if cell.value is None and _makes(table, cell.column)
+        ]
+    found = [
+        one for model in runs.models for pair in table.contrasts if (one := _contrast(paper, table, pair, model, runs))
+    ]
+    return Remade(paper, table, rows, found, missing)
+
+
+def _makes(table: Table, name: str) -> bool:
+    return any(column.runs for column in table.columns if column.name == name)
+
+
+def published_row(table: Table, model: str) -> Sequence[float | None]:
+    """Returns the printed cells of a model, whatever signs its name has; empty where it has none."""
+    return next((cells for name, cells in table.rows.items() if _plain(name) == _plain(model)), ())
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def _cell(paper: Paper, table: Table, at: int, model: str, runs: Runs) -> Cell:
+    column = table.columns[at]
+    row = published_row(table, model)
+    printed = row[at] if row else None
+    measured = _measured(paper, column, model, runs)
+    if isinstance(measured, float):
+        return Cell(column.name, measured, printed=printed)
+    if measured is None or measured.value is None or measured.void:
+        why = measured.void if measured else ""
+        return Cell(column.name, printed=printed, verdict=Verdict.MISSING if column.runs else Verdict.NOTHING, why=why)
+    scale = 100 if measured.unit == "fraction" else 1
+    value, low, high = (
+        None if number is None else scale * number for number in (measured.value, measured.low, measured.high)
+    )
+    cell = Cell(column.name, value, low, high, measured.denominator, printed)
+    return replace(cell, verdict=judge(table, column, cell))
+
+
+def _measured(paper: Paper, column: Column, model: str, runs: Runs) -> MetricResult | float | None:
+    """Returns what a column is of a model's run: a metric's result, or a number without an interval."""
+    name = _chosen(paper, column, model, runs)
+    run = runs.found.get((model, name))
+    if run is None:
+        return None
+    task = paper.runs[name].task
+    if column.measure in ("average", "rank"):
+        standing = standings(
+            {other: scores_of(one.results) for (other, of), one in runs.found.items() if of == name}
+        )[model]  # fmt: skip
+        return standing.average if column.measure == "average" else standing.average_rank
+    if column.measure == "tokens":
+        used = ((run.results.get(USAGE) or {}).get("tasks") or {}).get(task) or {}
+        asked = _metric(run.tasks_and_groups, task, "", {})
+        return float(used["output_tokens"]) / asked.denominator if used and asked else None
+    return _metric(run.tasks_and_groups, task, column.metric, column.labels)
+
+
+def _chosen(paper: Paper, column: Column, model: str, runs: Runs) -> str:
+    """Returns the run that a column is of; of several the one with the best overall result."""
+    there = [name for name in column.runs if (model, name) in runs.found]
+    if len(column.runs) < 2 or not there:
+        return next(iter(column.runs), "")
+
+    def overall(name: str) -> float:
+        metric = _metric(runs.found[model, name].tasks_and_groups, paper.runs[name].task, column.metric, {})
+        return metric.value if metric and metric.value is not None else -math.inf
+
+    return max(there, key=overall)
+
+
+def _metric(
+    tasks: Mapping[str, Mapping[str, Any]], task: str, name: str, labels: Mapping[str, str]
+) -> MetricResult | None:
+    """Returns a task's metric over a slice, its first one where `name` is ""."""
+    every = (metric for metric in metric_results({task: tasks[task]} if task in tasks else {}))
+    return next((one for one in every if name in ("", one.name) and one.labels == labels), None)
+
+
+def judge(table: Table, column: Column, cell: Cell) -> Verdict:
+    """Returns what a cell of ours says of the printed one.
+
+    Cells agree where our count of the same items is printed as the paper's, or where the printed value lies within our
+    95% interval and that within `FEW` points to either side; outside the interval they differ.
+    """
+    if cell.printed is None or cell.value is None:
+        return Verdict.NOTHING
+    if not table.comparable:
+        return Verdict.OTHER
+    if cell.n == column.n and _as_printed(cell.value, column, table.digits, cell.printed):
+        return Verdict.AGREES
+    if cell.low is None or cell.high is None:
+        return Verdict.TOO_FEW
+    slack = 10.0**-table.digits
+    if not cell.low - slack <= cell.printed <= cell.high + slack:
+        return Verdict.DIFFERS
+    return Verdict.AGREES if cell.high - cell.low <= 2 * FEW else Verdict.TOO_FEW
+
+
+def _as_printed(value: float, column: Column, digits: int, printed: float) -> bool:
+    unit = 10.0**-digits
+    if column.printed == TRUNCATED:
+        return -1e-9 <= value - printed < unit
+    # The mean of two truncated numbers is up to a unit below the mean of the whole ones.
+    return abs(value - printed) <= (1.5 if column.printed == MEAN_OF_OTHERS else 0.5) * unit + 1e-9
+
+
+def _correlations(paper: Paper, table: Table, runs: Runs) -> list[Cell]:
+    """Returns Pearson's correlation of two slices over the models, None below three models or without a spread."""
+    printed = next(iter(table.rows.values()), ())
+    cells = []
+    for at, column in enumerate(table.columns):
+        sides = []
+        for part in column.of:
+            slices = [
+                _metric(run.tasks_and_groups, paper.runs[name].task, column.metric, {"category": part})
+                for model in runs.models
+                if (run := runs.found.get((model, name := _chosen(paper, column, model, runs))))
+            ]
+            sides.append([one.value for one in slices if one and one.value is not None])
+        known = len(sides[0]) == len(sides[1]) >= 3 and all(len(set(side)) > 1 for side in sides)
+        value = correlation(*sides) if known else None
+        cells.append(Cell(column.name, value, n=len(sides[0]), printed=printed[at] if printed else None))
+    return cells
+
+
+def _contrast(paper: Paper, table: Table, pair: tuple[str, str], model: str, runs: Runs) -> Contrast | None:
+    """Returns the paired difference of two of a model's runs in the table's metric; None where one is not a result."""
+    both = [run for name in pair if (run := runs.found.get((model, name)))]
+    if len(both) < 2:
+        return None
+    wanted = {column.metric for column in table.columns if set(column.runs) & set(pair)}
+    for name, run in zip(pair, both, strict=True):
+        results = metric_results({paper.runs[name].task: run.tasks_and_groups[paper.runs[name].task]})
+        if any(metric.void for metric in results if metric.name in wanted):
+            return None
+    units = statistics.shared(*matched(scores.read(both[0]), scores.read(both[1])))
+    units = {step: found for step, found in units.items() if step.metric in wanted}
+    paired = statistics.compare_units(units) if units else []
+    return Contrast(model, pair, paired[0]) if paired else None

@@ -1,0 +1,104 @@
+"""Papers' tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from orchestrator.compare.contrasts import HEAD
+from orchestrator.compare.terminal import p_value, plain_table
+from orchestrator.papers.remade import Cell, Remade, Verdict
+from orchestrator.papers.tables import Paper, Table
+
+_COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.MISSING: "red"}
+
+
+def listed(papers: Iterable[tuple[str, Paper]]) -> Iterator[tuple[str, Table, str]]:
+    """Yields each table with its paper's key, and what it needs or why it is not remade."""
+    for key, paper in papers:
+        for table in paper.tables:
+            if table.same_as:
+                yield key, table, f"see table {table.same_as}"
+            else:
+                yield key, table, f"not remade: {table.why}" if table.why else needed(paper, table)
+
+
+def needed(paper: Paper, table: Table) -> str:
+    """Returns what a table needs: the tasks of its runs, and what else."""
+    tasks = ", ".join(dict.fromkeys(paper.runs[name].task for name in table.runs))
+    return "; ".join(filter(None, [tasks, table.needs]))
+
+
+def show_list(papers: Iterable[tuple[str, Paper]], console: Console) -> None:
+    """Prints every table with what it needs."""
+    table = plain_table()
+    for name in ("paper", "table", "title", "needs"):
+        table.add_column(name, overflow="fold")
+    for key, each, needs in listed(papers):
+        table.add_row(key, each.id, Text(each.title), Text(needs, "dim" if each.why else ""))
+    console.print(table)
+
+
+def show(remade: Remade, console: Console) -> None:
+    """Prints the paper's table, ours beside it, what each of our cells says, and the contrasts."""
+    table = remade.table
+    console.print()
+    console.print(Text.assemble((f"{remade.paper.name}, {table.heading}", "bold")))
+    if cited := remade.paper.cited(table):
+        console.print(Text(cited, "dim"))
+    console.print(_whole(remade))
+    for model, cells in remade.rows.items():
+        if any(cell.printed is not None for cell in cells):
+            console.print(_beside(model, cells, table.digits))
+    if remade.contrasts:
+        console.print(_contrasts(remade))
+    for line in remade.missing:
+        console.print(Text(f"missing: {line}", "red"))
+
+
+def _whole(remade: Remade) -> RichTable:
+    table = plain_table()
+    table.add_column("model", overflow="fold")
+    for column in remade.table.columns:
+        table.add_column(column.name, justify="right", overflow="fold")
+    for model, printed in remade.table.rows.items():
+        table.add_row(model, *(_number(cell, remade.table.digits) for cell in printed))
+    for model, cells in remade.rows.items():
+        shown = [_number(cell.value, max(remade.table.digits, 1)) for cell in cells]
+        table.add_row(Text(f"ours: {model}", "bold"), *(Text(cell, "bold") for cell in shown))
+    return table
+
+
+def _beside(model: str, cells: Sequence[Cell], digits: int) -> RichTable:
+    table = plain_table(f"{model}, ours beside the printed cells")
+    table.add_column("", overflow="fold")
+    for name in ("ours", "95% CI", "n", "printed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for cell in cells:
+        interval = "" if cell.low is None or cell.high is None else f"[{cell.low:.1f}, {cell.high:.1f}]"
+        table.add_row(
+            cell.column,
+            _number(cell.value, max(digits, 1)),
+            interval,
+            f"{cell.n:,}" if cell.n else "",
+            _number(cell.printed, digits),
+            Text(cell.verdict, _COLOURS.get(cell.verdict, "")),
+        )
+    return table
+
+
+def _contrasts(remade: Remade) -> RichTable:
+    table = plain_table("the same rows in two runs")
+    for name in (*HEAD[:-1], "p"):
+        table.add_column("runs" if name == "tasks" else name, justify="left" if name in HEAD[:2] else "right")
+    for contrast in remade.contrasts:
+        table.add_row(*contrast.words, p_value(contrast.pair.p))
+    return table
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
