@@ -96,7 +96,7 @@ DOUBTFUL = frozenset({Reason.CONCLUDED, Reason.MARKED, Reason.LIKELY, Reason.OPT
 SCORELESS = frozenset({"no_score", "part_of_an_answer"})
 """Reasons of scored verdicts whose score of 0 stands for none: metrics of the task's own make a score of many items."""
 
-READ_BY_WORDS = frozenset({"choice", "choice_number", "count", "two_way"})
+READ_BY_WORDS = frozenset({"choice", "choice_number", "count", "two_way", "yes_no"})
 """Rules that read an answer in words, and for which `ERRORS` holds."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,20 @@ _MOST_BYTES = 1 << 20
 Place = tuple[str | int, ...]
 """Keys and numbers that lead to a value: ("decoding", "stop"), ("metrics", 0), ..."""
 Lines = Iterator[tuple[Place, int]]
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads yes, no, on and off as the words that they are, as YAML 1.2 does: they are answers and options here."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, re.compile("(?i:true|false)") if tag.endswith(":bool") else pattern)
+        for tag, pattern in resolvers
+        if not (tag.endswith(":bool") and first.lower() not in "tf")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 
 
 class YamlError(UserError):
@@ -87,8 +102,8 @@ class YamlFile:
                     mark = event.start_mark
                     where = f", line {mark.line + 1}" if mark else ""
                     raise cls.failure(f"{path}{where}: lists or mappings are nested more than {_DEEPEST} deep")
-            node = yaml.compose(text, yaml.SafeLoader)
-            return yaml.safe_load(text), dict(cls._lines(path, node)) if node else {}
+            node = yaml.compose(text, _Loader)
+            return yaml.load(text, _Loader), dict(cls._lines(path, node)) if node else {}  # noqa: S506 - a SafeLoader
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

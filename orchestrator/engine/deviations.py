@@ -93,7 +93,7 @@ def choices_of(scoring: Scoring) -> tuple[str, ...]:
             return labels or tuple(ascii_uppercase[: int(params.get("count", len(options) or 4))])
         case "choice_number":
             return tuple(str(number + 1) for number in range(int(params.get("count", len(options) or 4))))
-        case "two_way":
+        case "two_way" | "yes_no":
             return labels or tuple(option.strip() for option in options)
     return ()
 

@@ -99,7 +99,7 @@ def _choice(key: str, scoring: Scoring) -> Scoring | None:
             labels = tuple(scoring.params.get("labels", ascii_uppercase[:count]))
         case "choice_number":
             labels = tuple(str(number) for number in range(1, count + 1))
-        case "two_way":
+        case "two_way" | "yes_no":
             labels = scoring.options
         case _:
             return None

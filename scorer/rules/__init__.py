@@ -10,9 +10,9 @@ from scorer.rule import AnyRule, JudgedRule, Rule
 MODULES = {
     name: f"scorer.rules.{name}"
     for name in (
-        "caption", "choice", "choice_number", "contains_word", "count", "judge_answer", "judge_rubric",
-        "judge_steps", "key_information", "likelihood", "lmms_visualpuzzles", "lmms_vstar", "reform_choice",
-        "reform_kie", "reform_ocr", "two_way",
+        "anls", "box", "caption", "choice", "choice_number", "contains_word", "count", "judge_answer",
+        "judge_rubric", "judge_steps", "key_information", "likelihood", "lmms_visualpuzzles", "lmms_vstar", "number",
+        "reform_choice", "reform_kie", "reform_ocr", "two_way", "vqa", "yes_no",
     )
 } | {
     "voila_properties": "scorer.rules.voila.properties",

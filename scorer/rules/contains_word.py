@@ -11,9 +11,14 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
 from scorer.reading.refusals import declines
-from scorer.rule import Rule, refused, scored
+from scorer.rule import Rule, refused, scored, unparsed
+from scorer.rules import two_way
 
 _PIECE = re.compile(r"[^\W_]+")
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+_OR_NUMBER = re.compile(r"\s?(?:-|\u2013|\bor\b|\bto\b)\s?[$\u20ac\u00a3]?\d", re.IGNORECASE)
+_NUMBER_OR = re.compile(r"\d%?\s?(?:-|\u2013|\bor\b|\bto\b)\s?[$\u20ac\u00a3]?$", re.IGNORECASE)
+_STOP = re.compile(r"[.!?](?=\s|$)|\n")
 _INNER_APOSTROPHE = re.compile(r"(?<=[^\W_])'(?=[^\W_])")
 _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00ad": None})
 
@@ -71,13 +76,48 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
     return scored(request.text.strip(), 0.0, reason=Reason.NOT_FOUND, scores={"format_hit": 1.0})
 
 
+def read(request: pb.ScoreRequest) -> pb.Verdict:
+    """Searches any target; an answer that names a rival of it, too, is read for which of the two it states.
+
+    Raises:
+        RequestError: There is no target.
+    """
+    verdict = search(request, canonical)
+    if not verdict.score:
+        return verdict
+    text = canonical(request.text)
+    for first, second in two_way.RIVALS:
+        targets = {first, second}.intersection(target.strip().lower() for target in request.targets)
+        if len(targets) == 1 and all(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in (first, second)):
+            asked = pb.ScoreRequest(rule=request.rule, text=request.text, cut=request.cut, options=(first, second))
+            asked.targets.extend(targets)
+            return two_way.RULE.read(asked)
+    patterns = [found for target in request.targets if (found := pattern(canonical(target)))]
+    matches = [match for each in patterns for match in each.finditer(text)]
+    if matches and all(_is_alternative(text, *match.span()) for match in matches):
+        return unparsed(Reason.CONFLICT)
+    return verdict
+
+
+def _is_alternative(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is one of several: "12 or 13", "3 to 5", or a question, "red or blue?"."""
+    if text[start:end].strip("$€£%. ").isdigit() and (
+        _OR_NUMBER.match(text, end) or _NUMBER_OR.search(text[:start][-40:])
+    ):
+        return True
+    stop = _STOP.search(text, end)
+    begin = max((match.end() for match in _STOP.finditer(text, 0, start)), default=0)
+    return bool(stop and stop[0] == "?" and _OR.search(text, begin, stop.start()))
+
+
 RULE = Rule(
     name="contains_word",
     description=(
         "Whether any target stands in the answer as a word of its own; where none does, whether the model declines. "
         "Case, the punctuation around the target and inside words and Unicode's compatibility forms do not matter; "
-        "signs between digits do (12.50 is not 1250)."
+        'signs between digits do (12.50 is not 1250). Where the answer names a rival, too (yes and no, "12 or 13"), '
+        "it is unparsed unless it says which of the two it is."
     ),
-    read=lambda request: search(request, canonical),
-    version=2,
+    read=read,
+    version=3,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from google.protobuf import struct_pb2
@@ -34,6 +35,30 @@ def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
     if not 1 <= number < 2**53 or number != int(number):
         raise RequestError(f"{request.rule}: params.{name} must be a whole number above zero")
     return int(number)
+
+
+def real(request: pb.ScoreRequest, name: str, default: float = 0.0, *, most: float = math.inf) -> float:
+    """Returns a parameter that is a number from 0 on."""
+    value = _param(request, name)
+    if value is None:
+        return default
+    number = value.number_value
+    if value.WhichOneof("kind") != "number_value" or not (0 <= number <= most and math.isfinite(number)):
+        raise RequestError(
+            f"{request.rule}: params.{name} must be a number from 0" + (f" to {most:g}" * (most < math.inf))
+        )
+    return number
+
+
+def reals(request: pb.ScoreRequest, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """Returns a parameter that is a list of as many numbers above 0 as its default has."""
+    value = _param(request, name)
+    if value is None:
+        return default
+    numbers = tuple(item.number_value for item in value.list_value.values)
+    if len(numbers) != len(default) or not all(0 < number < math.inf for number in numbers):
+        raise RequestError(f"{request.rule}: params.{name} must be a list of {len(default)} numbers above 0")
+    return numbers
 
 
 def flag(request: pb.ScoreRequest, name: str, default: bool = False) -> bool:

@@ -87,7 +87,9 @@ def names_of(options: tuple[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 _STOP = {"to", "the", "a", "an", "of", "in", "on", "side", "letter", "number"}
-_OPPOSITES = [set(entry.split(", ")) for entry in LEXICON.entries("OPPOSITES")]
+RIVALS = [("yes", "no"), ("true", "false"), *(tuple(entry.split(", ")) for entry in LEXICON.entries("OPPOSITES"))]
+"""Pairs of words of which an answer means one."""
+_OPPOSITES = [set(pair) for pair in RIVALS[2:]]
 
 
 def _names_else(text: str, mention: Mention) -> bool:

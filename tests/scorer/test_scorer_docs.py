@@ -59,10 +59,10 @@ def test_the_python_examples_work_and_pass_their_tests(tmp_path: Path) -> None:
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    entries = "[lyncean.rules]\nyes_no = my_rules:RULE\n[lyncean.metrics]\nshare_above = my_metrics:METRIC\n"
+    entries = "[lyncean.rules]\nthumbs = my_rules:RULE\n[lyncean.metrics]\nshare_above = my_metrics:METRIC\n"
     (info / "entry_points.txt").write_text(entries)
     (tmp_path / "specs.json").write_text('[{"name": "share", "metric": "share_above"}]')
-    (tmp_path / "items.jsonl").write_text('{"key": "k", "rule": "yes_no", "text": "Yes.", "targets": ["yes"]}\n')
+    (tmp_path / "items.jsonl").write_text('{"key": "k", "rule": "thumbs", "text": "Yes.", "targets": ["yes"]}\n')
     done = run(tmp_path, "scorer", "score", "items.jsonl", "--metrics", "specs.json")
     verdict, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert verdict["extracted"] == "yes"

@@ -73,7 +73,8 @@ class FileTask:
         self._names = {name for name, _ in self._wanted()}.difference(self.media)
         named = {piece.column for piece in (*self.generate, *self.likelihood)} - {"options"}
         self._shown = {values.get("question", name) if name == "question" else name for name in named}
-        self.rule: str = values.get("rule", "choice" if self.answers.columns else "contains_word")
+        by_default = "choice" if self.answers.columns else "yes_no" if self.answers.words else "contains_word"
+        self.rule: str = values.get("rule", by_default)
 
     def benchmark(self) -> Benchmark:
         """Returns the benchmark."""
@@ -86,7 +87,7 @@ class FileTask:
             samples=self.samples,
             metrics=self.metrics,
             synthetic=self.synthetic,
-            methods=("generate", "likelihood") if self.answers.columns else ("generate",),
+            methods=("generate", "likelihood") if self.answers.columns or self.answers.words else ("generate",),
             needs=self.needs,
         )
 
@@ -167,7 +168,8 @@ class FileTask:
         by = [[name] for name in self.labels]
         named = self.file.values.get("metrics")
         if named is None:
-            made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
+            name = "ANLS" if self.rule == "anls" else "accuracy"
+            made = [metric(name, "accuracy", by=by, params={"unit": "percent"})]
             if self.answers.columns and (self.rule == "choice" or variant.method == "likelihood"):
                 made.append(metric("choice bias", "choice_bias"))
             return made
@@ -199,7 +201,7 @@ class FileTask:
     def _prompts(self) -> tuple[list[Piece], list[Piece]]:
         """Returns the templates of generation and of log-likelihood scoring."""
         values = self.file.values
-        options = bool(self.answers.columns)
+        options, words = bool(self.answers.columns), self.answers.words
         frames = values.get("frames")
         if frames is not None and ("count" in frames) is ("per_second" in frames):
             raise self.file.error("frames needs either count or per_second", "frames")
@@ -211,11 +213,12 @@ class FileTask:
             raise self.file.error("give question or prompt", "data")
         scored = values.get("likelihood", {})
         bare = _LETTER_PROMPT if self.answers.letters else "{question}"
-        if "likelihood" in values and not options:
+        if "likelihood" in values and not (options or words):
             raise self.file.error("likelihood needs options: they are what is scored", "likelihood")
         if "prompt" in values and "question" not in values:
             bare = values["prompt"]
-        generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else "{question}"), "prompt")
+        plain = f"{{question}}\nAnswer {' or '.join(words)}." if words else "{question}"
+        generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else plain), "prompt")
         return generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt")
 
     def _parse(self, template: str, *place: str) -> list[Piece]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.benchmarks.taskfile.options import meaning
 from orchestrator.data.arrow import is_saved
 from orchestrator.data.opening import open_rows
 from orchestrator.data.rows import DataError
@@ -19,6 +20,10 @@ _LOOKED_AT = 2000
 _SHOWN = 40
 _MOST_WORDS = 4
 _PICTURE = re.compile(r".*\.(png|jpe?g|webp|gif|bmp|tiff?)$", re.IGNORECASE)
+_PEOPLE = 3
+"""Answers to one question beyond which they are those of several people, if some are equal."""
+_BRIEFLY = "Answer with a single word or phrase."
+_NUMBER = re.compile(r"[-\u2212+]?[$\u20ac\u00a3]?\.?\d[\d,.]*\s?(%|[A-Za-z\u00b0/]{1,8})?")
 _OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
 _NAMES = {
     what: names.split()
@@ -179,11 +184,32 @@ def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str]
 
 def _open(made: Guess, rows: Sequence[Mapping[str, Any]], answer: str) -> None:
     """Sets the rule of an open question by how long the right answers are."""
-    counts = sorted(len(str(one).split()) for row in rows for one in (_list(row.get(answer)) or [row.get(answer)]))
-    typical = counts[len(counts) // 2]
+    lists = [_list(row.get(answer)) or [row.get(answer)] for row in rows if row.get(answer) not in (None, "")]
+    texts = [str(one) for each in lists for one in each]
+    counts = sorted(len(text.split()) for text in texts)
+    typical = counts[len(counts) // 2] if counts else 0
+    if texts and all(meaning(text) is not None for text in texts):
+        made.values["rule"] = "yes_no"
+        made.reasons.append(f"answer: {answer}; every answer is yes or no (yes_no)")
+        return
+    if min(map(len, lists), default=0) > _PEOPLE and any(len(set(map(str, each))) < len(each) for each in lists):
+        made.values |= {"prompt": f"{{question}}\n{_BRIEFLY}", "rule": "vqa"}
+        made.reasons.append(f"answer: {answer}, the answers of several people: VQA accuracy (vqa)")
+        return
+    numbers = sum(_NUMBER.fullmatch(text.strip()) is not None for text in texts)
+    if texts and 2 * numbers >= len(texts):
+        made.values["rule"] = "number"
+        made.reasons.append(
+            f"answer: {answer}; {numbers:,} of {len(texts):,} answers are numbers (number); "
+            "`params: {relative: 0.05}` accepts what is within 5%"
+        )
+        return
     if typical <= _MOST_WORDS:
         made.values["rule"] = "contains_word"
-        made.reasons.append(f"answer: {answer}; no options were found: right if it stands in the reply (contains_word)")
+        made.reasons.append(
+            f"answer: {answer}; no options were found: right if it stands in the reply (contains_word); "
+            "`rule: anls` for texts read in pictures, where a letter may be misread"
+        )
         return
     made.values["rule"] = "judge_answer"
     made.reasons.append(

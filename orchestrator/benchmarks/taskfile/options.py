@@ -13,6 +13,13 @@ from orchestrator.benchmarks.taskfile.reading import TaskFile
 from orchestrator.data.rows import DataError, Row
 
 LETTERS = string.ascii_uppercase
+_YES_NO = (["no", "yes"], ["false", "true"])
+_MEANINGS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+
+
+def meaning(text: str) -> bool | None:
+    """Returns whether a text says yes or no, true or false, in one of the usual forms; None for any other text."""
+    return _MEANINGS.get(text.strip().strip(".").lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +31,14 @@ class RowAnswers:
         right: Place of the right one; -1 for an open question.
         texts: The right answers of an open question.
         letters: Whether Likelihood scores letters and not texts.
+        worded: Whether the options have no letters: yes and no.
     """
 
     options: tuple[str, ...]
     right: int
     texts: tuple[str, ...]
     letters: bool
+    worded: bool = False
 
     @property
     def continuations(self) -> tuple[str, ...]:
@@ -40,7 +49,9 @@ class RowAnswers:
         """The right answers, in the form that the rule reads."""
         if not self.options:
             return self.texts
-        return (self.continuations[self.right],) if likelihood else (LETTERS[self.right],)
+        if likelihood or self.worded:
+            return (self.continuations[self.right],)
+        return (LETTERS[self.right],)
 
     def listed(self) -> str:
         """The options with their letters, one a line."""
@@ -62,12 +73,14 @@ class Answers:
         answer: Column of the answer.
         form: "letter", "number" (from 1), "index" (from 0) or "text".
         letters: Whether Likelihood scores letters and not texts.
+        words: The two answers of a question that is answered by yes or no, in place of columns; () otherwise.
     """
 
     columns: Sequence[str]
     answer: str
     form: str
     letters: bool
+    words: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, file: TaskFile) -> Answers:
@@ -76,13 +89,18 @@ class Answers:
         Raises:
             TaskFileError: They do not fit together.
         """
-        columns = file.names("options")
+        columns, words = file.names("options"), tuple[str, ...]()
+        if sorted(name.lower() for name in columns) in _YES_NO or (not columns and file.values.get("rule") == "yes_no"):
+            columns, words = [], tuple(columns) or ("yes", "no")
         if len(columns) > len(LETTERS):
             raise file.error(f"options has {len(columns)} columns: at most {len(LETTERS)} have letters", "options")
         form = file.values.get("answer_is", "letter" if columns else "text")
+        letters = file.values.get("likelihood", {}).get("score") == "letter"
+        if words and letters:
+            raise file.error(f"the options {' and '.join(words)} have no letters: score texts", "likelihood", "score")
         if not columns and form != "text":
             raise file.error("answer_is needs options: without them an answer is a text", "answer_is")
-        return cls(columns, file.values["answer"], form, file.values.get("likelihood", {}).get("score") == "letter")
+        return cls(columns, file.values["answer"], form, letters, words)
 
     def read(self, row: Row, name: str) -> RowAnswers:
         """Returns the options and right answers of a row.
@@ -91,6 +109,11 @@ class Answers:
             DataError: Its answer is none of its options.
         """
         answer = row[self.answer]
+        if self.words:
+            meant = [word for word in self.words if meaning(word) is meaning(str(answer))]
+            if not meant:
+                raise DataError(f"{name}: the answer {answer!r} is neither {' nor '.join(self.words)}")
+            return RowAnswers(self.words, self.words.index(meant[0]), (), False, worded=True)
         if not self.columns:
             return RowAnswers((), -1, _texts(answer, name), False)
         options = self._options(row, name)

@@ -27,4 +27,5 @@ class TaskFile(YamlFile):
     def names(self, key: str) -> list[str]:
         """Returns the columns under a key that takes one or several."""
         value = self.values.get(key, [])
-        return [value] if isinstance(value, str) else list(value)
+        words = [value] if isinstance(value, str) else value
+        return [str(word).lower() if isinstance(word, bool) else word for word in words]

@@ -306,6 +306,48 @@ def test_answers_of_many_words_need_a_judge_and_several_images_columns(tmp_path:
         guess(str(file))
 
 
+@pytest.mark.parametrize(
+    ("answers", "rule"),
+    [
+        (["yes", "No", "TRUE"], "yes_no"),
+        ([True, False], "yes_no"),
+        ([3, 4.5], "number"),
+        (["12.5%", "1,250 km", "Blue"], "number"),
+        ([["2"] * 6 + ["3"] * 4, ["two"] * 10], "vqa"),
+        (["red", "green"], "contains_word"),
+        ([["red", "crimson", "RED", "scarlet"], ["green"]], "contains_word"),
+    ],
+)
+def test_the_rule_of_an_open_question_follows_from_its_answers(
+    tmp_path: Path, answers: list[object], rule: str
+) -> None:
+    rows = [{"question": f"What? {number}", "answer": answer} for number, answer in enumerate(answers)]
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("new-task", tmp_path / "set.jsonl", "--output", tmp_path / "set.yaml")
+    assert done.exit_code == 0, done.stderr
+    assert f"({rule})" in done.stdout
+    lines = prompts(tmp_path / "set.yaml")
+    assert {line["rule"] for line in lines} == {rule}
+
+
+@pytest.mark.parametrize("keys", ["options: [yes, no]", "options: [True, False]", "rule: yes_no", "options: [No, Yes]"])
+def test_yes_and_no_are_the_words_that_they_are(tmp_path: Path, keys: str) -> None:
+    rows = [{"question": "Is it?", "answer": answer} for answer in ("yes", "FALSE")]
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "set.yaml").write_text(f"data: set.jsonl\nquestion: question\nanswer: answer\n{keys}\n")
+    first, second = prompts(tmp_path / "set.yaml")
+    words = "no or yes" if "No, Yes" in keys else "true or false" if "True" in keys else "yes or no"
+    assert parts(first)[0].lower() == f"is it?\nanswer {words}."
+    assert first["rule"] == "yes_no"
+    assert first["target"].lower() in ("yes", "true")
+    assert second["target"].lower() in ("no", "false")
+    one, _ = prompts(tmp_path / "set.yaml", "--method", "likelihood")
+    assert sorted(word.lower() for word in one["options"]) == sorted(words.split(" or "))
+    rows[1]["answer"] = "perhaps"
+    (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "'perhaps' is neither" in run("prompts", "--task", tmp_path / "set.yaml").output
+
+
 @given(st.text(alphabet="ab{} \n", max_size=30))
 def test_a_template_is_filled_or_refused(template: str) -> None:
     try:
