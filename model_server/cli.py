@@ -63,7 +63,7 @@ def main() -> None:
 @click.command("serve", cls=Command)
 @click.option(
     "--backend",
-    type=click.Choice(["transformers", "openai", "demo"]),
+    type=click.Choice(["transformers", "openai", "litellm", "demo"]),
     default="demo",
     show_default=True,
     help="What runs the model.",
@@ -71,8 +71,8 @@ def main() -> None:
 @click.option(
     "--model",
     default="",
-    help="Folder, hub id or demo, the bundled small model (transformers), model name (openai), hash or "
-    "constant:TEXT (demo).",
+    help="Folder, hub id or demo, the bundled small model (transformers), model name (openai), PROVIDER/NAME "
+    "(litellm), hash or constant:TEXT (demo).",
 )
 @click.option("--name", default="", help="Model name in results; default: the model's own.")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1, or auto (all GPUs, else CPU).")
@@ -142,6 +142,20 @@ def main() -> None:
     help="API by which the endpoint draws images (openai): its images API, images in chat replies, or the tool of its "
     "responses API.",
 )
+@click.option(
+    "--api",
+    type=click.Choice(["chat", "responses"]),
+    default="chat",
+    show_default=True,
+    help="API by which the endpoint answers (openai).",
+)
+@click.option(
+    "--leave-out",
+    metavar="NAME,...",
+    default="",
+    callback=lambda context, parameter, value: _settings_of(value),
+    help="Settings that the endpoint's model does not take: temperature, top_p, seed, stop (openai, litellm).",
+)
 @click.option("--audio-input", is_flag=True, help="The endpoint's model takes audio, as WAV or MP3 (openai).")
 @click.option("--video-input", is_flag=True, help="It takes videos, as vLLM and SGLang do (openai).")
 @click.option("--api-key-file", "key_file", type=FILE, help="File with the endpoint's key; else $OPENAI_API_KEY.")
@@ -174,7 +188,7 @@ def serve_command(
 
     if backend != "demo" and not options["model"]:
         raise click.UsageError(f"--backend {backend} needs --model")
-    build = {"demo": _demo, "openai": _openai, "transformers": _transformers}[backend]
+    build = {"demo": _demo, "openai": _openai, "litellm": _litellm, "transformers": _transformers}[backend]
     held = options.pop("held_media_mb")
 
     def make(metrics: Metrics) -> Backend:
@@ -228,6 +242,18 @@ def _openai(metrics: Metrics, options: dict[str, Any]) -> Backend:
     return OpenAIBackend(_settings(Settings, options), metrics)
 
 
+def _litellm(metrics: Metrics, options: dict[str, Any]) -> Backend:
+    from model_server.backend import LoadError
+
+    try:
+        from model_server.openai_api.client import Settings
+        from model_server.openai_api.other_vendors import LiteLLMBackend
+
+        return LiteLLMBackend(_settings(Settings, options), metrics)
+    except ModuleNotFoundError as error:
+        raise LoadError(f"{error.name} is not installed: pip install 'lyncean[litellm]'") from error
+
+
 def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
     from model_server.backend import LoadError
     from model_server.hf.settings import Settings
@@ -247,6 +273,17 @@ def _transformers(metrics: Metrics, options: dict[str, Any]) -> Backend:
         without = "; --model demo:hash does without" if bundled else ""
         raise LoadError(f"{error.name} is not installed: pip install 'lyncean[transformers]'{without}") from error
     return HfBackend(settings, metrics)
+
+
+_LEFT_OUT = ("temperature", "top_p", "seed", "stop")
+
+
+def _settings_of(text: str) -> tuple[str, ...]:
+    """Reads NAME,... of settings that requests may be without."""
+    names = tuple(filter(None, map(str.strip, text.split(","))))
+    if unknown := [name for name in names if name not in _LEFT_OUT]:
+        raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(_LEFT_OUT)}")
+    return names
 
 
 def _named_values(text: str) -> dict[str, Any]:

@@ -144,6 +144,8 @@ class Consequence:
     abort: bool = False
 
 
+SETTING_REFUSED = "setting_refused"
+"""Reason of INVALID_ARGUMENT where the model takes no setting such as the request's: every other call fails alike."""
 _ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
 _NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
 _BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
@@ -218,6 +220,8 @@ class CallError(Exception):
     @property
     def consequence(self) -> Consequence:
         """What follows from it."""
+        if self.reason == SETTING_REFUSED:
+            return _ABORT
         return _FOREIGN if self.foreign else CONSEQUENCES[self.code]
 
     @classmethod

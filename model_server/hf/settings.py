@@ -12,6 +12,9 @@ from typing import Any
 from lyncean.rpc.addresses import shown_place
 from model_server.backend import LoadError
 
+_BY_API = re.compile(r"(gpt-\d|chatgpt|o\d(-|$)|claude|gemini|grok)[^/]*$", re.IGNORECASE)
+"""Names of models that vendors serve and no hub has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -67,6 +70,11 @@ class Settings:
         folder = Path(self.model)
         if folder.is_file():
             raise LoadError(f"{folder} is a file: give the folder that save_pretrained wrote")
+        if _BY_API.match(self.model) and not folder.exists():
+            raise LoadError(
+                f"{self.model} is not a folder or a hub id (owner/name): a model behind an API is openai:{self.model}, "
+                f"or litellm:VENDOR/{self.model}"
+            )
         no_id = self.model.startswith(("/", ".", "~")) or self.model.count("/") > 1 or re.search("[:@?]", self.model)
         if no_id and not folder.exists():
             raise LoadError(f"there is no folder {shown_place(self.model)}; a hub id has the form owner/name")

@@ -17,7 +17,7 @@ from model_server.backend import Backend, Call, Output, describe, seconds, usage
 from model_server.batching import Slots
 from model_server.decoding import THINKING_SWITCHES, check_kept, struct_json
 from model_server.metrics import Metrics
-from model_server.openai_api import drawing
+from model_server.openai_api import drawing, responses
 from model_server.openai_api.client import (
     NEW_LIMIT,
     OLD_LIMIT,
@@ -30,7 +30,7 @@ from model_server.openai_api.client import (
 )
 from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
-from model_server.openai_api.reply import encodable, ended_in_reasoning, read, without_end
+from model_server.openai_api.reply import cut_at_stop, encodable, ended_in_reasoning, read, without_end
 from model_server.openai_api.tools import ToolProbe, put_tools
 from model_server.openai_api.upstream import Upstream, note_origin, revision_of
 from model_server.parts import calls
@@ -108,7 +108,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_IMAGE_OUTPUT: bool(self._settings.image_output),
             model.CAPABILITY_AUDIO_INPUT: self._settings.audio_input,
             model.CAPABILITY_VIDEO_INPUT: self._settings.video_input,
-            model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai"),
+            model.CAPABILITY_OUTPUT_LOGPROBS: kind in (*_EXACT, "openai") and self._settings.api == "chat",
             model.CAPABILITY_SEED: kind in _EXACT,
             model.CAPABILITY_REASONING: True,
             model.CAPABILITY_THINKING: kind in _EXACT,
@@ -120,7 +120,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
             model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
-            model.CAPABILITY_TOOLS: True,
+            model.CAPABILITY_TOOLS: self._settings.api == "chat",
         }
         return describe(
             claims,
@@ -230,6 +230,8 @@ class OpenAIBackend(Backend):
         if config.HasField("thinking") and not config.thinking and response.reasoning:
             raise Unsupported("thinking_stays_on", "the endpoint's model reasons although thinking is off")
         response.usage.MergeFrom(spent)
+        for name in self._settings.leave_out:
+            response.effective_config.ClearField(name)  # type: ignore[arg-type]
         if request.return_prompt:
             if not response.HasField("prompt"):
                 raise no_prompt()
@@ -326,6 +328,8 @@ class OpenAIBackend(Backend):
             schema = schema_of(config.response_format.json_schema)
             named = {"name": "answer", "schema": schema, "strict": True}
             fields["response_format"] = {"type": "json_schema", "json_schema": named}
+        for name in self._settings.leave_out:
+            fields.pop(name, None)
         fields["extra_body"] = self._extra(config, fields)
         return fields
 
@@ -369,6 +373,8 @@ class OpenAIBackend(Backend):
         self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
     ) -> model.GenerateResponse:
         """Asks, and keeps stop strings to the answer: most endpoints end the reasoning at them as well."""
+        if self._settings.api == "responses":
+            return await self._respond(call, fields, config)
         if not (config.stop and self._stops_reasoning):
             response = read(await self._ask_limited(call, fields, config), config)
             if not ended_in_reasoning(response, config):
@@ -376,11 +382,7 @@ class OpenAIBackend(Backend):
             self._stops_reasoning = True
         without = {name: value for name, value in fields.items() if name != "stop"}
         response = read(await self._ask_limited(call, without, config), config)
-        text = "".join(part.text for part in response.parts)
-        if places := [place for stop in config.stop if (place := text.find(stop)) >= 0]:
-            del response.parts[:]
-            response.parts.add(text=text[: min(places)])
-            response.finish_reason = model.FINISH_REASON_STOP_STRING
+        cut_at_stop(response, config)
         return response
 
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
@@ -396,3 +398,13 @@ class OpenAIBackend(Backend):
                 raise
         self._limit_field = NEW_LIMIT
         return await ask(self._completions, call, self._settings.timeout, **fields, **{NEW_LIMIT: limit})
+
+    async def _respond(
+        self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
+    ) -> model.GenerateResponse:
+        """Asks by the Responses API, which knows no stop strings."""
+        more = responses.asked(fields, config)
+        response = responses.read(await ask(self._dial().responses.create, call, self._settings.timeout, **more))
+        response.effective_config.CopyFrom(config)
+        cut_at_stop(response, config)
+        return response

@@ -47,6 +47,8 @@ class Settings:
         image_output: By which of its APIs it draws: "images", "chat" or "responses"; "" where it does not.
         audio_input: Whether the model takes audio.
         video_input: Whether it takes videos, as vLLM and SGLang do.
+        api: "chat" completions or "responses".
+        leave_out: Settings of decoding that requests never name, since the model does not take them.
     """
 
     model: str
@@ -61,6 +63,8 @@ class Settings:
     image_output: str = ""
     audio_input: bool = False
     video_input: bool = False
+    api: str = "chat"
+    leave_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,21 @@ class Endpoint:
     context: int
 
 
+def key_in(file: Path) -> str:
+    """Reads a file with a key.
+
+    Raises:
+        LoadError: If it holds none.
+    """
+    try:
+        key = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LoadError(f"{file} cannot be read as text: {error}") from error
+    if not key:
+        raise LoadError(f"{file} is empty: write the endpoint's key into it")
+    return key
+
+
 def key_of(settings: Settings) -> str:
     """Reads the key.
 
@@ -83,12 +102,7 @@ def key_of(settings: Settings) -> str:
         LoadError: If what is named holds no key, or the vendor's own endpoint is to be used without one.
     """
     if settings.key_file:
-        try:
-            key, where = settings.key_file.read_text(encoding="utf-8").strip(), str(settings.key_file)
-        except (OSError, UnicodeDecodeError) as error:
-            raise LoadError(f"{settings.key_file} cannot be read as text: {error}") from error
-        if not key:
-            raise LoadError(f"{where} is empty: write the endpoint's key into it")
+        key, where = key_in(settings.key_file), str(settings.key_file)
     else:
         key, where = os.environ.get("OPENAI_API_KEY", "").strip(), "OPENAI_API_KEY"
     if not key and not (settings.base_url or os.environ.get("OPENAI_BASE_URL")):
@@ -130,7 +144,7 @@ def look(settings: Settings) -> Endpoint:
         LoadError: If it cannot be reached, refuses the key, or does not serve the model.
     """
     until = time.monotonic() + settings.patience
-    _check_url(settings.base_url or os.environ.get("OPENAI_BASE_URL") or "")
+    check_url(settings.base_url or os.environ.get("OPENAI_BASE_URL") or "")
     with openai.OpenAI(
         api_key=key_of(settings), base_url=settings.base_url, max_retries=0, timeout=LOOK_TIMEOUT
     ) as client:
@@ -199,7 +213,7 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
     log.warning("%s does not list %r, only %s; it is used by that name all the same", where, settings.model, some)
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
     """Raises LoadError unless it is an http address, or none is given."""
     try:
         parts = urlsplit(url)

@@ -17,8 +17,8 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
 from model_server import images
 from model_server.backend import Call
+from model_server.openai_api import responses
 from model_server.openai_api.client import ask
-from model_server.openai_api.errors import short
 
 UNHEARD = {
     "images": ("temperature", "top_p", "top_k", "stop", "top_logprobs", "max_output_tokens"),
@@ -28,10 +28,6 @@ UNHEARD = {
 """Settings that each way has no field for; a request that sets one is refused."""
 
 _TOOL = {"type": "image_generation"}
-_CUT = {
-    "max_output_tokens": model.FINISH_REASON_MAX_TOKENS,
-    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
-}
 
 
 def check(way: str, request: model.GenerateRequest) -> None:
@@ -129,55 +125,15 @@ async def by_responses(
         client.responses.create,
         call,
         timeout,
-        input=[_turn(message) for message in fields["messages"]],
+        input=[responses.turn(message) for message in fields["messages"]],
         tools=[_TOOL],
         tool_choice=_TOOL,
         store=False,
         **more,
     )
-    try:
-        return _read(reply)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
-
-
-def _turn(message: dict[str, Any]) -> dict[str, Any]:
-    words = "output_text" if message["role"] == "assistant" else "input_text"
-    content = message["content"]
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    parts = [
-        {"type": words, "text": part["text"]}
-        if part["type"] == "text"
-        else {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
-        for part in content
-    ]
-    return {"role": message["role"], "content": parts}
-
-
-def _read(reply: Any) -> model.GenerateResponse:
-    response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
-    if reply.status == "incomplete":
-        cause = getattr(reply.incomplete_details, "reason", None)
-        if cause not in _CUT:
-            raise InternalFailure(
-                "bad_reply", f"the endpoint ended with {short(str(cause))!r}, which means nothing here"
-            )
-        response.finish_reason = _CUT[cause]
-    elif reply.status != "completed":
-        reason = getattr(reply.error, "message", None) or reply.status
-        raise InternalFailure("bad_reply", f"the endpoint could not draw: {short(str(reason))}")
-    for item in reply.output:
-        if item.type == "image_generation_call":
-            _add(response, item.result)
-        for part in item.content or () if item.type == "message" else ():
-            if part.type == "refusal":
-                response.finish_reason = model.FINISH_REASON_CONTENT_FILTER
-            response.parts.add(text=part.refusal if part.type == "refusal" else part.text)
+    response = responses.read(reply, _add)
     if not response.parts and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         response.parts.add(text="")
-    if reply.usage:
-        response.usage.input_tokens, response.usage.output_tokens = reply.usage.input_tokens, reply.usage.output_tokens
     return response
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import openai
 
 from lyncean.rpc import (
+    SETTING_REFUSED,
     DeadlineExceeded,
     Denied,
     InternalFailure,
@@ -34,6 +35,14 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 _UNPAID = re.compile(r"quota|billing|insufficient.(funds|credit|balance)")
+SETTINGS = ("temperature", "top_p", "seed", "stop")
+"""Settings of decoding that a server may leave out of its requests."""
+_SETTING = re.compile(r"\b(temperature|top_p)\b|[`'\"](seed|stop)[`'\"]")
+_NOT_TAKEN = re.compile(
+    r"unsupported|not support|only .{0,20}default|deprecated|not permitted|not allowed|un(recognized|known|expected)|"
+    r"cannot (both )?be|may only be|must be (set to )?1\b",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\d[\d,]*\d|\d")
 
 
@@ -51,7 +60,7 @@ def status_of(error: openai.OpenAIError) -> StatusError:
     if not isinstance(error, openai.APIStatusError):
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
     status, code, text = error.status_code, *_error_text(error)
-    message, pause = f"the endpoint says {status}: {text}", retry_after(error.response.headers)
+    message, pause = f"the endpoint says {status}: {text}", retry_after(getattr(error.response, "headers", {}))
     if status == 402 or (status < 500 and _UNPAID.search(code)):
         return Unauthenticated("quota_exhausted", message)
     if status == 403 and _FLAGGED.search(text):
@@ -70,11 +79,31 @@ def status_of(error: openai.OpenAIError) -> StatusError:
         return OutOfRange("context_exceeded", message, **facts)
     if _POLICY.search(code) or (status == 400 and _POLICY.search(text)):
         return Denied("content_policy", message)
+    if status in (400, 422) and (name := _refused_setting(error, text)):
+        return InvalidRequest(
+            SETTING_REFUSED,
+            f"{message}; leave {name} out: --model-option leave-out={name} (of a server that runs already: "
+            f"model-server serve --leave-out {name})",
+        )
+    if status == 404 and "v1/responses" in text:
+        return Unsupported("endpoint_not_found", f"{message}; give --model responses:NAME")
     if status == 404:
         return Unsupported("endpoint_not_found", f"{message}; is --model right, and does --base-url end in /v1?")
     if status == 413:
         return InvalidRequest("request_too_large", message)
     return InvalidRequest("endpoint_refused", message)
+
+
+def _refused_setting(error: openai.APIStatusError, text: str) -> str:
+    """Returns the setting of decoding that an endpoint does not take, at all or with this value; "" for another error.
+
+    Reasoning models take no temperature: https://platform.openai.com/docs/guides/reasoning.
+    """
+    body: Any = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error", body)
+    said = inner.get("param") if isinstance(inner, dict) else None
+    named = said if said in SETTINGS else next((match[1] or match[2] for match in _SETTING.finditer(text)), "")
+    return named if named and _NOT_TAKEN.search(text) else ""
 
 
 def _error_text(error: openai.APIStatusError) -> tuple[str, str]:
@@ -89,7 +118,8 @@ def _error_text(error: openai.APIStatusError) -> tuple[str, str]:
         if isinstance(inner, dict):
             text = str(inner.get("message") or inner.get("detail") or error.message)
             code = f"{inner.get('code') or ''} {inner.get('type') or ''}".lower()
-    key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
+    request = getattr(error, "request", None)  # litellm's errors may have none
+    key = request.headers.get("authorization", "").removeprefix("Bearer ") if request is not None else ""
     return code, short(text.replace(key, "***") if len(key) > 7 else text)
 
 

@@ -99,6 +99,15 @@ def _apart(message: Any) -> tuple[str, str]:
     return encodable(thoughts.strip()), encodable(content.lstrip() if thoughts else content)
 
 
+def cut_at_stop(response: model.GenerateResponse, config: model.GenerationConfig) -> None:
+    """Ends an answer at its first stop string, where the endpoint was not told of them."""
+    text = "".join(part.text for part in response.parts)
+    if places := [place for stop in config.stop if (place := text.find(stop)) >= 0]:
+        del response.parts[:]
+        response.parts.add(text=text[: min(places)])
+        response.finish_reason = model.FINISH_REASON_STOP_STRING
+
+
 def without_end(response: model.GenerateResponse) -> None:
     """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
     usage = response.usage

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from lyncean.rpc import CallError
+from lyncean.rpc import SETTING_REFUSED, CallError
 from lyncean.rpc.budget import Budget
 from lyncean.rpc.patience import Patience
 from orchestrator.engine.batch import Ending
@@ -405,7 +405,8 @@ class Dispatcher:
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""
         if error.consequence.abort:
-            self._stop(ConfigError(f"{replica.address} refuses the credential: {error}"))
+            refused = error.reason == SETTING_REFUSED
+            self._stop(ConfigError(str(error) if refused else f"{replica.address} refuses the credential: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             replica.full(error.retry_after)

@@ -293,6 +293,26 @@ def judge_arguments(judges: Sequence[str], cache: str | None, reads: str, scorer
     return [*words, "--judge-reads", reads] if reads != READS else words
 
 
+_API_KINDS = {"openai": ("openai",), "responses": ("openai", "--api", "responses"), "litellm": ("litellm",)}
+"""What comes before the colon of a model behind an API -> the backend, and the API if it is not the usual one."""
+
+
+def _api_arguments(kind: str, place: str) -> list[str]:
+    """Returns the arguments of the server of NAME[@URL].
+
+    Raises:
+        ConfigError: If there is no name, or the URL is none.
+    """
+    name, _, url = place.partition("@http")
+    if not name:
+        raise ConfigError(f"--model {kind}: names no model: give {kind}:NAME or {kind}:NAME@URL")
+    if not url and "@" in name and ":" in name.partition("@")[2]:
+        shown = shown_place(name.partition("@")[2])
+        raise ConfigError(f"--model {kind}:{name.partition('@')[0]}@{shown}: give the URL with http:// or https://")
+    words = ["--backend", *_API_KINDS[kind], "--model", name]
+    return [*words, "--base-url", f"http{url}"] if url else words
+
+
 def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -> list[str]:
     """Returns the arguments of `model-server serve` for a run's model; the server itself checks its options.
 
@@ -304,8 +324,12 @@ def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -
         ConfigError: If one is no option, or one that the run itself gives the server.
     """
     kind, _, argument = model.partition(":")
-    own_demo = kind == "demo" and argument
-    words = ["--backend", *(("demo", "--model", argument) if own_demo else ("transformers", "--model", model))]
+    if kind in _API_KINDS:
+        words = _api_arguments(kind, argument)
+    elif kind == "demo" and argument:
+        words = ["--backend", "demo", "--model", argument]
+    else:
+        words = ["--backend", "transformers", "--model", model]
     return [*words, *server_options(options)]
 
 

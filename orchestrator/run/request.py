@@ -51,7 +51,9 @@ class RunRequest:
     )
     endpoint: str | Sequence[str] = _option((), "Model servers H:P[,H:P]; default: start one.", "--endpoint", "-e")
     scorer: str | None = _option(None, "Scorer H:P; default: start one.")
-    model: str = _option("demo", "Model to serve: demo, demo:hash (no weights), a folder or a hub id.")
+    model: str = _option(
+        "demo", "Model: demo, demo:hash (no weights), a folder, a hub id, openai:NAME[@URL] or litellm:VENDOR/NAME."
+    )
     model_options: Sequence[str] | Mapping[str, object] = _option(
         (),
         "Option of the model server that --model starts: dtype=bfloat16, device=cuda:1, trust-remote-code; "

@@ -113,7 +113,7 @@ async def test_by_the_tool_of_the_responses_api(endpoint: Endpoint, served: Any,
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 4)
         ends = [(await server.send(wanted(ask("x")))).finish_reason for _ in range(2)]
         assert ends == [model.FINISH_REASON_MAX_TOKENS, model.FINISH_REASON_CONTENT_FILTER]
-        with pytest.raises(CallError, match=r"could not draw: The brush broke\."):
+        with pytest.raises(CallError, match=r"did not answer: The brush broke\."):
             await server.send(wanted(ask("x")))
     body = endpoint.seen[0]
     tool = {"type": "image_generation"}

@@ -1,0 +1,100 @@
+"""Conversations by the Responses API: what a chat completion's fields are called there, and its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import InternalFailure, Unsupported
+from model_server.openai_api.errors import short
+
+_CUT = {
+    "max_output_tokens": model.FINISH_REASON_MAX_TOKENS,
+    "content_filter": model.FINISH_REASON_CONTENT_FILTER,
+}
+_ELSEWHERE = ("messages", "seed", "stop", "response_format")
+"""Fields of a chat completion that the Responses API knows by another name, or not at all."""
+
+
+def asked(fields: Mapping[str, Any], config: model.GenerationConfig) -> dict[str, Any]:
+    """Returns a request's fields from those of a chat completion; nothing is stored at the vendor.
+
+    Raises:
+        Unsupported: For log-probabilities, or a clip.
+    """
+    if config.top_logprobs:
+        raise Unsupported("no_logprobs", "the Responses API is not asked for log-probabilities: leave them unset")
+    request: dict[str, Any] = {name: value for name, value in fields.items() if name not in _ELSEWHERE}
+    if config.HasField("max_output_tokens"):
+        request["max_output_tokens"] = config.max_output_tokens
+    if form := fields.get("response_format"):
+        request["text"] = {"format": {"type": "json_schema", **form["json_schema"]}}
+    return request | {"input": [turn(message) for message in fields["messages"]], "store": False}
+
+
+def turn(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a message of a chat completion as an item of the input.
+
+    Raises:
+        Unsupported: For a part that is neither text nor an image.
+    """
+    words = "output_text" if message["role"] == "assistant" else "input_text"
+    content = message["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": message["role"], "content": [_part(part, words) for part in parts]}
+
+
+def _part(part: Mapping[str, Any], words: str) -> dict[str, Any]:
+    match part["type"]:
+        case "text":
+            return {"type": words, "text": part["text"]}
+        case "image_url":
+            return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        case kind:
+            raise Unsupported("no_clips", f"the Responses API takes no {kind}: use the chat API")
+
+
+def read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] | None = None) -> model.GenerateResponse:
+    """Reads a reply: text, a summary of the reasoning, what it cost, and images where there may be some.
+
+    Raises:
+        InternalFailure: If it failed or cannot be read.
+    """
+    try:
+        return _read(reply, add_image)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
+
+
+def _read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] | None) -> model.GenerateResponse:
+    response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+    if reply.status == "incomplete":
+        cause = getattr(reply.incomplete_details, "reason", None)
+        if cause not in _CUT:
+            raise InternalFailure(
+                "bad_reply", f"the endpoint ended with {short(str(cause))!r}, which means nothing here"
+            )
+        response.finish_reason = _CUT[cause]
+    elif reply.status != "completed":
+        reason = getattr(reply.error, "message", None) or reply.status
+        raise InternalFailure("bad_reply", f"the endpoint did not answer: {short(str(reason))}")
+    for item in reply.output:
+        if item.type == "image_generation_call" and add_image:
+            add_image(response, item.result)
+        if item.type == "reasoning":
+            response.reasoning += "".join(part.text for part in item.summary or ())
+        for part in item.content or () if item.type == "message" else ():
+            if part.type == "refusal":
+                response.finish_reason = model.FINISH_REASON_CONTENT_FILTER
+            response.parts.add(text=part.refusal if part.type == "refusal" else part.text)
+    if reply.usage:
+        _count(reply.usage, response.usage)
+    return response
+
+
+def _count(said: Any, usage: model.Usage) -> None:
+    usage.input_tokens, usage.output_tokens = said.input_tokens or 0, said.output_tokens or 0
+    reasoned = getattr(getattr(said, "output_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(said, "input_tokens_details", None), "cached_tokens", None) or 0
+    usage.reasoning_tokens, usage.cached_tokens = min(reasoned, usage.output_tokens), min(cached, usage.input_tokens)
