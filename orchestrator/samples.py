@@ -146,6 +146,7 @@ class Answer:
         reasoning: What the model reasoned before the output, as far as the server tells it.
         tool_calls: The tool calls of the output, in order.
         opaque: A vendor's reasoning, to be returned with the calls.
+        tokens: Tokens of the output, and how many of them are reasoning.
         shown: Width and height, in pixels, at which the model saw each image of the prompt; empty if unknown.
     """
 
@@ -157,6 +158,7 @@ class Answer:
     tool_calls: tuple[ToolCall, ...] = ()
     opaque: bytes = field(default=b"", repr=False)
     shown: tuple[tuple[int, int], ...] = ()
+    tokens: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

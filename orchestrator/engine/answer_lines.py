@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.dispatch import Result
+from orchestrator.engine.trajectory import CALL_LIMIT
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import Failure, Origin, ResponseLine, encode, raw
@@ -27,9 +28,15 @@ if TYPE_CHECKING:
 def unsent_line(episode: Episode, turn: Turn, ended: UnsentOutcome) -> bytes:
     """Returns the line of a turn for which no request was made, or none by itself: its calls have their own."""
     line = _line(episode, turn, episode.trajectory if turn is episode.turn else None)
-    line.outcome = ended.outcome
+    line.outcome, line.facts = ended.outcome, limited_facts(episode, turn, ended)
     line.error = Failure("", ended.reason, ended.detail)
     return encode(line)
+
+
+def limited_facts(episode: Episode, turn: Turn, ended: UnsentOutcome) -> dict[str, float]:
+    """Returns the facts of a trajectory that met its limit; one that a failed call ended has none, resumed or not."""
+    trajectory = episode.trajectory if turn is episode.turn and ended.reason == CALL_LIMIT else None
+    return dict(trajectory.facts) if trajectory else {}
 
 
 def judged_line(episode: Episode, trajectory: Trajectory, answer: Answer, after_cut: bool) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lyncean.scorer.v1 import scorer_pb2
 from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine.evidence import put_evidence
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.run_folder.records import put_answer, scored_line, unanswered_line
@@ -49,10 +50,10 @@ class Backlog:
         if request is None or scoring is None:
             return
         self._ledger.accounting.cut += cut
-        if self._scorer.room:
+        if self._scorer.room and scoring["rule"] not in self._scorer.needs:
             self._scorer.put(put_answer(request, answer, cut=cut), scoring)
         else:
-            self._offsets.append(offset)
+            self.later(offset)
 
     def later(self, offset: int) -> None:
         """Has the answer scored whose line begins there."""
@@ -78,5 +79,7 @@ class Backlog:
             if "outcome" in line:
                 self._ledger.add_verdict(line["key"], line["task"], Outcome(line["outcome"]), unanswered_line(line))
             else:
-                self._scorer.put(scored_line(line, scoring, log.images.get), scoring)
+                request = scored_line(line, scoring, log.images.get)
+                needs = self._scorer.needs.get(scoring["rule"], frozenset())
+                self._scorer.put(put_evidence(request, line, log, needs), scoring)
             await asyncio.sleep(0)

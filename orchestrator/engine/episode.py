@@ -284,6 +284,8 @@ def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[
 
 
 def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool) -> JudgedAnswer | UnsentOutcome:
+    if episode.turn.scoring:
+        trajectory.search(episode.turn.scoring.labels)
     if end.answer is None:
         return UnsentOutcome(Outcome.UNPARSED, CALL_LIMIT, end.detail)
     scoring, key = scoring_json(episode.turn.scoring) or {}, episode.key

@@ -113,7 +113,7 @@ class Ledger:
         task = verdict.key.split("/", 1)[0]
         if verdict.outcome == Outcome.UNPARSED and not understood(verdict.reason):
             self.accounting.unread(task, verdict.key, request.text, next(iter(scoring["targets"]), ""))
-        line = verdict_line(verdict, task, scoring, cut=request.cut)
+        line = verdict_line(verdict, task, scoring, cut=request.cut, facts=request.facts)
         self.add_verdict(verdict.key, task, Outcome(verdict.outcome), line, verdict.score, verdict.scores)
 
     def stop(self, error: BaseException) -> None:

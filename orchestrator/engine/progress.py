@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lyncean.vocabulary.outcomes import Outcome
-from orchestrator.engine.answer_lines import unsent_line
+from orchestrator.engine.answer_lines import limited_facts, unsent_line
 from orchestrator.engine.episode import Episode, LoggedCall, UnsentOutcome
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.ledger import Ledger
@@ -137,5 +137,6 @@ class Progress:
             key = episode.sample.item_key(turn)
             self._ledger.accounting.cut += ended.reason == CUT_REASONING
             scoring = scoring_json(turn.scoring) or {}
-            line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring)
+            facts = limited_facts(episode, turn, ended)
+            line = outcome_line(key, ended.outcome, ended.reason, ended.detail, episode.task, scoring, facts)
             self._ledger.add_verdict(key, episode.task, ended.outcome, line)

@@ -55,6 +55,9 @@ class ScorerClient:
         on_verdict: Gets each verdict with what the item's line says about scoring, and what was sent.
         channel: A channel to the scorer; None dials the endpoint.
         waits: The run's waits, which people see.
+
+    Attributes:
+        needs: Rule -> what it reads of the evidence, for rules that read some; known once rules are listed.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class ScorerClient:
             scorer.ScorerServiceScoreRequest.SerializeToString,
             parsing(scorer.ScorerServiceScoreResponse.FromString),
         )
+        self.needs: Mapping[str, frozenset[str]] = {}
         self._pending: dict[str, tuple[scorer.ScoreRequest, Scoring, int]] = {}
         self._unsent: deque[str] = deque()
         self._bytes = 0
@@ -121,6 +125,7 @@ class ScorerClient:
                     rules = await call(self._list, request, timeout=_LIST_SECONDS, metadata=self._metadata)
                     if rules is None:
                         raise bad_response("its bytes are no ListRulesResponse")
+                    self.needs = {rule.name: frozenset(rule.needs) for rule in rules.rules if rule.needs}
                     return rules
                 except CallError as error:
                     if error.consequence.retries == 0 or error.code is grpc.StatusCode.UNIMPLEMENTED:

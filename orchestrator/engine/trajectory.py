@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
+from lyncean.vocabulary.facts import CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
 from lyncean.vocabulary.keys import split_repeat
 from orchestrator.samples import Answer, Call, Clip, Image, Part, Sample, ToolCall, ToolResult, image_part, media_of
+from orchestrator.tools.search import search_facts
 from orchestrator.tools.types import Picture, ToolOutput
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Trajectory:
         self.calls: tuple[ToolCall, ...] = ()
         self.digests: list[bytes] = []
         self.first_line: bytes = b""
-        self.facts: Counter[str] = Counter(calls=0, tool_calls=0, tool_errors=0)
+        names = CALLS, TOOL_CALLS, TOOL_ERRORS, OUTPUT_TOKENS, REASONING_TOKENS
+        self.facts: dict[str, float] = dict.fromkeys(names, 0)
 
     @property
     def stage(self) -> str:
@@ -114,6 +116,10 @@ class Trajectory:
         """Images and clips of the last request, in their order."""
         return list(media_of(self._call.messages))
 
+    def search(self, labels: Mapping[str, str]) -> None:
+        """Adds to the facts how well crops met the boxes that an item's labels name."""
+        self.facts |= search_facts(labels, self._pictures)
+
     @property
     def left(self) -> range:
         """Places, in `calls`, of tool calls that have no result yet."""
@@ -123,7 +129,9 @@ class Trajectory:
         """Takes the answer to the last request; `calls` are the tool calls that are to be made for it."""
         protocol = self._play.box.protocol
         self.answered += 1
-        self.facts["calls"] += 1
+        self.facts[CALLS] += 1
+        self.facts[OUTPUT_TOKENS] += answer.tokens[0]
+        self.facts[REASONING_TOKENS] += answer.tokens[1]
         self._answer, self._results, self.calls = answer, [], ()
         if len(answer.shown) == len(self._pictures):
             pairs = zip(self._pictures, answer.shown, strict=True)
@@ -145,8 +153,8 @@ class Trajectory:
         call = self.calls[len(self._results)]
         self._results.append(ToolResult(call.id, tuple(parts_of(output)), output.is_error))
         self._pictures += [piece for piece in output.content if isinstance(piece, Picture)]
-        self.facts["tool_calls"] += 1
-        self.facts["tool_errors"] += output.is_error
+        self.facts[TOOL_CALLS] += 1
+        self.facts[TOOL_ERRORS] += output.is_error
 
     def step(self, info: model.GetModelInfoResponse) -> Ask | Done:
         """Returns what is to be done next.

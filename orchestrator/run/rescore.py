@@ -12,6 +12,7 @@ from typing import Any
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ScorerClient
+from orchestrator.engine.evidence import put_evidence
 from orchestrator.errors import IncompleteError
 from orchestrator.run import foreign, further_metrics, preflight, reason_then_score, results
 from orchestrator.run.servers import together
@@ -104,7 +105,7 @@ async def _score_all(
     log: RunLog, verdicts: Appender, client: ScorerClient, parity: bool, after_cut: Container[str]
 ) -> None:
     def judged(verdict: scorer.Verdict, scoring: Mapping[str, Any], request: scorer.ScoreRequest) -> None:
-        line = verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut)
+        line = verdict_line(verdict, verdict.key.split("/", 1)[0], scoring, cut=request.cut, facts=request.facts)
         verdicts.add(log.of_answer(verdict.key, line))
 
     async def feed() -> None:
@@ -125,7 +126,9 @@ async def _score_all(
                 await client.wait_for_room()
                 # Between any two answers the scorer has its turn.
                 await asyncio.sleep(0)
-                client.put(scored_line(line, scoring, log.images.get), scoring)
+                request = scored_line(line, scoring, log.images.get)
+                needs = client.needs.get(scoring["rule"], frozenset())
+                client.put(put_evidence(request, line, log, needs), scoring)
                 if verdicts.pending:
                     verdicts.flush()
         await client.finish()

@@ -133,6 +133,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         options: The options of a choice.
         params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
         cut: Whether the output limit ended the answer, or the reasoning that it follows.
+        facts: Numbers known of the item beside its score.
         answer: Checksum of the line of `responses.jsonl` that the verdict is of; "" in older runs.
     """
 
@@ -155,6 +156,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     options: list[str]
     params: Mapping[str, Any] = {}
     cut: bool = False
+    facts: dict[str, float] = {}
     answer: str = ""
 
     @property

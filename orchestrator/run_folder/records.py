@@ -48,6 +48,7 @@ FOREIGN_RULE = "harness_task"
 FOLDERS = "include"
 """A parameter of that rule, and of the metrics of its items, in older runs."""
 
+_NO_FACTS: Mapping[str, float] = {}
 UNSCORED = {Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED}
 """Outcomes whose verdicts carry no score; the others without an answer score 0."""
 
@@ -176,8 +177,10 @@ def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> An
         return Answer(scores=tuple(response.scores))
     parts = response.parts
     shown = tuple((image.width, image.height) for image in response.usage.images)
+    tokens = response.usage.output_tokens, response.usage.reasoning_tokens
     if len(parts) == 1 and parts[0].WhichOneof("kind") == "text":
-        return Answer(parts[0].text, (), (), response.finish_reason, response.reasoning, (), response.opaque, shown)
+        said, reasoning = (parts[0].text, (), (), response.finish_reason), response.reasoning
+        return Answer(*said, reasoning, (), response.opaque, shown, tokens)
     calls = (part.tool_call for part in parts if part.HasField("tool_call"))
     return Answer(
         text="".join(part.text for part in parts if part.HasField("text")),
@@ -187,6 +190,7 @@ def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> An
         tool_calls=tuple(ToolCall(call.id, call.name, call.arguments) for call in calls),
         opaque=response.opaque,
         shown=shown,
+        tokens=tokens,
     )
 
 
@@ -231,7 +235,7 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
             calls.append(tool_call_of(part["tool_call"]))
         else:
             texts.append(part["text"])
-    shown = (response.get("usage") or {}).get("images", ())
+    usage = response.get("usage") or {}
     return Answer(
         text="".join(texts),
         images=tuple(images),
@@ -239,11 +243,19 @@ def _answer(response: Mapping[str, Any], load: LoadImage) -> Answer:
         reasoning=response.get("reasoning", ""),
         tool_calls=tuple(calls),
         opaque=b64decode(response.get("opaque", "")),
-        shown=tuple((image.get("width", 0), image.get("height", 0)) for image in shown),
+        shown=tuple((image.get("width", 0), image.get("height", 0)) for image in usage.get("images", ())),
+        tokens=(int(usage.get("output_tokens", 0)), int(usage.get("reasoning_tokens", 0))),
     )
 
 
-def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any], *, cut: bool = False) -> bytes:
+def verdict_line(
+    verdict: scorer.Verdict,
+    task: str,
+    scoring: Mapping[str, Any],
+    *,
+    cut: bool = False,
+    facts: Mapping[str, float] = _NO_FACTS,
+) -> bytes:
     """Returns the line of a verdict that the scorer reached on an answer, which the output limit may have cut."""
     line = _verdict(verdict.key, Outcome(verdict.outcome), verdict.reason, verdict.detail, task, scoring)
     line.extracted = verdict.extracted
@@ -258,13 +270,22 @@ def verdict_line(verdict: scorer.Verdict, task: str, scoring: Mapping[str, Any],
     line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
-    line.cut = cut
+    line.cut, line.facts = cut, dict(facts)
     return encode(line)
 
 
-def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]) -> bytes:
+def outcome_line(
+    key: str,
+    outcome: Outcome,
+    reason: str,
+    detail: str,
+    task: str,
+    scoring: Mapping[str, Any],
+    facts: Mapping[str, float] = _NO_FACTS,
+) -> bytes:
     """Returns the line of a verdict that needs no scorer."""
     line = _verdict(key, outcome, reason, detail, task, scoring)
+    line.facts = dict(facts)
     line.params = scoring["params"]
     line.cut = reason == CUT_REASONING
     if outcome not in UNSCORED:
@@ -275,7 +296,8 @@ def outcome_line(key: str, outcome: Outcome, reason: str, detail: str, task: str
 def unanswered_line(line: Mapping[str, Any]) -> bytes:
     """Returns the line of a verdict for a line of `responses.jsonl` that holds no answer."""
     error, outcome = line["error"], Outcome(line["outcome"])
-    return outcome_line(line["key"], outcome, error["reason"], error["message"], line["task"], line["scoring"])
+    why, facts = (error["reason"], error["message"]), line.get("facts") or _NO_FACTS
+    return outcome_line(line["key"], outcome, *why, line["task"], line["scoring"], facts)
 
 
 def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
@@ -291,6 +313,7 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
     request = scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
     request.cut = line.is_cut
+    request.facts.update(line.facts)
     _put_params(request, line.params)
     return request
 
