@@ -95,11 +95,11 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
         rows = {f"{len(runs.models)} models": _correlations(paper, table, runs)} if runs.models else {}
     missing = [*runs.missing]
     for model, cells in rows.items():
-        missing += [
-            ": ".join(filter(None, [model, cell.column, cell.why]))
-            for cell in cells
-            if cell.value is None and _makes(table, cell.column)
-        ]
+        by_reason: dict[str, list[str]] = {}
+        for cell in cells:
+            if cell.value is None and _makes(table, cell.column):
+                by_reason.setdefault(cell.why, []).append(cell.column)
+        missing += [": ".join(filter(None, [model, ", ".join(names), why])) for why, names in by_reason.items()]
     found = [
         one for model in runs.models for pair in table.contrasts if (one := _contrast(paper, table, pair, model, runs))
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from orchestrator.errors import ConfigError
-from orchestrator.papers.tables import Paper
+from orchestrator.papers.tables import Paper, Recipe
 from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.reader import Run, open_run
@@ -63,16 +63,25 @@ def write_suites(paper: Paper, names: Iterable[str], models: ModelsFile, folder:
         by_task.setdefault(paper.runs[name].task, []).append(name)
     files = {}
     for task, of_task in by_task.items():
+        common = _options(models.values.get("options") or {}, task)
         suite = {
             "models": models.values["models"],
             "tasks": [task],
-            "variants": {variant_of(name): dict(paper.runs[name].options) for name in of_task},
-            "options": _options(models.values.get("options") or {}, task),
+            "variants": {variant_of(name): _variant(paper.runs[name], common) for name in of_task},
+            "options": common,
         }
         files[task] = folder / task / FILE
         files[task].parent.mkdir(parents=True, exist_ok=True)
         write_file(files[task], orjson.dumps(suite, option=orjson.OPT_INDENT_2))
     return files
+
+
+def _variant(recipe: Recipe, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of a paper's run; its settings stand beside those of every run."""
+    options, settings = dict(recipe.options), common.get("settings")
+    if isinstance(settings, Mapping) and "settings" in options:
+        options["settings"] = {**settings, **options["settings"]}
+    return options
 
 
 def _options(given: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -84,21 +93,29 @@ def _options(given: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 
 def runs_of(paper: Paper, names: Sequence[str], folder: Path) -> Runs:
-    """Returns the complete runs below a folder that `write_suites` wrote into, whatever ended the others."""
+    """Returns the complete runs below a folder that `write_suites` wrote into, also those of earlier tables."""
     found: dict[tuple[str, str], Run] = {}
     missing = []
     for name in names:
-        task, variant = paper.runs[name].task, variant_of(name)
-        try:
-            cells = [cell for cell in records.read(folder / task).cells if cell.variant == variant]
-        except ConfigError:
-            cells = []
+        task = paper.runs[name].task
+        suffix = f"-{task}-{variant_of(name)}"
+        errors = _errors(folder / task)
+        cells = sorted({*errors, *(path.name for path in (folder / task).glob(f"*{suffix}"))})
+        cells = [cell for cell in cells if cell.endswith(suffix)]
         if not cells:
             missing.append(f"{name} ({task}) was not run")
         for cell in cells:
-            path = folder / task / cell.name
+            model, path = cell.removesuffix(suffix), folder / task / cell
             if has_results(path):
-                found[cell.model, name] = open_run(path)
+                found[model, name] = open_run(path)
             else:
-                missing.append(f"{cell.model}, {name}: {cell.error or 'not run'}")
+                missing.append(f"{model}, {name}: {errors.get(cell) or 'not complete'}")
     return Runs(found, missing)
+
+
+def _errors(folder: Path) -> dict[str, str]:
+    """Returns why each cell of a suite's folder ended; empty where nothing is recorded."""
+    try:
+        return {cell.name: cell.error for cell in records.read(folder).cells}
+    except ConfigError:
+        return {}

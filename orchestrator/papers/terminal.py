@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from lyncean.errors import printable
 from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.terminal import p_value, plain_table
 from orchestrator.papers.remade import Cell, Remade, Verdict
@@ -56,19 +57,24 @@ def show(remade: Remade, console: Console) -> None:
     if remade.contrasts:
         console.print(_contrasts(remade))
     for line in remade.missing:
-        console.print(Text(f"missing: {line}", "red"))
+        console.print(Text(f"missing: {printable(line)}", "red"))
 
 
 def _whole(remade: Remade) -> RichTable:
-    table = plain_table()
-    table.add_column("model", overflow="fold")
-    for column in remade.table.columns:
-        table.add_column(column.name, justify="right", overflow="fold")
-    for model, printed in remade.table.rows.items():
-        table.add_row(model, *(_number(cell, remade.table.digits) for cell in printed))
+    """Returns the printed rows and ours; a table of more columns than rows lies on its side."""
+    digits, columns = remade.table.digits, [column.name for column in remade.table.columns]
+    rows = [[Text(model), *(Text(_number(cell, digits)) for cell in row)] for model, row in remade.table.rows.items()]
     for model, cells in remade.rows.items():
-        shown = [_number(cell.value, max(remade.table.digits, 1)) for cell in cells]
-        table.add_row(Text(f"ours: {model}", "bold"), *(Text(cell, "bold") for cell in shown))
+        shown = [_number(cell.value, max(digits, 1)) for cell in cells]
+        rows.append([Text(f"ours: {model}", "bold"), *(Text(cell, "bold") for cell in shown)])
+    lines = [[Text("model"), *map(Text, columns)], *rows]
+    if len(columns) > len(rows):
+        lines = [list(line) for line in zip(*lines, strict=True)]
+    table = plain_table()
+    for at, head in enumerate(lines[0]):
+        table.add_column(head, justify="right" if at else "left", overflow="fold")
+    for line in lines[1:]:
+        table.add_row(*line)
     return table
 
 
