@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from lyncean.errors import UserError
 from lyncean.vocabulary.keys import split_repeat
 from orchestrator.compare.items import Items
 from orchestrator.compare.scores import Scores, Step, read
@@ -31,13 +32,13 @@ def paired_tasks(first: Collection[str], second: Collection[str], match: Match =
 
 def family(task: str) -> str:
     """Returns the benchmark that a task is a variant of, "" where that is not known."""
-    from orchestrator.benchmarks.registry import UnknownTaskError, find
+    from orchestrator.benchmarks.registry import find
 
     if ":" in task:  # another harness': each is a benchmark of its own
         return ""
     try:
         benchmark = find([task]).get(task)
-    except UnknownTaskError:  # of another installation
+    except UserError:  # a task of another installation
         return ""
     return (benchmark.family or benchmark.name) if benchmark else ""
 

@@ -10,7 +10,8 @@ from enum import StrEnum
 from statistics import correlation
 from typing import Any
 
-from orchestrator.benchmarks.reform.ranks import scores_of, standings
+from orchestrator.benchmarks.reform.datasets import DATASETS, SINGLE_CHOICE
+from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
 from orchestrator.compare import scores, statistics
 from orchestrator.compare.contrasts import Contrast
 from orchestrator.compare.rows import matched
@@ -100,10 +101,30 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
             if cell.value is None and _makes(table, cell.column):
                 by_reason.setdefault(cell.why, []).append(cell.column)
         missing += [": ".join(filter(None, [model, ", ".join(names), why])) for why, names in by_reason.items()]
+    missing += _dimensions(paper, table, runs)
     found = [
         one for model in runs.models for pair in table.contrasts if (one := _contrast(paper, table, pair, model, runs))
     ]
     return Remade(paper, table, rows, found, missing)
+
+
+def _dimensions(paper: Paper, table: Table, runs: Runs) -> list[str]:
+    """Returns which averages are over fewer of ReForm-Eval's dimensions than the paper's."""
+    lines = []
+    for column in (column for column in table.columns if column.measure == "average"):
+        likelihood = paper.runs[column.runs[0]].options.get("method") == "likelihood"
+        wanted = {
+            each.dimension for each in DATASETS.values() if not likelihood or each.formulations[0] == SINGLE_CHOICE
+        }
+        for model, standing in _standings(column.runs[0], runs).items():
+            if len(there := wanted & standing.dimensions.keys()) < len(wanted):
+                lines.append(f"{model}: {column.name} is over {len(there)} of {len(wanted)} dimensions")
+    return lines
+
+
+def _standings(name: str, runs: Runs) -> Mapping[str, Standing]:
+    """Returns the means and ranks of all models that made a run of ReForm-Eval."""
+    return standings({model: scores_of(run.results) for (model, of), run in runs.found.items() if of == name})
 
 
 def _makes(table: Table, name: str) -> bool:
@@ -145,9 +166,7 @@ def _measured(paper: Paper, column: Column, model: str, runs: Runs) -> MetricRes
         return None
     task = paper.runs[name].task
     if column.measure in ("average", "rank"):
-        standing = standings(
-            {other: scores_of(one.results) for (other, of), one in runs.found.items() if of == name}
-        )[model]  # fmt: skip
+        standing = _standings(name, runs)[model]
         return standing.average if column.measure == "average" else standing.average_rank
     if column.measure == "tokens":
         used = ((run.results.get(USAGE) or {}).get("tasks") or {}).get(task) or {}
