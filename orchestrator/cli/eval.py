@@ -43,7 +43,7 @@ _GROUPS = {
             "blind",
             "parity",
         ),
-        "shard",
+        *("tools", "protocol", "max_calls", "shard"),
     ),
     "Fewer samples": ("share", "items", "until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),

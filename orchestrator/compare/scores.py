@@ -203,11 +203,13 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
         for name, task in first.tasks.items()
     ]
     one, other = ({**flat(_identity(each)), **_finished(each.run)} for each in (first, second))
+    # A run without tools is the baseline of one with them.
+    expected = _EXPECTED_TO_DIFFER | ({"tools"} if any("tools" not in run.identity for run in runs) else set())
     one |= flat({"rules": first.rules})
     other |= flat({"rules": second.rules})
     for name in sorted(one.keys() | other.keys()):
         head, _, rest = name.partition(".")
-        if head not in _EXPECTED_TO_DIFFER and one.get(name) != other.get(name):
+        if head not in expected and one.get(name) != other.get(name):
             where = rest.partition(".")[0] if head == "data" else rest
             text = f"{name} differs: {_short(one.get(name))} and {_short(other.get(name))}"
             found.append(Caution(head.replace("_", " "), where, text))

@@ -54,6 +54,8 @@ class Accounting:
         tasks: Counts by task.
         answered: Calls answered by this process.
         tokens: Tokens, in and out, of this process's calls.
+        tool_calls: Tools that models called in this process.
+        tool_errors: Those of them that gave back an error.
         cut: Items whose answer the output limit ended in this process, or the reasoning before it.
         unfinished: Cut answers that a failed call leaves cut; the next process finishes them.
         expected: Items that all rows will come to, None while unknown.
@@ -64,6 +66,8 @@ class Accounting:
     tasks: dict[str, TaskCount] = field(default_factory=lambda: defaultdict(TaskCount))
     answered: int = 0
     tokens: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
     cut: int = 0
     unfinished: int = 0
     expected: int | None = None
@@ -98,6 +102,12 @@ class Accounting:
         for task in self.tasks.values():
             total.update(task.outcomes)
         return total
+
+    @property
+    def calls(self) -> str:
+        """Calls and tool errors of this process in words; "" where no tool was called."""
+        errors = f"  {self.tool_errors:,} tool errors" if self.tool_errors else ""
+        return f"{self.answered:,} calls{errors}" if self.tool_calls else ""
 
     def plan(self, task: str) -> None:
         """Counts a planned item."""

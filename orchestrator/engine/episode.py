@@ -173,8 +173,16 @@ def build(
     return _attempted(episode, lambda: _built(episode, log, changes, server))
 
 
-def run_tools(episode: Episode, log: RunLog, changes: Deviations) -> list[tuple[str, bytes]] | UnsentOutcome:
-    """Runs the tools that the last answer calls; returns key and line of each result. Runs and raises as `build`."""
+class ToolLine(NamedTuple):
+    """Key and line of a tool's result, and whether it is an error."""
+
+    key: str
+    line: bytes
+    is_error: bool
+
+
+def run_tools(episode: Episode, log: RunLog, changes: Deviations) -> list[ToolLine] | UnsentOutcome:
+    """Runs the tools that the last answer calls; returns the results. Runs and raises as `build`."""
     return _attempted(episode, lambda: list(_tool_lines(episode, log, changes)))
 
 
@@ -272,7 +280,7 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
     return made
 
 
-def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[tuple[str, bytes]]:
+def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[ToolLine]:
     trajectory = _trajectory(episode, [_answer(answer, log) for answer in episode.answers], log, changes)
     for place in trajectory.left:
         output = trajectory.run(place)
@@ -280,7 +288,7 @@ def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[
         key = episode.sample.call_key(name)
         line = tool_line(key, name, episode, trajectory.calls[place], output, partial(_stored, log, 0, []))
         trajectory.add_output(output)
-        yield key, line
+        yield ToolLine(key, line, output.is_error)
 
 
 def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool) -> JudgedAnswer | UnsentOutcome:

@@ -86,6 +86,11 @@ class Ledger:
         self.accounting.answered += 1
         self.accounting.tokens += usage.input_tokens + usage.output_tokens
 
+    def used_tool(self, is_error: bool) -> None:
+        """Counts a tool call."""
+        self.accounting.tool_calls += 1
+        self.accounting.tool_errors += is_error
+
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Enters a call's line and returns its offset; outcome None means that it has an answer."""
         offset = self.log.add_response(key, outcome, line)

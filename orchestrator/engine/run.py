@@ -280,8 +280,9 @@ class Engine:
                 self._end_unsent(episode, lines)
                 ended.add(id(episode))
                 continue
-            for key, line in lines:
-                self.ledger.add_response(key, None, line)
+            for each in lines:
+                self.ledger.used_tool(each.is_error)
+                self.ledger.add_response(each.key, None, each.line)
         if any(found):
             await self.ledger.synced()
         return [each for each in episodes if id(each) not in ended]

@@ -11,7 +11,19 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from lyncean.vocabulary.facts import CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
 from lyncean.vocabulary.keys import split_repeat
-from orchestrator.samples import Answer, Call, Clip, Image, Part, Sample, ToolCall, ToolResult, image_part, media_of
+from orchestrator.samples import (
+    Answer,
+    BadRowError,
+    Call,
+    Clip,
+    Image,
+    Part,
+    Sample,
+    ToolCall,
+    ToolResult,
+    image_part,
+    media_of,
+)
 from orchestrator.tools.search import search_facts
 from orchestrator.tools.types import Picture, ToolOutput
 
@@ -29,10 +41,12 @@ class Play:
     Attributes:
         box: The tools, and the form of their calls.
         max_calls: Requests to the model of one trajectory at most.
+        names: The tools by their names in `--tools`.
     """
 
     box: Toolbox
     max_calls: int
+    names: tuple[str, ...]
 
     def first(self, call: Call) -> Call:
         """Returns the first request of a trajectory for a task's own one."""
@@ -88,9 +102,14 @@ class Trajectory:
         call: The task's own request, without what the run hides from the model: tools see its images.
         key: The item's key, on which seeds depend.
         decoded: Applies the run's decoding to a request.
+
+    Raises:
+        BadRowError: If the request does not ask for text.
     """
 
     def __init__(self, play: Play, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
+        if call.continuations or call.modality == model.MODALITY_IMAGE:
+            raise BadRowError("no_text", "tools are for answers in words, and this request asks for something else")
         self._play, self._key = play, key
         self._call = decoded(play.first(call))
         self._seed = self._call.config.seed if self._call.config.HasField("seed") else None

@@ -13,6 +13,7 @@ from rich.text import Text
 from lyncean.errors import printable
 from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
+from orchestrator.run_folder import tools_used
 from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
@@ -89,8 +90,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(line, "yellow"))
     if read := how_read(opened.tasks):
         console.print(Text(f"  {printable(read)}", "dim"))
-    if cost := spent(opened.results):
-        console.print(Text(f"  {printable(cost)}", "dim"))
+    for line in filter(None, (spent(opened.results), tools_used.words(opened.results))):
+        console.print(Text(f"  {printable(line)}", "dim"))
     for one in results(opened):
         _labels(one, console)
     for line in undefined(metrics):

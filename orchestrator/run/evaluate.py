@@ -24,11 +24,12 @@ from orchestrator.engine.ledger import LEAST_DISK_SECONDS
 from orchestrator.errors import IncompleteError, StoppedError
 from orchestrator.run import foreign, results as run_results, resume
 from orchestrator.run.arguments import shard_of, words_of
+from orchestrator.run.capabilities import check_capabilities
 from orchestrator.run.checks import check, check_limits
 from orchestrator.run.local_scorer import MOST_ITEMS, LocalChannel, local_scorer
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run.part import part_of
-from orchestrator.run.plan import Plan, check_capabilities, make
+from orchestrator.run.plan import Plan, make
 from orchestrator.run.preflight import check_scoring
 from orchestrator.run.progress import Progress
 from orchestrator.run.request import RunRequest

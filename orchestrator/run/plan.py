@@ -8,7 +8,7 @@ import inspect
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -20,8 +20,9 @@ from orchestrator.benchmarks.base import Benchmark
 from orchestrator.benchmarks.registry import find, groups
 from orchestrator.data.rows import DataError, MissingColumnError, Row, RowSource
 from orchestrator.engine.deviations import Deviations, choices_of, config_of
+from orchestrator.engine.trajectory import Play, with_tools
 from orchestrator.errors import ConfigError, EngineError
-from orchestrator.run import further_metrics, reason_then_score
+from orchestrator.run import further_metrics, reason_then_score, tools
 from orchestrator.run.arguments import data_of, deviations_of, settings_of, words_of
 from orchestrator.run.foreign import check_code
 from orchestrator.run.request import RunRequest
@@ -58,10 +59,12 @@ class Plan:
     Attributes:
         tasks: The tasks, in the order they are run.
         request: The request that it is the plan of.
+        play: The tools of the run, None without any.
     """
 
     tasks: tuple[Task, ...]
     request: RunRequest
+    play: Play | None = None
 
     @property
     def method(self) -> str:
@@ -77,7 +80,7 @@ class Plan:
     def needs(self) -> set[str]:
         """Capabilities that the model must claim, without their prefix."""
         wanted = {need for task in self.tasks for need in task.benchmark.needs(task.variant)}
-        return wanted | {self.method.upper()}
+        return wanted | {self.method.upper()} | tools.needs(self.play)
 
     @property
     def stage_needs(self) -> dict[str, set[str]]:
@@ -145,7 +148,7 @@ class Plan:
             EngineError: If the benchmark fails; both name the row.
         """
         try:
-            yield from self._answered(task, row, variant)
+            yield from (with_tools(sample, self.play) for sample in self._answered(task, row, variant))
         except UserError:  # DataError among them
             raise
         except MissingColumnError as error:
@@ -212,6 +215,7 @@ class Plan:
             "model": model_identity(info),
             "stages": {name: model_identity(other) for name, other in sorted(stages.items())},
             **({"deviations": self.deviations} if self.deviations else {}),
+            **tools.identity_of(self.play),
         }
 
     def code(self) -> dict[str, str]:
@@ -260,6 +264,7 @@ def make(request: RunRequest) -> Plan:
         ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
+    play = tools.play_of(request)
     chosen = variants(request)
     paths = data_of(request.data, {name: benchmark for name, (benchmark, _) in chosen.items()})
     tasks = []
@@ -268,7 +273,7 @@ def make(request: RunRequest) -> Plan:
         if source.count == 0:
             raise ConfigError(f"task {name}: {source.origin} has no rows for it: give --data another path")
         tasks.append(Task(benchmark, variant, source))
-    plan = Plan(tuple(tasks), request)
+    plan = Plan(tuple(tasks), request, play)
     if request.answer == "constrained":
         _check_choices(plan)
     if request.answer == reason_then_score.NAME:
@@ -328,80 +333,6 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
         benchmark.needs(variant)  # refuses what contradicts itself before any data is read or a model is loaded
         found[name] = (benchmark, variant)
     return found
-
-
-def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoResponse], where: Mapping[str, str]) -> None:
-    """Makes sure that the models can be asked what the plan asks.
-
-    Args:
-        plan: The plan.
-        models: The model under evaluation, under "", and those of further stages by name.
-        where: Their addresses.
-
-    Raises:
-        ConfigError: If one does not claim something needed, or a stage is none of the plan's.
-    """
-    stages = plan.stage_needs
-    for stage in models.keys() - stages.keys() - {""}:
-        known = f"known here: {', '.join(sorted(stages))}" if stages else "the tasks have no further stages"
-        raise ConfigError(f"--stage {stage}: {', '.join(plan.names)} has no such stage; {known}")
-    wanted = {"": plan.needs}
-    for stage, needs in stages.items():
-        wanted.setdefault(stage if stage in models else "", set()).update(needs)
-    _check_deviations(plan.deviations, models[""], where[""])
-    for stage, needs in wanted.items():
-        _check_claims(plan, stage, needs, models[stage], where[stage])
-
-
-def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelInfoResponse, where: str) -> None:
-    claimed = {model.Capability.Name(c).removeprefix("CAPABILITY_") for c in info.capabilities}
-    missing = sorted(needs - claimed)
-    if missing == ["LIKELIHOOD"]:
-        raise ConfigError(
-            f"{info.model_name} at {where} does not score continuations (no CAPABILITY_LIKELIHOOD): "
-            "use --method generate, or a server with Likelihood"
-        )
-    if missing:
-        tasks = ", ".join(plan.names)
-        help_ = f"give stage {stage} another model" if stage else "use another model or task"
-        elsewhere = [name for name, more in plan.stage_needs.items() if not stage and more & set(missing)]
-        if elsewhere:
-            help_ += f", or another model for that stage (--stage {elsewhere[0]}=H:P)"
-        raise ConfigError(
-            f"{info.model_name} at {where} does not claim {', '.join(missing)}, which {tasks} needs: {help_}"
-        )
-
-
-def _check_deviations(deviations: Mapping[str, Any], info: model.GetModelInfoResponse, where: str) -> None:
-    config, answer = config_of(deviations), deviations.get("answer", "free")
-    needed = [(field.upper(), flag) for field, flag in _SETTINGS if config.HasField(field)]
-    needed += [(capability, f"--answer {answer}") for capability in _ANSWER_NEEDS.get(answer, ())]
-    for capability, flag in needed:
-        if model.Capability.Value(f"CAPABILITY_{capability}") not in info.capabilities:
-            raise ConfigError(
-                f"{info.model_name} at {where} does not claim {capability}, which {flag} needs: leave it out, or use "
-                "another model or server"
-            )
-    unknown = set(deviations.get("chat_template", ())) - set(info.chat_template_arguments)
-    if unknown and info.chat_template_arguments:
-        known = ", ".join(info.chat_template_arguments)
-        raise ConfigError(
-            f"--chat-template {min(unknown)}: the template of {info.model_name} has no such variable; it has {known}"
-        )
-
-
-_SETTINGS: Sequence[tuple[Literal["thinking", "thinking_budget", "chat_template_arguments", "extra_body"], str]] = (
-    ("thinking", "--thinking on|off"),
-    ("thinking_budget", "--thinking BUDGET"),
-    ("chat_template_arguments", "--chat-template"),
-    ("extra_body", "--extra-body"),
-)
-"""Fields of a decoding configuration that need the capability of their name each, and the options that set them."""
-
-_ANSWER_NEEDS: Mapping[str, Sequence[str]] = {
-    "constrained": ("ANSWER_CHOICES",),
-    reason_then_score.NAME: reason_then_score.NEEDS,
-}
 
 
 def _settings_json(settings: Any) -> dict[str, Any]:

@@ -142,8 +142,7 @@ class Progress:
         parts.extend(
             f"{accounting.outcomes[o]:,} {o}" for o in Outcome if accounting.outcomes[o] and o != Outcome.SCORED
         )
-        if waiting := str(self._waits):
-            parts.append(waiting)
+        parts += filter(None, (accounting.calls, str(self._waits)))
         return "  ".join(parts)
 
     def _tasks(self, most: int) -> tuple[str, list[tuple[str, TaskCount]]]:
@@ -165,6 +164,8 @@ class Progress:
         for name, count in tasks:
             outcomes = "  ".join(f"{count.outcomes[o]:,} {o}" for o in Outcome if count.outcomes[o])
             rows.add_row(Text(name, "bold"), Text(_mean(count)), Text(outcomes, "dim"))
+        if accounting.calls:
+            rows.add_row(Text(accounting.calls, "dim"))
         waiting = str(self._waits)
         return Group(head, rows, Text(waiting, "yellow")) if waiting else Group(head, rows)
 

@@ -17,6 +17,8 @@ from orchestrator.errors import ConfigError
 
 SECONDS = Annotated[float, Interval(ge=0, le=1e8)]
 """A wait. With longer deadlines than this gRPC ends every call at once."""
+NATIVE_TOOLS = "native"
+"""The protocol of the contract's own tools."""
 SHARE = Annotated[float, Interval(ge=0, le=1)]
 """A share of the planned items."""
 POSITIVE_SECONDS = Annotated[float, Interval(ge=0.001, le=1e8)]
@@ -88,6 +90,17 @@ class RunRequest:
         "free",
         "How the model answers: in its own words; by the label of one of the choices alone; or in its own words, "
         "behind which the options are scored.",
+    )
+    tools: str | Sequence[str] = _option(
+        (), "Tool that the model may call while it answers: zoom, or none; repeatable.", metavar="NAME"
+    )
+    protocol: str = _option(
+        NATIVE_TOOLS,
+        "Form of tool calls: native, the server's own, or a text protocol: deepeyes, qwen.",
+        metavar="NAME",
+    )
+    max_calls: Annotated[int, Interval(ge=1, le=1000)] | None = _option(
+        None, "Most requests to the model for one answer with tools; default: the protocol's."
     )
     generation: str | Sequence[str] | Mapping[str, object] = _option(
         (),

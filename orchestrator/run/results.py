@@ -23,7 +23,7 @@ from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.doubts import Answers
 from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest, origins, usage, validity
+from orchestrator.run_folder import manifest as run_manifest, origins, tools_used, usage, validity
 from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
@@ -68,8 +68,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         tasks[task]["cut"] = cut.summary()
         if reading := readings.summary():
             tasks[task]["reading"] = reading
-    origin_counts = Counter[Origin]()
-    usages = usage.of_answers(run, origin_counts)
+    origin_counts, tool_counts = Counter[Origin](), Counter[str]()
+    usages = usage.of_answers(run, origin_counts, tool_counts)
     endpoint = origins.summary(origin_counts)
     found = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
@@ -89,6 +89,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
     finish = {FINISH_CUT: manifest[FINISH_CUT]} if FINISH_CUT in manifest else {}
     if deviations := {**(manifest["identity"].get("deviations") or {}), **finish}:
         results["deviations"] = deviations
+    if used_tools := manifest["identity"].get(tools_used.FIELD):
+        results[tools_used.FIELD] = tools_used.summary(used_tools, usage.total(usages).requests, tool_counts)
     if doubt := origins.doubt(manifest.get("model") or {}):
         results["model"]["doubt"] = doubt
     if used := usage.summary(usages, manifest.get(usage.PRICES)):

@@ -197,6 +197,10 @@ class _Response(Struct, frozen=True):
     finish_reason: str = ""
 
 
+class _Tool(Struct, frozen=True):
+    is_error: bool = False
+
+
 class UsageLine(Struct):
     """Of a line of `responses.jsonl`, what the request took; without a response nothing that is known."""
 
@@ -206,6 +210,7 @@ class UsageLine(Struct):
     response: _Response | None = None
     finished: Finished | None = None
     endpoint: Origin = Origin()
+    tool: _Tool | None = None
     facts: dict[str, float] = {}
 
 

@@ -99,12 +99,13 @@ def of_log(run: Path) -> dict[str, Usage]:
     return found
 
 
-def of_answers(run: Path, origins: Counter[Origin]) -> dict[str, Usage]:
+def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict[str, Usage]:
     """Returns what the answers of each task took that count: of a request that was made again, the last.
 
     Args:
         run: The run folder.
         origins: Gets how many of these answers each part of an endpoint gave.
+        tools: Gets how many calls of tools there were, and how many of them gave back an error.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -113,6 +114,8 @@ def of_answers(run: Path, origins: Counter[Origin]) -> dict[str, Usage]:
     offsets = Index(run, (RESPONSES,)).responses
     for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
         found.setdefault(line.task, Usage()).add(_usage(line))
+        if line.tool is not None:
+            tools.update(tool_calls=1, tool_errors=line.tool.is_error)
         if line.response is not None and not line.facts:
             origins[line.endpoint] += 1
     return found

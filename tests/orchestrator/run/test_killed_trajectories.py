@@ -1,0 +1,80 @@
+"""Runs with tools that are killed at any call: the same results, and no call or tool that was done is repeated."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from helpers.engine_cluster import HERE, Server, environment
+from helpers.same_results import results_of
+from PIL import Image
+
+from orchestrator.api import evaluate
+
+TASK = "data: rows.jsonl\nid: id\nimage: image\nquestion: question\noptions: [A, B, C, D]\nanswer: answer\n"
+PROTOCOL = {"tools": ["zoom"], "protocol": "deepeyes"}
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two replicas."""
+    folder = tmp_path_factory.mktemp("zooming")
+    command = [sys.executable, str(HERE / "zooming_server.py")]
+    servers = [Server(folder / name, command).start() for name in "ab"]
+    yield ",".join(server.address for server in servers)
+    for server in servers:
+        server.kill()
+
+
+def task(folder: Path, rows: int) -> str:
+    """Writes a task whose images are noise, large enough to be sent by their hash."""
+    numbers, lines = np.random.default_rng(7), []
+    for row in range(rows):
+        buffer = io.BytesIO()
+        Image.fromarray(numbers.integers(0, 256, (64, 64, 3), np.uint8)).save(buffer, "PNG")
+        (folder / f"{row}.png").write_bytes(buffer.getvalue())
+        line = {"id": row, "image": f"{row}.png", "question": f"Which one is {row}?", "answer": "ABCD"[row % 4]}
+        lines.append(json.dumps(line | {letter: f"number {letter}" for letter in "ABCD"}))
+    (folder / "rows.jsonl").write_text("\n".join(lines))
+    (folder / "noise.yaml").write_text(TASK)
+    return str(folder / "noise.yaml")
+
+
+def lines(run: Path) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in (run / "responses.jsonl").read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("kills", "rows"), [(10, 60), pytest.param(100, 900, marks=pytest.mark.weekly)], ids=["10", "100"]
+)
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_a_killed_run_has_the_same_results_and_repeats_nothing(
+    tmp_path: Path, endpoint: str, concurrency: int, kills: int, rows: int
+) -> None:
+    options = {"tasks": task(tmp_path, rows), "endpoint": endpoint, "concurrency": concurrency, "repeats": 2}
+    options |= {**PROTOCOL, "generation": ["temperature=1"], "max_unparsed": 1}
+    killed = subprocess.run(
+        [sys.executable, HERE / "killed_runs.py", tmp_path / "killed", str(kills), "5", json.dumps(options)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == 0, killed.stderr
+    assert int(killed.stdout) == kills
+    evaluate(**options, run=tmp_path / "whole")
+    assert results_of(tmp_path / "killed") == results_of(tmp_path / "whole")
+    once = Counter(line["key"] for line in lines(tmp_path / "killed"))
+    assert once == Counter(line["key"] for line in lines(tmp_path / "whole"))
+    assert set(once.values()) == {1}
+    found = json.loads(results_of(tmp_path / "whole"))
+    assert found["tools"]["tool_calls"] > rows
+    assert found["usage"]["requests"] == found["tools"]["calls"]

@@ -1,0 +1,252 @@
+"""`--tools`: what is asked, what tools give back, what is judged, and how a trajectory ends."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import orjson
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
+from orchestrator.api import evaluate
+from orchestrator.cli import main
+from orchestrator.errors import ConfigError
+from orchestrator.run.plan import make
+from orchestrator.run.request import RunRequest
+from orchestrator.run_folder.manifest import ManifestError
+
+TASK = "data: rows.jsonl\nid: id\nimage: image\nquestion: question\noptions: [A, B, C, D]\nanswer: answer\n"
+ROWS = ("twice", "stubborn", "parallel", "unknown", "at once", "withheld", "silent", "native tool")
+CLAIMS = ("GENERATE", "IMAGE_INPUT", "MULTI_IMAGE", "TOOLS", "SEED", "SAMPLES", "MEDIA_BY_HASH")
+
+
+class Native(model_grpc.ModelServiceServicer):
+    """A model that calls the contract's own tools, as its question says."""
+
+    def __init__(self) -> None:
+        self.requests: list[model.GenerateRequest] = []
+        self.images = model.TOOL_IMAGES_IN_RESULT
+
+    async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
+        claims = [model.Capability.Value(f"CAPABILITY_{name}") for name in CLAIMS]
+        return model.GetModelInfoResponse(
+            model_name="native",
+            model_revision="1",
+            boot_id="b",
+            capabilities=claims,
+            max_concurrency=4,
+            max_held_bytes=1 << 24,
+            max_samples=4,
+            tool_rendering=model.ToolRendering(images=self.images, reasoning_kept=True),
+        )
+
+    async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
+        self.requests.append(request)
+        response = self._answer(request)
+        if request.samples > 1:
+            for _ in range(request.samples):
+                output = model.Sample.FromString(response.SerializeToString())
+                response.samples.add(output=output)
+        response.served_by.model_revision, response.served_by.boot_id = "1", "b"
+        return response
+
+    def _answer(self, request: model.GenerateRequest) -> model.GenerateResponse:
+        question = request.messages[0].parts[-1].text.splitlines()[0]
+        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        zoom = model.ToolCall(id=f"call_{said}", name="zoom", arguments='{"box": [0, 0, 500, 500], "image": 1}')
+        calls: Sequence[model.ToolCall] = ()
+        match question:
+            case "twice" | "withheld" if said < 2:
+                calls = [zoom]
+            case "stubborn":
+                calls = [zoom]
+            case "parallel" if not said:
+                calls = [zoom, model.ToolCall(id="other", name="zoom", arguments="not JSON")]
+            case "unknown" if not said:
+                calls = [model.ToolCall(id="a", name="shell", arguments="{}")]
+            case "withheld":
+                return model.GenerateResponse(finish_reason=model.FINISH_REASON_CONTENT_FILTER)
+            case "silent":
+                return model.GenerateResponse(
+                    parts=[model.Part(text="")],
+                    finish_reason=model.FINISH_REASON_MAX_TOKENS,
+                    reasoning="Well",
+                    usage=model.Usage(input_tokens=5, output_tokens=9, reasoning_tokens=9),
+                )
+            case "native tool":
+                return model.GenerateResponse(parts=[model.Part(text="")], finish_reason=model.FINISH_REASON_TOOL_CALLS)
+        calls = calls if request.tools else ()
+        usage = model.Usage(input_tokens=100, output_tokens=10)
+        if not calls:
+            parts = [model.Part(text="The answer is B.")]
+            return model.GenerateResponse(parts=parts, finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, usage=usage)
+        parts = [model.Part(text="Closer."), *(model.Part(tool_call=call) for call in calls)]
+        return model.GenerateResponse(
+            parts=parts,
+            finish_reason=model.FINISH_REASON_TOOL_CALLS,
+            reasoning="I look.",
+            opaque=b"signed",
+            usage=usage,
+        )
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    lines = []
+    for number, question in enumerate(ROWS):
+        buffer = io.BytesIO()
+        Image.new("RGB", (64, 48), (number, 9, 99)).save(buffer, "PNG")
+        (tmp_path / f"{number}.png").write_bytes(buffer.getvalue())
+        row = {"id": number, "image": f"{number}.png", "question": question, "answer": "B"}
+        lines.append(orjson.dumps(row | {letter: f"number {letter}" for letter in "ABCD"}))
+    (tmp_path / "rows.jsonl").write_bytes(b"\n".join(lines))
+    (tmp_path / "looks.yaml").write_text(TASK)
+    return tmp_path / "looks.yaml"
+
+
+@pytest.fixture
+async def native() -> AsyncIterator[tuple[Native, str]]:
+    server, servicer = grpc.aio.server(), Native()
+    model_grpc.add_ModelServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield servicer, f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def run(task: Path, endpoint: str, name: str, **more: Any) -> dict[str, Any]:
+    given = {"endpoint": endpoint, "run": task.parent / name, "max_unparsed": 1, "tools": "zoom", **more}
+    await asyncio.to_thread(lambda: evaluate(str(task), **given))
+    found: dict[str, Any] = orjson.loads((task.parent / name / "results.json").read_bytes())
+    return found
+
+
+def lines(run: Path, file: str = "responses.jsonl") -> dict[str, dict[str, Any]]:
+    found = map(orjson.loads, (run / file).read_bytes().splitlines())
+    return {line["key"]: line for line in found}
+
+
+async def test_a_model_calls_tools_and_each_call_has_a_line(task: Path, native: tuple[Native, str]) -> None:
+    servicer, endpoint = native
+    found = await run(task, endpoint, "run")
+    logged, verdicts = lines(task.parent / "run"), lines(task.parent / "run", "verdicts.jsonl")
+    outcomes = {
+        ROWS[int(key.rpartition("/")[2])]: (line["outcome"], line.get("reason")) for key, line in verdicts.items()
+    }
+    assert outcomes == {
+        **dict.fromkeys(("twice", "parallel", "unknown", "at once"), ("scored", "stated")),
+        "stubborn": ("unparsed", "call_limit"),
+        "withheld": ("refused", "content_filter"),
+        "silent": ("unparsed", "cut_reasoning"),
+        "native tool": ("unparsed", "tool_call"),
+    }
+    calls, tools = 3 + 12 + 2 + 2 + 1 + 3 + 1 + 1, 2 + 11 + 2 + 1 + 2
+    assert found["tools"] == {
+        "names": ["zoom"], "protocol": "native", "max_calls": 12,
+        "calls": calls, "tool_calls": tools, "tool_errors": 2,
+    }  # fmt: skip
+    assert len(servicer.requests) == calls == found["usage"]["requests"]
+
+    second = logged["looks/0:call2"]["request"]
+    assert [message["role"] for message in second["messages"]] == ["ROLE_ASSISTANT", "ROLE_TOOL"]
+    assert (second["messages"][0]["reasoning"], second["messages"][0]["opaque"]) == ("I look.", "c2lnbmVk")
+    sent = next(
+        each for each in servicer.requests if len(each.messages) == 5 and each.messages[0].parts[-1].text[:5] == "twice"
+    )
+    assert [message.role for message in sent.messages] == [2, 3, 4, 3, 4]
+    assert sent.messages[1].opaque == b"signed"
+    assert sent.messages[2].parts[0].tool_result.content[-1].image.data
+    assert sent.tools[0].name == "zoom"
+    tool = logged["looks/0:call1-tool1"]
+    assert (tool["request"], tool["tool"]["tool_call"]["name"]) == (None, "zoom")
+    assert logged["looks/2:call1-tool2"]["tool"]["is_error"] is True
+    judged = logged["looks/0"]
+    assert judged["request"] == logged["looks/0:call1"]["request"]
+    assert {"calls": 3, "tool_calls": 2, "tool_errors": 0}.items() <= judged["facts"].items()
+    assert judged["response"]["parts"] == [{"text": "The answer is B."}]
+
+    servicer.requests.clear()
+    await run(task, endpoint, "run")
+    assert not servicer.requests
+    scored = await asyncio.to_thread(CliRunner().invoke, main, ["score", str(task.parent / "run")])
+    assert scored.exit_code == 0, scored.output
+    assert orjson.loads((task.parent / "run" / "results.json").read_bytes()) == found
+
+
+async def test_bounds_are_said(task: Path, native: tuple[Native, str]) -> None:
+    found = await run(task, native[1], "run", max_calls=2, limit=2)
+    assert found["tools"]["calls"] == 4
+    details = [line["detail"] for line in lines(task.parent / "run", "verdicts.jsonl").values()]
+    assert details == ["the trajectory met its limit of 2 calls before the model answered"] * 2
+    with pytest.raises(ManifestError, match=r"tools"):
+        await run(task, native[1], "run", max_calls=3, limit=2)
+
+
+async def test_seeds_are_of_the_call_and_blind_hides_from_tools_too(task: Path, native: tuple[Native, str]) -> None:
+    servicer, endpoint = native
+    given = {"limit": 1, "repeats": 2, "generation": "temperature=1", "blind": True}
+    await run(task, endpoint, "run", **given)
+    seeds = {
+        key: line["request"]["config"]["seed"]
+        for key, line in lines(task.parent / "run").items()
+        if ":call" in key and "tool" not in key
+    }
+    assert len(set(seeds.values())) == 6
+    assert int(seeds["looks/0#1:call1"]) == int(seeds["looks/0:call1"]) + 1
+    assert int(seeds["looks/0#1:call3"]) == int(seeds["looks/0:call3"]) + 1
+    assert sorted(each.samples for each in servicer.requests) == [0, 0, 0, 0, 2]  # the first call alone
+    for request in servicer.requests:
+        for message in request.messages:
+            for part in message.parts:
+                for each in (part, *part.tool_result.content):
+                    if each.image.data:
+                        with Image.open(io.BytesIO(each.image.data)) as image:
+                            assert image.convert("RGB").getextrema() == ((128, 128),) * 3
+    again = await run(task, endpoint, "again", **given, concurrency=1)
+    assert again == orjson.loads((task.parent / "run" / "results.json").read_bytes())
+
+
+async def test_without_tools_it_is_the_baseline(task: Path, native: tuple[Native, str]) -> None:
+    await run(task, native[1], "with", limit=1)
+    await run(task, native[1], "without", limit=1, tools="none")
+    runs = [str(task.parent / name) for name in ("without", "with")]
+    compared = await asyncio.to_thread(CliRunner().invoke, main, ["compare", *runs])
+    assert compared.exit_code == 0, compared.output
+    assert "tools" not in compared.output, compared.output
+
+
+async def test_a_server_that_drops_images_of_results_is_refused(task: Path, native: tuple[Native, str]) -> None:
+    native[0].images = model.TOOL_IMAGES_REFUSED
+    with pytest.raises(ConfigError, match="no images in results of tools: give --protocol"):
+        await run(task, native[1], "run")
+    assert not native[0].requests
+
+
+def test_contradictions_are_refused(task: Path) -> None:
+    wrong: dict[str, dict[str, Any]] = {
+        "--protocol is for a run with tools": {"protocol": "deepeyes"},
+        "--max-calls is for a run with tools": {"tools": "none", "max_calls": 3},
+        "--tools none takes all tools away": {"tools": ["none", "zoom"]},
+        "there is no tool 'x'": {"tools": "x"},
+        "--finish-cut is not for a run with tools": {"tools": "zoom", "finish_cut": 9},
+        "--answer constrained is not for": {"tools": "zoom", "answer": "constrained"},
+        "--method likelihood is not for": {"tools": "zoom", "method": "likelihood"},
+    }
+    for words, given in wrong.items():
+        with pytest.raises(ConfigError, match=words):
+            make(RunRequest(str(task), **given))
+
+
+def test_a_dry_run_says_how_many_calls(task: Path) -> None:
+    given = ["--task", str(task), "--tools", "zoom", "--protocol", "deepeyes"]
+    shown = CliRunner().invoke(main, ["eval", *given, "--dry-run"])
+    assert "8 to 88 calls for 8 scored items" in shown.output
+    prompts = CliRunner().invoke(main, ["prompts", *given, "--limit", "1"])
+    assert "image_zoom_in_tool" in prompts.output
