@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,8 +14,18 @@ import yaml
 
 from lyncean.rpc import shown_place, without_password
 from lyncean_kubernetes.engines import NAME
-from lyncean_kubernetes.fences import POLICIES, judge_ports, shut
+from lyncean_kubernetes.fences import judge_ports, shut
 from lyncean_kubernetes.kubectl import SubmitError, kubectl
+from lyncean_kubernetes.layers import (
+    deploy_folder,
+    folder_of,
+    merged_map,
+    patch_of,
+    rename,
+    values_of,
+    without_present,
+    write_layer,
+)
 from lyncean_kubernetes.objects import Manifest, hash_of, mark, owned, slug, way_out
 from lyncean_kubernetes.server import LOADING, Server, merge
 
@@ -124,19 +132,6 @@ class Submission:
         return f"{JOB}-{self.name}"
 
 
-def deploy_folder() -> Path:
-    """Where the manifests are: in the wheel, or beside the package in a working tree.
-
-    Raises:
-        SubmitError: If they are at neither place.
-    """
-    packaged = Path(__file__).parent / "deploy"
-    for folder in (packaged, Path(__file__).parents[2] / "deploy"):
-        if (folder / "base" / "kustomization.yaml").exists():
-            return folder
-    raise SubmitError(f"no manifests at {packaged}: install lyncean again")
-
-
 def choices(kind: str) -> list[str]:
     """The names of the overlays or components that there are."""
     return sorted(path.name for path in (deploy_folder() / kind).iterdir())
@@ -163,6 +158,69 @@ def render(submission: Submission) -> list[Manifest]:
     Raises:
         SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
             if a password would stand in the manifests, or if there is no kubectl, or it refuses.
+    """
+    _check(submission)
+    runs_code = bool(_code(submission))
+    overlay, components = layers_of(submission, runs_code=runs_code)
+    with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
+        here = Path(temporary).resolve()
+        # In layers, since components come before the patches beside them and after the generators: the run's flags
+        # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
+        write_layer(here / "run", _run(submission), overlay)
+        for name, text in submission.files.items():
+            (here / "run" / name).write_text(text, encoding="utf-8")
+        write_layer(here / "with", {"namespace": "lyncean"}, here / "run", components)
+        content = _all(submission)
+        model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
+        if model or server:
+            before = kubectl("kustomize", str(here / "with"))
+            content["configMapGenerator"] += model_of(submission, before) if model else []
+            content["patches"] += submission.server.patches(before) if server else []
+        write_layer(here / "all", content, here / "with")
+        text = kubectl("kustomize", str(here / "all"))
+    shared = submission.serves if submission.servers == "shared" else None
+    served = bool(submission.endpoints) and submission.url is None
+    manifests: list[Manifest] = list(yaml.safe_load_all(text))
+    if any(one["kind"] == "LeaderWorkerSet" for one in manifests):
+        raise SubmitError(
+            f"overlay {submission.overlay!r} serves a model beyond one pod, which no run can bring along: apply the "
+            "overlay itself, then submit with --endpoint http://vllm.lyncean:8000/v1 and --model"
+        )
+    manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
+    # Who names the policies opens ports for judges as well.
+    judges = judge_ports(manifests) if submission.judges or runs_code else set()
+    manifests += way_out(manifests, submission.name, _ports(submission) | judges)
+    if submission.suite:
+        mark(manifests, submission.suite)
+    return manifests
+
+
+def layers_of(submission: Submission, *, runs_code: bool) -> tuple[Path, list[Path]]:
+    """Returns a run's overlay, and the components that it does not have already.
+
+    Raises:
+        SubmitError: If there is none of a name, or one does not go with the rest.
+    """
+    deploy = deploy_folder()
+    overlay = folder_of(deploy / "overlays", submission.overlay)
+    # First the one that adds a Job: others change every Job that they find.
+    names = [*(["sharded"] if submission.shards else []), *submission.components]
+    named = [folder_of(deploy / "components", name) for name in names]
+    components = shut(named, deploy / "components", runs_code=runs_code)
+    if submission.servers == "run" or submission.endpoints:
+        for folder in components:
+            if folder.name in ("keda", "monitoring"):
+                raise SubmitError(f"--component {folder.name} is for servers that outlive a run: give --servers shared")
+    elif submission.replicas and any(folder.name == "keda" for folder in components):
+        raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
+    return overlay, without_present(components, overlay)
+
+
+def _check(submission: Submission) -> None:
+    """Refuses what contradicts itself, and what would put a password into the manifests.
+
+    Raises:
+        SubmitError: It does.
     """
     check_name(submission.name)
     if submission.server.image and (submission.model or submission.weights):
@@ -194,51 +252,6 @@ def render(submission: Submission) -> list[Manifest]:
             f"{', '.join(submission.files)}: {size:,} bytes, more than the 256 KiB that `kubectl apply` takes in one "
             "ConfigMap; put rows and texts into a data file on the volume"
         )
-    deploy = deploy_folder()
-    overlay = _folder(deploy / "overlays", submission.overlay)
-    # First the one that adds a Job: others change every Job that they find.
-    names = [*(["sharded"] if submission.shards else []), *submission.components]
-    named = [_folder(deploy / "components", name) for name in names]
-    components = shut(named, deploy / "components", runs_code=bool(_code(submission)))
-    if submission.servers == "run" or submission.endpoints:
-        for folder in components:
-            if folder.name in ("keda", "monitoring"):
-                raise SubmitError(f"--component {folder.name} is for servers that outlive a run: give --servers shared")
-    elif submission.replicas and any(folder.name == "keda" for folder in components):
-        raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
-    with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
-        here = Path(temporary).resolve()
-        # In layers, since components come before the patches beside them and after the generators: the run's flags
-        # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
-        _write(here / "run", _run(submission), overlay)
-        for name, text in submission.files.items():
-            (here / "run" / name).write_text(text, encoding="utf-8")
-        if any(one.name == POLICIES for one in components) and _is_shut(here / "run"):
-            components = [one for one in components if one.name != POLICIES]
-        _write(here / "with", {"namespace": "lyncean"}, here / "run", components)
-        content = _all(submission)
-        model, server = submission.model is not None or submission.weights is not None, submission.server != Server()
-        if model or server:
-            before = kubectl("kustomize", str(here / "with"))
-            content["configMapGenerator"] += _model(submission, before) if model else []
-            content["patches"] += submission.server.patches(before) if server else []
-        _write(here / "all", content, here / "with")
-        text = kubectl("kustomize", str(here / "all"))
-    shared = submission.serves if submission.servers == "shared" else None
-    served = bool(submission.endpoints) and submission.url is None
-    manifests: list[Manifest] = list(yaml.safe_load_all(text))
-    if any(one["kind"] == "LeaderWorkerSet" for one in manifests):
-        raise SubmitError(
-            f"overlay {submission.overlay!r} serves a model beyond one pod, which no run can bring along: apply the "
-            "overlay itself, then submit with --endpoint http://vllm.lyncean:8000/v1 and --model"
-        )
-    manifests = owned(manifests, submission.name, shared=shared, served=served, remote=submission.out is not None)
-    # Who names the policies opens ports for judges as well.
-    judges = judge_ports(manifests) if submission.judges or len(components) > len(named) else set()
-    manifests += way_out(manifests, submission.name, _ports(submission) | judges)
-    if submission.suite:
-        mark(manifests, submission.suite)
-    return manifests
 
 
 def _ports(submission: Submission) -> set[int]:
@@ -307,7 +320,7 @@ def _run(submission: Submission) -> dict[str, Any]:
         {"op": "replace", "path": f"{pod}/initContainers/0/args", "value": servers},
         {"op": "replace", "path": f"{pod}/containers/0/args", "value": arguments},
     ]
-    maps = [_merged("lyncean-run", {"RUN": submission.folder})]
+    maps = [merged_map("lyncean-run", {"RUN": submission.folder})]
     if submission.files:
         name = f"tasks-{submission.name}"
         maps.append({"name": name, "namespace": "lyncean", "files": sorted(submission.files)})
@@ -320,53 +333,61 @@ def _run(submission: Submission) -> dict[str, Any]:
     scorer += [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in words]
     if submission.judges:
         scorer.append({"op": "add", "path": f"{pod}/containers/0/env/-", "value": _JUDGE_KEY})
-    patches = [_patch("Job", JOB, *changes), *([_patch("Deployment", SCORER, *scorer)] if scorer else [])]
+    patches = [patch_of("Job", JOB, *changes), *([patch_of("Deployment", SCORER, *scorer)] if scorer else [])]
     return {"namespace": "lyncean", "configMapGenerator": maps, "patches": patches}
 
 
 def _all(submission: Submission) -> dict[str, Any]:
     # A Job's template is never changed: each run has Jobs of its own, that of the weights too, where there is one.
-    patches = [_rename(JOB, submission.job), _rename(LOADING, f"{LOADING}-{submission.name}")]
+    patches = [rename(JOB, submission.job), rename(LOADING, f"{LOADING}-{submission.name}")]
     content: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
     if submission.replicas is not None:
         content["replicas"] = [{"name": NAME, "count": submission.replicas}]
     if submission.shards:
         parts = [{"op": "replace", "path": f"/spec/{key}", "value": submission.shards} for key in _PARTS]
-        patches.insert(0, _patch("Job", JOB, *parts))
+        patches.insert(0, patch_of("Job", JOB, *parts))
         folders = [f"$(RUN)/shard-{index}" for index in range(submission.shards)]
         path = "/spec/template/spec/containers/0/args"
         # The component names four folders, after the word `merge`.
         drop = [{"op": "remove", "path": f"{path}/1"}] * 4
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
-        patches.append(_patch("Job", "merge", *drop, *add))
-        patches.append(_rename("merge", f"merge-{submission.name}"))
-        content["configMapGenerator"].append(_merged("lyncean-run", {"SHARDS": str(submission.shards)}))
-    if submission.registry or submission.tag:
-        prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
-        tag = {"newTag": submission.tag} if submission.tag else {}
-        content["images"] = [{"name": name, "newName": prefix + name, **tag} for name in IMAGES]
-        content["images"] += [{"name": name, "newName": prefix + name} for name in ENGINES]
+        patches.append(patch_of("Job", "merge", *drop, *add))
+        patches.append(rename("merge", f"merge-{submission.name}"))
+        content["configMapGenerator"].append(merged_map("lyncean-run", {"SHARDS": str(submission.shards)}))
+    content["images"] = images_of(submission)
     if submission.queue:
         # In front: the Job has its own name only after these patches.
         queue = {"op": "add", "path": f"/metadata/labels/{_QUEUE.replace('/', '~1')}", "value": submission.queue}
-        patches.insert(0, _patch("Job", JOB, queue))
+        patches.insert(0, patch_of("Job", JOB, queue))
     if submission.pull_secrets:
         secrets = [{"name": name} for name in submission.pull_secrets]
         patches.append(merge("Deployment|Job", {"template": {"spec": {"imagePullSecrets": secrets}}}))
     return content
 
 
+def images_of(submission: Submission) -> list[dict[str, str]]:
+    """Returns where all images are from, if not from where the overlay has them."""
+    if not (submission.registry or submission.tag):
+        return []
+    prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
+    tag = {"newTag": submission.tag} if submission.tag else {}
+    return [
+        *({"name": name, "newName": prefix + name, **tag} for name in IMAGES),
+        *({"name": name, "newName": prefix + name} for name in ENGINES),
+    ]
+
+
 _PARTS = ("completions", "parallelism")
 
 
-def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
+def model_of(submission: Submission, before: str) -> list[dict[str, Any]]:
     """Sets MODEL and what is downloaded into it; one of them alone only where the overlay does not pair them."""
     model, weights = submission.model, submission.weights
-    own = _values(before, "lyncean-weights")
-    folder, repository = _values(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
+    own = values_of(before, "lyncean-weights")
+    folder, repository = values_of(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
     values = {} if model is None else {"MODEL": model}
     values |= {"BASE_URL": submission.url} if submission.url else {}
-    merged = [_merged("lyncean-model", values)] if values else []
+    merged = [merged_map("lyncean-model", values)] if values else []
     if weights is None:
         if repository and model != folder:
             raise SubmitError(
@@ -381,49 +402,4 @@ def _model(submission: Submission, before: str) -> list[dict[str, Any]]:
         raise SubmitError(f"--weights {weights!r}: REPO@REVISION, for example team/model@COMMIT")
     if repository and model is None and weights != f"{repository}@{own.get('REVISION')}":
         raise SubmitError(f"--weights {weights}: {folder} is the overlay's folder for {repository}: give --model too")
-    return [*merged, _merged("lyncean-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]
-
-
-def _values(manifests: str, name: str) -> dict[str, str]:
-    """What a ConfigMap of rendered manifests holds, {} where there is none; kustomize ends its name in a hash."""
-    for manifest in yaml.safe_load_all(manifests):
-        if manifest["kind"] == "ConfigMap" and re.fullmatch(rf"{name}(-[0-9a-z]{{10}})?", manifest["metadata"]["name"]):
-            return dict(manifest["data"])
-    return {}
-
-
-def _merged(name: str, values: dict[str, str]) -> dict[str, Any]:
-    literals = [f"{key}={value}" for key, value in values.items()]
-    return {"name": name, "namespace": "lyncean", "behavior": "merge", "literals": literals}
-
-
-def _patch(kind: str, name: str, *operations: dict[str, Any]) -> dict[str, Any]:
-    return {"target": {"kind": kind, "name": name}, "patch": json.dumps(operations)}
-
-
-def _rename(name: str, to: str) -> dict[str, Any]:
-    patch = _patch("Job", name, {"op": "replace", "path": "/metadata/name", "value": to})
-    return {**patch, "options": {"allowNameChange": True}}
-
-
-def _folder(parent: Path, name: str) -> Path:
-    """A folder by name, or by path."""
-    folder = Path(name) if "/" in name else parent / name
-    if not (folder / "kustomization.yaml").exists():
-        names = ", ".join(sorted(path.name for path in parent.iterdir()))
-        raise SubmitError(f"no {parent.name.rstrip('s')} {name!r}: there are {names}; or give the path of a folder")
-    return folder.resolve()
-
-
-def _is_shut(folder: Path) -> bool:
-    """Whether an overlay has the policies of the component `network-policies`: kustomize takes no object twice."""
-    found = yaml.safe_load_all(kubectl("kustomize", str(folder)))
-    return any((one["kind"], one["metadata"]["name"]) == ("NetworkPolicy", "default-deny") for one in found)
-
-
-def _write(folder: Path, content: dict[str, Any], resource: Path, components: Sequence[Path] = ()) -> None:
-    folder.mkdir()
-    paths = {"resources": [os.path.relpath(resource, folder)]}
-    if components:
-        paths["components"] = [os.path.relpath(path, folder) for path in components]
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump({**paths, **content}))
+    return [*merged, merged_map("lyncean-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]

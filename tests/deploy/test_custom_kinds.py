@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jsonschema
 import kubernetes_validate
 import pytest
-from helpers.manifests import ALL, Manifest, group_templates, needs_kubectl, of_kind, rendered
+from helpers.manifests import ALL, REPOSITORY, Manifest, group_templates, needs_kubectl, of_kind, rendered
 
 pydantic = pytest.importorskip("pydantic", reason="no pydantic: pip install pydantic")
 pytestmark = needs_kubectl
-# Kueue's kinds are in no package: test_manifests checks the fields of theirs that are relied on.
 MODELS: dict[str, Any] = {
     version: pytest.importorskip(f"cloudcoil.models.{name}", reason="no schemas: pip install -e '.[test]'")
     for version, name in {
@@ -20,6 +20,10 @@ MODELS: dict[str, Any] = {
         "monitoring.coreos.com/v1": "prometheus_operator.v1",
     }.items()
 }
+
+
+# Kueue's kinds are in no package: tests/fixtures/kueue_v1beta2.json names where their schemas are from.
+KUEUE: dict[str, Any] = json.loads((REPOSITORY / "tests/fixtures/kueue_v1beta2.json").read_text())["kinds"]
 
 
 def problems(manifest: Manifest) -> str:
@@ -37,6 +41,15 @@ def test_objects_keep_their_schemas(name: str) -> None:
     for manifest in rendered(name):
         if manifest["apiVersion"] in MODELS:
             assert not problems(manifest)
+        if manifest["apiVersion"].startswith("kueue.x-k8s.io/"):
+            assert manifest["apiVersion"] == "kueue.x-k8s.io/v1beta2", "Kueue 0.20 serves no other version"
+            jsonschema.validate(manifest, KUEUE[manifest["kind"]])
+
+
+def test_kueue_no_longer_knows_the_fields_of_v1beta1() -> None:
+    queue = next(one for one in rendered("cluster") if one["kind"] == "ClusterQueue")
+    with pytest.raises(jsonschema.ValidationError, match="'cohort' was unexpected"):
+        jsonschema.validate(changed(queue, ("spec", "cohort"), "lyncean"), KUEUE["ClusterQueue"])
 
 
 OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": False}

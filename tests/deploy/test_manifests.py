@@ -47,16 +47,16 @@ SERVICES = {
     "model-server": model_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
     "scorer": scorer_pb2.DESCRIPTOR.services_by_name["ScorerService"].full_name,
 }
-# What is relied on in others' kinds: a path that has to be there, and its type. test_custom_kinds holds all but Kueue's
-# to their schemas.
+# What is relied on in others' kinds: a path that has to be there, and its type. test_custom_kinds holds them to their
+# schemas.
 CUSTOM: dict[str, dict[str, type]] = {
     "cert-manager.io/v1 Certificate": {"spec.secretName": str, "spec.issuerRef.name": str, "spec.issuerRef.kind": str},
     "cert-manager.io/v1 Issuer": {"spec": dict},
     "monitoring.coreos.com/v1 PodMonitor": {"spec.selector.matchLabels": dict, "spec.podMetricsEndpoints": list},
     "keda.sh/v1alpha1 ScaledObject": {"spec.scaleTargetRef.name": str, "spec.triggers": list},
-    "kueue.x-k8s.io/v1beta1 LocalQueue": {"spec.clusterQueue": str},
-    "kueue.x-k8s.io/v1beta1 ClusterQueue": {"spec.resourceGroups": list},
-    "kueue.x-k8s.io/v1beta1 ResourceFlavor": {"metadata.name": str},
+    "kueue.x-k8s.io/v1beta2 LocalQueue": {"spec.clusterQueue": str},
+    "kueue.x-k8s.io/v1beta2 ClusterQueue": {"spec.resourceGroups": list},
+    "kueue.x-k8s.io/v1beta2 ResourceFlavor": {"metadata.name": str},
     "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": {"spec.leaderWorkerTemplate.size": int},
 }
 every = pytest.mark.parametrize("name", ALL)

@@ -157,9 +157,21 @@ class _Submit(Command):
 @click.option("--resume", "action", flag_value="resume", help="Start an applied run's failed Jobs anew; they go on.")
 @click.option("--delete", "action", flag_value="delete", help="Delete an applied run; its folder stays.")
 @click.option("--get", "folder", metavar="FOLDER", help="Copy an applied run's folder, with results and report, here.")
+@click.option(
+    "--eject",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write the overlay, with its components and the flags of model servers, as one of your own.",
+)
 @click.argument("arguments", nargs=-1, metavar="[-- ENGINE ARGUMENTS]")
 def command(
-    action: str | None, folder: str | None, suite: Path | None, name: str | None, pod_patience: float, **given: Any
+    action: str | None,
+    folder: str | None,
+    suite: Path | None,
+    eject: Path | None,
+    name: str | None,
+    pod_patience: float,
+    **given: Any,
 ) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
@@ -169,6 +181,9 @@ def command(
     """
     if name is not None:
         check_name(name)
+    if eject is not None:
+        _eject(eject, given)
+        return
     if suite is not None:
         _suite(suite, name, action, folder, pod_patience, given)
         return
@@ -183,6 +198,15 @@ def command(
         click.echo(f"{folder}/report.html")
     if action is not None:
         sys.exit(_act(action, applied, pod_patience))
+
+
+def _eject(folder: Path, given: dict[str, Any]) -> None:
+    from lyncean_kubernetes.eject import eject
+
+    refuse([option.name for option in SHARED if option.name], "beside --eject: an overlay holds no run")
+    wanted = {key: given[key] for key in ("components", "model", "weights", "servers", "registry", "tag")}
+    eject(Submission(flags=(), name="overlay", overlay=_overlay(given), server=_server(given), **wanted), folder)
+    click.echo(f"{folder}: give --overlay {folder if '/' in str(folder) else f'./{folder}'}")
 
 
 def _act(action: str, applied: Applied, patience: float) -> int:
@@ -358,6 +382,10 @@ def _check(given: dict[str, Any]) -> dict[str, str]:
     # Synthetic rows are made from the seed, here as there; other data is on the cluster.
     (make_plan if request.synthetic else variants)(request)
     files = [word for word in given["tasks"] if word.endswith(TASK_FILES)]
+    for word in given["data"] or ():
+        place = word.partition("=")[2] or word
+        if place.startswith(".") or (not place.startswith("/") and Path(place).exists()):
+            raise ConfigError(f"--data {word} is on this machine: copy it to the claim lyncean-data and give /data/...")
     if len({Path(path).name for path in files}) < len(files):
         raise ConfigError(f"{', '.join(files)}: two task files of one name; rename one")
     for path in files:

@@ -130,7 +130,7 @@ def test_servers_that_outlive_a_run_have_a_quota_that_runs_cannot_take(tmp_path:
     quotas = {
         one["metadata"]["name"]: one["spec"] for one in of_kind(kustomize(DEPLOY / "cluster/kueue"), "ClusterQueue")
     }
-    assert quotas[of_servers]["cohort"] == quotas["lyncean"]["cohort"]
+    assert quotas[of_servers]["cohortName"] == quotas["lyncean"]["cohortName"]
     resources = {
         name: {one["name"]: one for one in spec["resourceGroups"][0]["flavors"][0]["resources"]}
         for name, spec in quotas.items()
