@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
-from scorer.reading import closing, ending, json_answer, mentions, refusals, resolve, single_mention, verdicts
+from scorer.reading import cases, closing, ending, json_answer, mentions, refusals, resolve, single_mention, verdicts
 from scorer.reading.counting import read_count
 from scorer.reading.label_forms import Forms, by_ordinal, forms_of
 from scorer.reading.lexicon import DOCUMENT
@@ -131,10 +131,13 @@ def _is_final(text: str, answer: Answer, *, whole: bool, heads: bool = False) ->
         return answer.reason == Reason.BARE and ending.alone(text, *answer.span)
     if ending.guesses(text, *answer.span) or (answer.reason == Reason.BARE and ending.lists(text, answer.span[1])):
         return False
+    called = answer.reason == Reason.BOXED or ending.called(text, *answer.span)
+    if ending.turns(text) and not called:
+        return False
     return (
         heads
         or (answer.reason in _FINAL and not answer.inferred)
-        or (answer.reason in (Reason.CONCLUDED, Reason.ONLY_NUMBER) and ending.called(text, *answer.span))
+        or (answer.reason in (Reason.CONCLUDED, Reason.ONLY_NUMBER) and called)
     )
 
 
@@ -175,6 +178,8 @@ def _read_words(text: str, offset: int, reader: Callable[[Seen], Reading]) -> An
     last = max(ending.broken(folded.text), ending.goes_on(folded.text))
     if (reading.inferred or reading.reason in _WEAK) and reading.value and reading.span[1] <= last:
         reading = Reading("", Reason.NO_CHOICE)
+    if reading.value and cases.depends(folded.text, reading.span[0]):
+        reading = Reading("", Reason.CONFLICT)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
         start, end = folded.span(*reading.span)
         return Answer(reading.value, reading.reason, (start + offset, end + offset), reading.inferred)
@@ -199,7 +204,7 @@ def read_choice(
         return Answer(forms.meanings[bare[1]], Reason.BARE, bare.span(1))
     named = options_of(labels, tuple(options))
     if cut:
-        begun = _begun(text, forms, named.whole)
+        begun = _begun(text, forms, named.whole, labels[0])
         if begun:
             return begun
     shy = labels[0].isdigit()
@@ -256,7 +261,7 @@ def read_choice(
     return read_answer(text, reader, cut=cut)
 
 
-def _begun(text: str, forms: Forms, whole: Sequence[tuple[str, str]]) -> Answer | None:
+def _begun(text: str, forms: Forms, whole: Sequence[tuple[str, str]], first: str) -> Answer | None:
     """Reads an option that the output limit cut behind its label: "B. The man is rid"."""
     match = _LABELLED.match(text)
     value = forms.meanings.get(match[1], "") if match else ""
@@ -264,7 +269,9 @@ def _begun(text: str, forms: Forms, whole: Sequence[tuple[str, str]]) -> Answer 
     begun = any(
         label == value and without_article(said) and name.startswith(without_article(said)) for name, label in whole
     )
-    return Answer(value, Reason.BARE, match.span(1)) if match and begun else None
+    # A list begins with the first label; what begins with a later one answers, if it names no other.
+    later = value not in ("", first) and not any(forms.meanings[form["label"]] != value for form in forms.find(said))
+    return Answer(value, Reason.BARE, match.span(1)) if match and (begun or later) else None
 
 
 def _by_word(labels: tuple[str, ...], word: str, shy: bool) -> str:

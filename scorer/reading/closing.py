@@ -43,18 +43,29 @@ def by_last_sentence(
     end = seen.text.rstrip()
     start = _last(end)
     said = end[start:]
-    if not start or not LEXICON.SAYS.match(said) or LEXICON.GUESSES.search(said) or DOCUMENT.ABSTAIN.search(end):
+    if LEXICON.GUESSES.search(said) or DOCUMENT.ABSTAIN.search(end):
         return None
     found = named_in(said)
-    if len({mention.value for mention in found}) != 1 or not LEXICON.CLOSES.fullmatch(said, found[-1].last):
+    if not found or (not start and len({mention.value for mention in found}) < 2) or not _says_one(said, found):
         return None
     if any(each.kind == LABEL and not each.plain and each.value != found[0].value for each in named):
         return None
     if any(_names_plainly(line, found[0].value, named_in) for line in BEFORE.SENTENCE_END.split(end[:start])):
         return None
-    reading = read(seen.piece(said), found, order, lone)
+    reading = read(seen.piece(said), found[-1:], order, lone)
     first, last = reading.span
     return Reading(reading.value, Reason.CONCLUDED, (first + start, last + start)) if reading.value else None
+
+
+def _says_one(said: str, found: Sequence[Mention]) -> bool:
+    """Whether a sentence says plainly what one option is, or that something is this option."""
+    if len({mention.value for mention in found}) == 1:
+        closes = LEXICON.SAYS.match(said) and LEXICON.CLOSES.fullmatch(said, found[-1].last)
+        best = LEXICON.BEGINS.fullmatch(said[: found[0].first]) and LEXICON.IS_BEST.match(said, found[0].last)
+        return bool(closes or best)
+    # "The object that holds the spoon is the cup."
+    subject = LEXICON.SUBJECT_IS.fullmatch(said[: found[-1].first])
+    return bool(subject and LEXICON.CLOSES.fullmatch(said, found[-1].last))
 
 
 def _names_plainly(said: str, value: str, named_in: Callable[[str], list[Mention]]) -> bool:

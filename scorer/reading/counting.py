@@ -93,6 +93,8 @@ def _rank(lead: Seen, tail: Seen) -> int | None:
         lead.search(LEXICON.NAME) and not LEXICON.NUMBER_OF.search(before[-12:]) and not lead.search(BEFORE.ANSWER)
     ):
         return None
+    if tail.match(LEXICON.MEASURED) or (before[-2:-1].isdigit() and before.endswith(":")):
+        return 0
     stop = LEXICON.STOP.search(after)
     if lead.search(BEFORE.BOXED):
         return 3
@@ -143,7 +145,7 @@ def read_count(seen: Seen) -> Reading:
     later = [number for number in usable if number.rank == 2 and number.start > last.end]
     if rank == 3 and later and DOCUMENT.RESUMED.search(text, last.end, later[-1].start):
         return later[-1].read(Reason.CORRECTED)
-    if takes_back(seen, last.end):
+    if takes_back(seen, last.end) or _given_up(text, last.end):
         return Reading("", Reason.RETRACTED)
     if rank == 1:
         return _mentioned(text, usable, parts=LEXICON.AND_MORE.search(text) is not None)
@@ -202,6 +204,33 @@ def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
     return last
 
 
+def _again(text: str, usable: list[_Number]) -> bool:
+    """Whether as many of other things are listed next: "One dog, one cat", not "a dozen eggs, 12, are"."""
+    if len(usable) < 2:
+        return False
+    one, other = usable[0].end, usable[1].end
+    goes_on = text[other : other + 1] == " " and text[other + 1 : other + 2].isalpha()
+    return (goes_on or text[: usable[1].start].endswith(": ")) and LEXICON.NEXT.search(text, one, other) is not None
+
+
+def _given_up(text: str, end: int) -> bool:
+    """Whether the reasoning goes on behind a number, and comes to none."""
+    resumed = DOCUMENT.RESUMED.search(text, end)
+    return resumed is not None and DOCUMENT.ABSTAIN.search(text, resumed.end()) is not None
+
+
+def _parts(text: str, usable: list[_Number]) -> bool:
+    """Whether the numbers of a sentence are parts that nobody adds up: "Two on the left, three on the right"."""
+    first, rest = usable[0], [number.value for number in usable[1:] if number.sentence == usable[0].sentence]
+    if not rest or sum(rest) == first.value:
+        return False
+    if all(text[: number.start].rstrip().endswith(":") for number in usable[:2]):
+        return True
+    if LEXICON.EXPLAINED.search(text, first.end, usable[1].start):
+        return False
+    return not text[: first.start].strip(" (\"'*-") or sum(rest) > first.value
+
+
 def _sum(text: str, usable: list[_Number]) -> _Number | None:
     """Returns the number that is the sum of all others named with it in one sentence."""
     if len({number.sentence for number in usable}) != 1 or len(usable) < 3:
@@ -226,10 +255,18 @@ def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
     if len(lines) > 1 and not lines[1].strip(" .()\"'").replace(text[last.start : last.end], "", 1).strip():
         return last.read(Reason.BARE)
     if len({number.value for number in usable}) == 1:
+        if _again(text, usable):
+            return Reading("", Reason.NO_CONCLUSION)
         if DOCUMENT.ABSTAIN.search(text):
             return Reading("", Reason.ABSTAINED)
         vague = any(LEXICON.AN_OBJECT.search(text, max(number.start - 4, 0), number.end + 1) for number in usable)
-        if parts or vague or LEXICON.ONE_AND_MORE.search(text) or _in_passing(text, usable):
+        if (
+            parts
+            or vague
+            or LEXICON.ONE_AND_MORE.search(text)
+            or LEXICON.PLACED.match(text)
+            or _in_passing(text, usable)
+        ):
             return Reading("", Reason.NO_CONCLUSION)
         return last.read(Reason.ONLY_NUMBER)
     resumed = list(DOCUMENT.RESUMED.finditer(text, first.end, last.start))
@@ -245,7 +282,7 @@ def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
     if heading and not text[last.end :].strip(" .!*") and not LEXICON.HEADED.search(text, 0, heading.start()):
         return last.read(Reason.STATED, inferred=True)
     apart = usable[1].start - first.end > 2
-    if _parallel(text, usable[:2]):
+    if _parallel(text, usable[:2]) or _parts(text, usable):
         return Reading("", Reason.NO_CONCLUSION)
     if apart and LEXICON.BREAKDOWN.match(text[first.end : first.end + 120]) and first.sentence == usable[1].sentence:
         return first.read(Reason.STATED, inferred=True)

@@ -29,6 +29,11 @@ def goes_on(text: str) -> int:
     return start if LEXICON.GOES_ON.match(text, start) else 0
 
 
+def turns(text: str) -> bool:
+    """Returns whether the unfinished sentence in which a text ends turns against what was said before it."""
+    return LEXICON.TURNS.match(text, finished(text)) is not None
+
+
 def alone(text: str, start: int, end: int) -> bool:
     """Returns whether a text is nothing but the words at a place, which no number may go on behind."""
     around = text[:start] + text[end:]

@@ -132,6 +132,7 @@ def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
         for name in (f"{place} {noun}", f"the {place} {noun}")
         for form in (name, name.capitalize())
     }
+    by_place |= {f"the {place} one": value for place, value in by_ordinal(tuple(value for _, value in pairs)).items()}
     return Forms(
         by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
     )

@@ -11,9 +11,9 @@ from scorer.reading import partial_match
 from scorer.reading.label_forms import Forms
 from scorer.reading.lexicon import BEFORE, Lexicon
 from scorer.reading.normalize import fold
-from scorer.reading.numbers import WORD_PATTERN, WORDS
+from scorer.reading.numbers import ORDINALS, WORD_PATTERN, WORDS
 
-LEXICON = Lexicon("naming", NUMBER_WORD=WORD_PATTERN)
+LEXICON = Lexicon("naming", NUMBER_WORD=WORD_PATTERN, ORDINAL="|".join(ORDINALS))
 
 LABEL, TEXT = "label", "text"
 
@@ -63,7 +63,7 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             _NOT_CHOICES
         ):
             continue
-        if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS):
+        if shy and (text[begin - 1 : begin] in _SIGNS or text[stop : stop + 1] in _SUMS or _RANGE.match(text, stop)):
             continue
         if shy and not prefix and text[max(begin - 10, 0) : begin].lower().endswith((" other ", " remaining ")):
             continue
@@ -81,18 +81,31 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
             # A new sentence may follow, but no noun of which the word is the article or the number.
-            if word != "A" or not text[stop + 1 : stop + 2].isupper() or text[stop + 1 : stop + 3].isupper():
+            if not (shy and thing and thing.strip().isalpha()) and (
+                word != "A" or not text[stop + 1 : stop + 2].isupper() or text[stop + 1 : stop + 3].isupper()
+            ):
                 continue
         else:
             plain = shy or word != value or word == "I"
         plain = plain and not (shy and thing and LEXICON.NUMBERED.search(thing))
         first = begin if opening or prefix or thing else start
+        yield from _sharing(text, forms, begin, word)
         yield Mention(start, end, value, LABEL, first, stop if closed else end, plain, word.islower())
 
 
+def _sharing(text: str, forms: Forms, begin: int, word: str) -> Iterator[Mention]:
+    """Yields the ordinal that shares its noun with the next: "the second or the third option"."""
+    shared = LEXICON.SHARING.search(text, max(begin - _SHARED, 0), begin) if " " in word else None
+    value = forms.meanings.get(f"{shared['ordinal'].lower()} {word.rpartition(' ')[2].lower()}") if shared else None
+    if shared and value:
+        yield Mention(*shared.span("ordinal"), value, LABEL, *shared.span("ordinal"))
+
+
+_SHARED = 30
 _NOT_CHOICES = tuple(f" {noun}" for noun in LEXICON.entries("NOT_CHOICES"))
 _NOUN, _NOUN_ENDS = max(map(len, _NOT_CHOICES)) + 1, frozenset(f"{noun[-1]} " for noun in _NOT_CHOICES)
 """Nouns before a letter that names no choice, the longest of them with its blanks, and how they end."""
+_RANGE = re.compile(r"-\d")
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
 _BY_BEGINS = (" by", " x ", "-by", " of")
 

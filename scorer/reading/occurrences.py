@@ -83,6 +83,11 @@ class Occurrences:
             judged.append(self._closing(place, _after(self._text, apart, judged)) if apart.depends else apart)
         return judged
 
+    def before(self, group: Group) -> Group | None:
+        """Returns the group before another; None if it is the first."""
+        place = self._groups.index(group)
+        return self._groups[place - 1] if place else None
+
     def begins_line(self, judged: Occurrence) -> bool:
         """Returns whether a group may be an answer by beginning its line."""
         group, stance, _, here = judged
@@ -102,7 +107,9 @@ class Occurrences:
 
     def _closing(self, place: int, judged: Occurrence) -> Occurrence:
         """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
-        last = judged.stance == NAMED and place == len(self._groups) - 1 and not judged.group.plain
+        mention = judged.group.mentions[0]
+        named = not judged.group.plain or mention.first < mention.start
+        last = judged.stance == NAMED and place == len(self._groups) - 1 and named
         closes = last and judged.group.mentions[0].kind == LABEL and self._ends_with(judged)
         return (
             judged._replace(stance=FIRM, reason=CONCLUDED)
@@ -121,10 +128,11 @@ class Occurrences:
         """Whether a sentence that concludes names one thing, at its end and that of the text: "So it sank in 1912"."""
         group = self._groups[place]
         before = self._groups[place - 1].last if place else 0
+        german = lead.strip().lower() == "also" and BEFORE.GERMAN.search(self._text)
         return bool(
             len(group.values) == 1
             and before <= group.first - len(lead)
-            and BEFORE.SUMS_UP.match(lead)
+            and (german or BEFORE.SUMS_UP.match(lead))
             and not self._text[group.last :].strip(" .!)\"'")
         )
 

@@ -15,6 +15,8 @@ _LITTLE = _ANYWHERE | frozenset(LEXICON.entries("LITTLE"))
 """Words that an answer may put in or leave out without naming another thing, and with these all that name nothing."""
 _SHOWN = "(?: (?:in|of|from) (?:the|this) (?:image|picture|photo|scene))"
 """Says nothing but where to look."""
+_DESCRIBED = r"(?: (?:an?|the|his|her|its|their) [a-z]{3,})"
+"""An attribute: "drives a red car"."""
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 _MOST = 12
 _LONGEST = 120
@@ -79,7 +81,7 @@ def _pattern(name: str) -> re.Pattern[str]:
     """Returns what finds an option's telling words in lower-case text in their order, with little words between."""
     own = {word for word in _WORD.findall(name) if word in _LITTLE}
     little = "|".join(sorted(_ANYWHERE | own))
-    gap = rf"(?: (?:{little})|{_SHOWN}){{0,4}} "
+    gap = rf"(?: (?:{little})|{_DESCRIBED}|{_SHOWN}){{0,4}} "
     # "Black with a white collar" is not black and white.
     joined = rf"(?: (?:{little})){{0,3}} (?:and|&) (?:(?:{little}) ){{0,3}}"
     pattern, between = "", gap

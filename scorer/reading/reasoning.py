@@ -9,6 +9,10 @@ from scorer.reading.lexicon import Lexicon
 LEXICON = Lexicon("typography")
 
 
+_PRINTED = "assistantfinal"
+"""Channel markup that a server printed as words."""
+
+
 class Reasoned(NamedTuple):
     """An answer without the reasoning before it.
 
@@ -31,7 +35,7 @@ def split(text: str) -> Reasoned:
     in any case, with or without their opening half (chat templates put that in the prompt),
     and may nest. Behind an opening tag that is never closed all is reasoning.
     """
-    if "<" not in text and "[" not in text and "◁" not in text:
+    if not any(sign in text for sign in ("<", "[", "◁", _PRINTED)):
         return Reasoned(text, 0, False)
     pieces: list[tuple[int, int]] = []
     start, depth = 0, 0
@@ -57,7 +61,7 @@ def _channel(text: str, start: int, end: int) -> tuple[int, int]:
     if not channels:
         return start, end
     last = channels[-1]
-    if last[1].lower() not in ("final", "answer", "response"):
+    if (last[1] or last[2]).lower() not in ("final", "answer", "response"):
         return end, end
     stop = LEXICON.CHANNEL_END.search(text, max(last.end(), end - 200), end)
     return last.end(), stop.start() if stop else end

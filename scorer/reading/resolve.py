@@ -7,13 +7,14 @@ answers are, nothing is read: a wrong reading is worse than none.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from lyncean.vocabulary.reasons import Reason
-from scorer.reading import refusals
+from scorer.reading import cases, refusals
 from scorer.reading.context import LEAD, sentence
 from scorer.reading.lexicon import AFTER, BEFORE, DOCUMENT
 from scorer.reading.lists import listed, next_item
@@ -108,6 +109,9 @@ def read(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], lone: Lo
     ]
     if statements:
         group, reason = max(reversed(statements), key=lambda statement: statement[0].first)
+        place = next(index for index, each in enumerate(judged) if each.group is group)
+        if _has_beside(text, judged[max(place - 1, 0) : place + 2], judged[place]):
+            return Reading("", Reason.CONFLICT)
         return _concluded(seen, group, reason, judged, mentions)
     return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
 
@@ -130,7 +134,8 @@ def _stated_last(
     nowhere says that there is another answer: of this the caller makes sure.
     """
     behind: list[Occurrence] = []
-    for judged in occurrences.backward():
+    backward = occurrences.backward()
+    for judged in backward:
         if judged.depends or occurrences.begins_line(judged):
             return None
         behind.insert(0, judged)
@@ -142,8 +147,22 @@ def _stated_last(
                 or listed(seen.text, behind, order)
             ):
                 return None
+            before = occurrences.before(judged.group)
+            near = [next(backward)] if before and cases.near(seen.text, before, judged) else []
+            if _has_beside(seen.text, [*near, *behind[:2]], judged):
+                return Reading("", Reason.CONFLICT)
             return _concluded(seen, judged.group, judged.reason, behind, mentions)
     return None
+
+
+def _has_beside(text: str, around: Sequence[Occurrence], own: Occurrence) -> bool:
+    """Whether what is named before or behind an answer stands beside it, no less stated."""
+    return any(
+        own in (one, other)
+        and cases.near(text, one.group, other)
+        and cases.beside(text, one, other, apart=other is own)
+        for one, other in itertools.pairwise(around)
+    )
 
 
 def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
@@ -152,13 +171,15 @@ def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
     mention, lead = group.mentions[0], here.lead.text
     if stance != NAMED or len(group.values) > 1 or not BEFORE.STOPS.match(text, group.last):
         return False
+    if lead.rstrip("( ").endswith(":") and (not mention.plain or BEFORE.HAVING_LOOKED.match(lead)):
+        words = [word.strip(",:;()").isalpha() for word in here.clause.text.split()]
+        if sum(words) >= (3 if mention.plain else 4) and len(words) - sum(words) < 2:
+            return True
     if mention.kind == TEXT:
+        if len(judged) > 1 and not lead.strip() and all(each.stance == SUPPOSED for each in judged[:-1]):
+            return True
         leads = not mention.plain or BEFORE.HAVING_LOOKED.match(lead)
         return bool(leads and BEFORE.QUESTIONED.search(lead))
-    if lead.rstrip("( ").endswith(":") and (not mention.plain or BEFORE.HAVING_LOOKED.match(lead)):
-        words = here.clause.text.split()
-        if len(words) >= (3 if mention.plain else 4) and all(word.strip(",:;()").isalpha() for word in words):
-            return True
     if mention.plain or lead.strip() or not here.line_before.strip():
         return False
     cut_off = not text[group.last :].strip()
@@ -217,7 +238,8 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
             each.group.first > group.last and each.stance == REJECTED and each.group.values == group.values
             for each in judged
         )
-        if takes_back(seen, group.last) or (denied and DOCUMENT.RESUMED.search(text, group.last)):
+        lasting = group.mentions[0].kind == LABEL or DOCUMENT.RESUMED.search(text, group.last)
+        if takes_back(seen, group.last) or (denied and lasting):
             return Reading("", Reason.RETRACTED)
         if (
             seen.may(DOCUMENT.RESUMED)
@@ -243,6 +265,13 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
         for match in _abstentions(seen, mentions, group.last):
             if DOCUMENT.BOTH.match(match[0]):
                 return Reading("", Reason.ABSTAINED)
+            unsure = DOCUMENT.UNSURE.fullmatch(match[0])
+            if DOCUMENT.RESUMED.search(text, group.last, match.start()) or (
+                not unsure
+                and not text[match.end() :].strip(" .!")
+                and BEFORE.SENTENCE_END.search(text, group.last, match.start())
+            ):
+                return Reading("", Reason.ABSTAINED)
             if not DOCUMENT.UNSURE.fullmatch(match[0]) and DOCUMENT.RESOLVES.search(
                 text, max(group.last, match.start() - 60), match.start()
             ):
@@ -250,7 +279,10 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
     marked = [each.group for each in judged if each.stance == FIRM and each.marks]
     if seen.may(DOCUMENT.OTHER_CASE) and _is_case(text, group) and DOCUMENT.OTHER_CASE.search(text, group.last):
         return Reading("", Reason.CONFLICT)
-    if group in marked and any(other.values != group.values for other in marked):
+    if group in marked and any(
+        other.values != group.values and not DOCUMENT.RESUMED.search(text, other.last, max(group.first, other.last))
+        for other in marked
+    ):
         return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
         each.stance == ALSO

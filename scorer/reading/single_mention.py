@@ -17,6 +17,7 @@ from scorer.reading.stance import ASIDE, NAMED, REJECTED, SUPPOSED
 LEXICON = Lexicon("single_mention")
 
 _SHORT = 400
+_SENTENCE = 120
 
 
 def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: Options) -> Reading | None:
@@ -26,8 +27,9 @@ def read(seen: Seen, judged: list[Occurrence], order: tuple[str, ...], options: 
         _agreed(text, judged)
         or _lone_label(text, judged)
         or _described(text, judged)
-        or _called(judged)
+        or _called(text, judged)
         or _singled_out(text, judged)
+        or _numbered(text, judged, order)
         or _eliminated(judged, order)
         or _lone_text(seen, judged, order)
     )
@@ -63,6 +65,7 @@ def _lone_label(text: str, judged: list[Occurrence]) -> Reading | None:
         or "\n" in text[: group.first].strip()
         or (lead.search(BEFORE.LOOKING) and not BEFORE.HAVING_LOOKED.match(lead.text))
         or lead.search(BEFORE.EXAMPLE)
+        or LEXICON.QUOTED.search(lead.text)
         or LEXICON.DEPICTED.search(text, max(group.first - 60, 0), mention.start)
         or (mention.first == mention.start and bare and not lead.search(BEFORE.SAID))
         or (cut_off and text[: group.first].strip())
@@ -120,12 +123,44 @@ def _singled_out(text: str, judged: list[Occurrence]) -> Reading | None:
     return Reading(group.values[0], Reason.CONCLUDED, group.span) if singled else None
 
 
-def _called(judged: list[Occurrence]) -> Reading | None:
-    """Reads the one label beside a word for the answer of another language than English: "Somit ist C richtig"."""
+def _numbered(text: str, judged: list[Occurrence], order: tuple[str, ...]) -> Reading | None:
+    """Reads the one choice that a text of one sentence names by its noun and its number: "Picture 2 fits the frame"."""
+    if not order[0].isdigit() or len(judged) != 1 or len(text) > _SENTENCE:
+        return None
+    group, stance, _, here = judged[0]
+    mention = group.mentions[0]
+    noun = mention.first < mention.start or " " in text[mention.start : mention.end]
+    ends = BEFORE.SENTENCE_END.search(text.rstrip(" .!"))
+    if stance != NAMED or not noun or ends or here.question or len(group.values) > 1:
+        return None
+    looks = (
+        here.lead.search(BEFORE.LOOKING)
+        or here.lead.search(BEFORE.LIKENED)
+        or LEXICON.DENIED_ABROAD.search(text)
+        or AFTER.MISMATCH.search(text)
+    )
+    comes = not here.lead.text.strip() or LEXICON.COMES_TO.search(here.lead.text)
+    return (
+        None
+        if looks or not comes or not LEXICON.VERB.match(text, group.last)
+        else Reading(group.values[0], Reason.CONCLUDED, group.span)
+    )
+
+
+def _called(text: str, judged: list[Occurrence]) -> Reading | None:
+    """Reads the one label beside a word for the answer of another language than English: "Somit ist C richtig".
+
+    It is the only one of the text, or of the last sentence of a text that calls no other so.
+    """
     kept = [each for each in judged if each.stance not in (REJECTED, ASIDE)]
     last = kept[-1] if kept else None
-    if not last or last.stance != NAMED or len(_values(kept)) > 1 or last.group.plain:
+    if not last or last.stance != NAMED or last.group.plain or len(last.group.values) > 1:
         return None
+    if len(_values(kept)) > 1:
+        before = kept[-2].group.last
+        ends = BEFORE.SENTENCE_END.search(text, before, last.group.first)
+        if not ends or LEXICON.CALLED_ABROAD.search(text[: ends.start()]) or text[last.group.last :].count("\n"):
+            return None
     around = f"{last.here.clause.text} {last.here.tail.text}"
     denied = LEXICON.DENIED_ABROAD.search(around)
     called = last.group.mentions[0].kind == LABEL and LEXICON.CALLED_ABROAD.search(around)

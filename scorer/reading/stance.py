@@ -159,7 +159,8 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
     if group.mentions[0].kind != TEXT:
         return None
     if (
-        any(lead.search(words) for words in (ASIDES.OTHERS, ASIDES.PARTLY, ASIDES.RUNNER_UP))
+        (lead.search(ASIDES.OTHERS) and not lead.search(ASIDES.EACH))
+        or any(lead.search(words) for words in (ASIDES.PARTLY, ASIDES.RUNNER_UP))
         or tail.match(ASIDES.WOULD)
         or (tail.match(ASIDES.GROUND) and lead.search(ASIDES.BACKDROP))
         or (tail.match(ASIDES.EDGE) and lead.search(ASIDES.WITH))
@@ -275,7 +276,7 @@ def _unannounced(group: Group, here: Context) -> Status | None:
         return _SUPPOSED if supposes(lead) and not BEFORE.WHENEVER.search(lead.text) else (LED, CONCLUDED)
     matches = lead.search(BEFORE.MATCHES) and not _bare_letter(group)
     if (matches or lead.search(BEFORE.MAYBE)) and not clause.search(BEFORE.GOVERNS) and not lead.search(BEFORE.LIKENED):
-        return _PREFERRED
+        return _SUPPOSED if tail.match(AFTER.IF) else _PREFERRED
     return None
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
-from scorer.reading import closing, mentions
+from scorer.reading import cases, closing, mentions
 from scorer.reading.answer import read_answer
 from scorer.reading.label_forms import forms_of
 from scorer.reading.lexicon import BEFORE, DOCUMENT, Lexicon
@@ -139,7 +139,7 @@ def _unstated(text: str, occurrences: list[Occurrence], options: dict[str, str])
         if leads and text[group.last : group.last + 1] in ",.:;\n" and options.keys() == _YES_NO:
             return Reading(group.values[0], Reason.LEADING, group.span)
         return Reading("", Reason.CONFLICT)
-    if any(each.stance == SUPPOSED for each in occurrences) or len(text) > 600:
+    if any(each.stance == SUPPOSED or cases.holds_if(each) for each in occurrences) or len(text) > 600:
         return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
@@ -179,7 +179,7 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         text = seen.text
         found = named_in(text)
         reading = read(seen, found, options, unstated)
-        if reading.reason == Reason.CONFLICT and lower.keys() != _YES_NO:
+        if reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and lower.keys() != _YES_NO:
             reading = closing.by_last_sentence(seen, found, named_in, options, unstated) or reading
         # "Yes, the shapes. No, not the colours.": a later sentence begins with the other answer.
         both = lower.keys() == _YES_NO and any(

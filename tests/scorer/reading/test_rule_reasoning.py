@@ -33,6 +33,7 @@ from scorer.reading import reasoning, refusals
         ("<think></think>", ""),
         ("<|channel|>analysis<|message|>A?<|end|><|start|>assistant<|channel|>final<|message|>B<|return|>", "B"),
         ("<|channel|>analysis<|message|>A?", ""),
+        ("analysisRow 1 has 3. So B.assistantfinalB", "B"),
         ("<answer>B</answer>", "<answer>B</answer>"),
         ("I think <b>B</b>", "I think <b>B</b>"),
     ],
