@@ -58,6 +58,23 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Paired:
+    """Two of the paper's runs, item by item, beside the difference of the printed cells.
+
+    Attributes:
+        printed: Second minus first in points; None without both cells of the model.
+    """
+
+    contrast: Contrast
+    printed: float | None
+    verdict: Verdict
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the contrast for machines."""
+        return {**self.contrast.as_json(), "printed": self.printed, "verdict": self.verdict}
+
+
+@dataclass(frozen=True, slots=True)
 class Remade:
     """A table with our rows.
 
@@ -70,7 +87,7 @@ class Remade:
     paper: Paper
     table: Table
     rows: Mapping[str, Sequence[Cell]]
-    contrasts: Sequence[Contrast]
+    contrasts: Sequence[Paired]
     missing: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
@@ -103,7 +120,10 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
         missing += [": ".join(filter(None, [model, ", ".join(names), why])) for why, names in by_reason.items()]
     missing += _dimensions(paper, table, runs)
     found = [
-        one for model in runs.models for pair in table.contrasts if (one := _contrast(paper, table, pair, model, runs))
+        _beside_printed(table, one)
+        for model in runs.models
+        for pair in table.contrasts
+        if (one := _contrast(paper, table, pair, model, runs))
     ]
     return Remade(paper, table, rows, found, missing)
 
@@ -257,3 +277,14 @@ def _contrast(paper: Paper, table: Table, pair: tuple[str, str], model: str, run
     units = {step: found for step, found in units.items() if step.metric in wanted}
     paired = statistics.compare_units(units) if units else []
     return Contrast(model, pair, paired[0]) if paired else None
+
+
+def _beside_printed(table: Table, contrast: Contrast) -> Paired:
+    row = published_row(table, contrast.model)
+    cells = {column.runs: cell for column, cell in zip(table.columns, row, strict=False) if cell is not None}
+    first, second = (cells.get((name,)) for name in contrast.tasks)
+    if first is None or second is None:
+        return Paired(contrast, None, Verdict.NOTHING)
+    low, high = (None if end is None else 100 * end for end in (contrast.pair.low, contrast.pair.high))
+    cell = Cell("", 100 * contrast.pair.difference, low, high, 0, second - first)
+    return Paired(contrast, second - first, judge(table, Column("", n=-1), cell))

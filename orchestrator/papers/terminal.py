@@ -9,8 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from lyncean.errors import printable
-from orchestrator.compare.contrasts import HEAD
-from orchestrator.compare.terminal import p_value, plain_table
+from orchestrator.compare.terminal import plain_table
 from orchestrator.papers.remade import Cell, Remade, Verdict
 from orchestrator.papers.tables import Paper, Table
 
@@ -99,10 +98,13 @@ def _beside(model: str, cells: Sequence[Cell], digits: int) -> RichTable:
 
 def _contrasts(remade: Remade) -> RichTable:
     table = plain_table("the same rows in two runs")
-    for name in (*HEAD[:-1], "p"):
-        table.add_column("runs" if name == "tasks" else name, justify="left" if name in HEAD[:2] else "right")
-    for contrast in remade.contrasts:
-        table.add_row(*contrast.words, p_value(contrast.pair.p))
+    for name in ("model", "runs", "difference", "n", "printed"):
+        table.add_column(name, justify="left" if name in ("model", "runs") else "right", overflow="fold")
+    table.add_column("")
+    for each in remade.contrasts:
+        model, runs, _, _, difference, count = each.contrast.words
+        printed = "–" if each.printed is None else f"{each.printed:+.{remade.table.digits}f}"
+        table.add_row(model, runs, difference, count, printed, Text(each.verdict, _COLOURS.get(each.verdict, "")))
     return table
 
 

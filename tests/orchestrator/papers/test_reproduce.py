@@ -128,6 +128,7 @@ def test_direct_answers_against_chain_of_thought(cluster: Cluster, oracle: Serve
     assert (contrast["items"], contrast["tasks"]) == (1168, ["direct", "cot"])
     assert round(contrast["difference"] * 1168) == 482 - 397
     assert contrast["low"] > 0
+    assert (round(contrast["printed"], 1), contrast["verdict"]) == (7.6, "agrees")
     kinds = {cell["column"]: cell["n"] for cell in found["figure-12"]["ours"]["gpt-4o"]}
     assert kinds["text options, all"] + kinds["image options, all"] == 1168
 
