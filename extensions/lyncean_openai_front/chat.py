@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean_openai_front.errors import refuse
 from lyncean_openai_front.forms import Audio, Chat, Image, StructuredOutputs, Text, Video
+from lyncean_openai_front.tools import add_calls, add_result, as_delta, calls_of, offer
 
 if TYPE_CHECKING:
     from lyncean_openai_front.completions import Completion
@@ -52,27 +54,24 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
     """
     _check_last(chat)
-    count = sum(1 if isinstance(each.content, str) else 1 + len(each.content) for each in chat.messages)
+    count = sum(
+        1 + (len(each.content) if isinstance(each.content, list) else 0) + len(each.tool_calls or ())
+        for each in chat.messages
+    )
     if count > MAX_PARTS:
         raise refuse("too_many_parts", f"{count:,} messages and parts: at most {MAX_PARTS:,}")
     first = model.GenerateRequest()
     for index, message in enumerate(chat.messages):
-        parts = [Text(message.content)] if isinstance(message.content, str) else message.content
+        where = f"messages[{index}]"
+        add = functools.partial(_add_content, content=message.content, where=where)
+        if message.role == "tool":
+            add_result(first.messages, message.tool_call_id, add, where)
+            continue
         target = first.messages.add(role=_ROLES[message.role], reasoning=message.reasoning_content or "")
-        for number, part in enumerate(parts):
-            where = f"messages[{index}].content[{number}]"
-            match part:
-                case Text():
-                    target.parts.add(text=part.text)
-                case Image():
-                    data, kind = _data(part.image_url.url, "image", where)
-                    target.parts.add(image=model.Image(data=data, media_type=kind))
-                case Video():
-                    data, kind = _data(part.video_url.url, "video", where)
-                    target.parts.add(video=model.Video(data=data, media_type=kind))
-                case Audio():
-                    data = _base64(part.input_audio.data, "audio", where)
-                    target.parts.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
+        if message.content or not message.tool_calls:
+            add(target.parts)
+        add_calls(target, message.tool_calls or (), message.reasoning_details or ())
+    offer(first, chat.tools or (), chat.tool_choice, chat.parallel_tool_calls)
     _configure(first.config, chat)
     count = 1 if chat.n is None else chat.n
     if not 1 <= count <= MAX_CHOICES:
@@ -87,6 +86,24 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
             call.config.seed = (chat.seed + offset) % 2**64
         calls.append(call)
     return calls
+
+
+def _add_content(target: Any, content: str | Sequence[Text | Image | Audio | Video] | None, where: str) -> None:
+    """Adds the content of a message to parts of the contract."""
+    for number, part in enumerate([Text(content)] if isinstance(content, str) else content or ()):
+        place = f"{where}.content[{number}]"
+        match part:
+            case Text():
+                target.add(text=part.text)
+            case Image():
+                data, kind = _data(part.image_url.url, "image", place)
+                target.add(image=model.Image(data=data, media_type=kind))
+            case Video():
+                data, kind = _data(part.video_url.url, "video", place)
+                target.add(video=model.Video(data=data, media_type=kind))
+            case Audio():
+                data = _base64(part.input_audio.data, "audio", place)
+                target.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
 
 
 def apart(answer: model.GenerateResponse) -> list[model.GenerateResponse]:
@@ -215,7 +232,7 @@ def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
     common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     choices = []
     for choice in whole["choices"]:
-        delta = {"index": choice["index"], "delta": choice["message"], "logprobs": choice["logprobs"]}
+        delta = {"index": choice["index"], "delta": as_delta(choice["message"]), "logprobs": choice["logprobs"]}
         choices.append({**delta, "finish_reason": choice["finish_reason"]})
     return server_sent(chat, common, choices, whole["usage"])
 
@@ -230,21 +247,22 @@ def server_sent(
     return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 
-def finished(answer: model.GenerateResponse) -> tuple[str, str]:
-    """Returns the text of an answer, and why it ended.
+def finished(answer: model.GenerateResponse, kinds: Sequence[str] = ("text",)) -> tuple[str, str]:
+    """Returns the text of an answer, and why it ended; it may have parts of some kinds.
 
     Raises:
         CallError: INTERNAL for an answer that is no finished text.
     """
     finish = _FINISH.get(answer.finish_reason)
-    if finish is None or any(part.WhichOneof("kind") != "text" for part in answer.parts):
+    if finish is None or any(part.WhichOneof("kind") not in kinds for part in answer.parts):
         raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
     return "".join(part.text for part in answer.parts), finish
 
 
 def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
-    text, finish = finished(answer)
-    message = {"role": "assistant", "content": text, "refusal": None}
+    text, finish = finished(answer, ("text", "tool_call"))
+    calls = calls_of(answer)
+    message = {"role": "assistant", "content": None if calls and not text else text, "refusal": None, **calls}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
     logprobs = None

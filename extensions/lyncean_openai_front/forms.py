@@ -8,6 +8,7 @@ import grpc
 import msgspec
 
 from lyncean_openai_front.errors import refuse
+from lyncean_openai_front.tools import Choice, Details, Mode, Tool, ToolCall
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
@@ -28,6 +29,8 @@ _WITHOUT_EFFECT = frozenset(
     {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
 )
 """Fields that do not change the answer."""
+_OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+"""Fields that chat completions have where tools are offered."""
 
 
 class _ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,14 +72,27 @@ class Video(msgspec.Struct, tag_field="type", tag="video_url", forbid_unknown_fi
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Text | Image | Audio | Video]
-    name: None = None
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Text | Image | Audio | Video] | None = None
+    name: str | None = None
     refusal: None = None
-    tool_calls: None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
     function_call: None = None
     audio: None = None
     reasoning_content: str | None = None
+    reasoning_details: list[Details] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses fields of another role; the message says where."""
+        if self.content is None and not self.tool_calls:
+            raise ValueError("Object missing required field `content`")
+        if self.name is not None and self.role != "tool":
+            raise ValueError("Expected `null`, got `str` - `name`")
+        if self.tool_call_id is not None and self.role != "tool":
+            raise ValueError("`tool_call_id` is of messages of role tool")
+        if (self.tool_calls or self.reasoning_details) and self.role != "assistant":
+            raise ValueError("`tool_calls` are of messages of role assistant")
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,6 +143,9 @@ class Chat(msgspec.Struct, forbid_unknown_fields=True):
     add_generation_prompt: bool | None = None
     response_format: _ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Mode | Choice | None = None
+    parallel_tool_calls: bool | None = None
 
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -148,8 +167,11 @@ def parse(body: bytes, form: type[Form]) -> Form:
         raise refuse("bad_json", f"the body is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise refuse("bad_json", "the body is not a JSON object")
+    offers = "tools" in form.__struct_fields__ and bool(fields.get("tools"))
     for name in list(fields):
         value = fields[name]
+        if offers and name in _OF_TOOLS:
+            continue
         obeyed = name == "response_format" and isinstance(value, dict) and value.get("type") == "json_schema"
         if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name] and not obeyed:
             raise refuse(

@@ -193,7 +193,7 @@ class OpenAIBackend(Backend):
     async def _conversation(self, request: model.GenerateRequest, config: model.GenerationConfig) -> dict[str, Any]:
         """Returns the fields of a request."""
         fields = self._fields(config)
-        fields["messages"] = await asyncio.to_thread(chat, request.messages, json_alone=self._endpoint.kind in _EXACT)
+        fields["messages"] = await asyncio.to_thread(chat, request.messages, engine=self._endpoint.kind in _EXACT)
         if request.tools:
             if self._endpoint.kind != "openai":  # which is known to show them
                 await self._probe.check(self._prompt_tokens)

@@ -22,12 +22,13 @@ def continues(messages: Sequence[model.Message]) -> bool:
     return messages[-1].role == model.ROLE_ASSISTANT
 
 
-def chat(messages: Sequence[model.Message], *, json_alone: bool = False) -> list[dict[str, Any]]:
+def chat(messages: Sequence[model.Message], *, engine: bool = True) -> list[dict[str, Any]]:
     """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
 
     Args:
         messages: The conversation. Images of tool results go into a user's message behind these.
-        json_alone: Whether the endpoint refuses arguments of tool calls that are not JSON.
+        engine: Whether the endpoint is vLLM or SGLang, which have more names for reasoning than vendors have, and
+            refuse arguments of tool calls that are not JSON.
 
     Raises:
         InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
@@ -41,9 +42,10 @@ def chat(messages: Sequence[model.Message], *, json_alone: bool = False) -> list
             if pictures:
                 chat_messages.append({"role": "user", "content": _parts(pictures)})
             continue
-        # The first name is vLLM's, the second that of its older versions.
-        thoughts = dict.fromkeys(REASONING, message.reasoning) if message.reasoning else {}
-        calls = called(message, json_alone)
+        # The first name is vLLM's, the second that of its older versions and of vendors.
+        names = REASONING if engine else REASONING[1:]
+        thoughts = dict.fromkeys(names, message.reasoning) if message.reasoning else {}
+        calls = called(message, json_alone=engine)
         if calls or (place == len(messages) and message.role == model.ROLE_ASSISTANT):
             text = "".join(part.text for part in message.parts)
             chat_messages.append({"role": "assistant", "content": text, **thoughts, **calls})

@@ -134,7 +134,7 @@ async def test_lines_are_answered_as_live_requests_are(served: Any) -> None:
         assert codes == {
             "refused": (400, "content_policy"),
             "other": (404, "model_not_found"),
-            "tools": (422, "field_unsupported"),
+            "tools": (400, "bad_field"),
             "stream": (400, "bad_field"),
         }
 
