@@ -110,14 +110,15 @@ def _piece_json(piece: Any, store: StoreMedium) -> dict[str, Any]:
     if not isinstance(piece, Picture):
         return part_json(piece, store)
     place = {"source": piece.source, **({"box": list(piece.box)} if piece.box else {})}
+    place |= {"source_size": list(piece.source_size)} if piece.source_size else {}
     return part_json(image_part(piece.data), store) | place
 
 
 def _piece_of(line: Mapping[str, Any], load: LoadImage) -> Any:
     if "source" not in line:
         return part_of(line, load)
-    box = line.get("box")
-    return Picture(load(line["image"]["sha256"]), source=line["source"], box=tuple(box) if box else None)
+    box, size = (tuple(found) if (found := line.get(name)) else None for name in ("box", "source_size"))
+    return Picture(load(line["image"]["sha256"]), source=line["source"], box=box, source_size=size)
 
 
 def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreMedium) -> bytes:

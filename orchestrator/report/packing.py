@@ -81,6 +81,7 @@ class Packing:
         for message in (item.response.get("request") or {}).get("messages", ()):
             self._note(message.get("parts", ()))
         self._note((item.response.get("response") or {}).get("parts", ()))
+        self._note((item.response.get("tool") or {}).get("content", ()))
         verdict = {name: value for name, value in item.verdict.items() if name != "details"}  # nothing for people
         return {"r": item.response, "v": verdict}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lyncean.vocabulary import facts
 from orchestrator.report.diagnostics import Diagnostics
 from orchestrator.report.packing import SNIPPET, Packing, question, snippet
 from orchestrator.report.selection import Selection
@@ -19,9 +20,11 @@ MOST = 20_000
 PENDING = "pending"
 """In place of an outcome where an answer is not scored yet."""
 
+FACTS = (facts.CALLS, facts.TOOL_ERRORS)
+"""Numbers of items with tools by which the page filters."""
 _SHOWN = (*OUTCOMES, STEP, PENDING)
 _PLAIN = ("key", "score", "extracted", "target", "answer", "length", "seconds")
-_CODED = ("outcome", "task", "reason", "turn", "question", "image")
+_CODED = ("outcome", "task", "reason", "turn", "question", "image", *FACTS)
 
 
 @dataclass(slots=True)
@@ -78,7 +81,14 @@ def _show(packing: Packing, item: Item) -> None:
         target=" | ".join(item.scoring.get("targets", ()))[:SNIPPET], answer=_answer(item), length=len(item.text),
         seconds=item.response.get("seconds"), outcome=item.outcome or PENDING, task=item.task,
         reason=reason(item) or None, turn=_turn(item), question=text, image=image,
+        **{name: _class(item, name) for name in FACTS},
     )  # fmt: skip
+
+
+def _class(item: Item, fact: str) -> str | None:
+    """Returns the class of an item's fact, None where it has none."""
+    value = (item.verdict.get("facts") or {}).get(fact)
+    return None if value is None else facts.fact_class(float(value))
 
 
 def _is_wrong(item: Item) -> bool:

@@ -32,7 +32,7 @@ from orchestrator.run_folder.scanning import lines_at, scan
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
-_OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judge")
+_OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judge", "tool", "facts")
 """Fields of the lines of a run's logs that hold objects, where they hold anything."""
 
 STEP = "step"

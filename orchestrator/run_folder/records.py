@@ -270,7 +270,7 @@ def verdict_line(
     line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
-    line.cut, line.facts = cut, dict(facts)
+    line.cut, line.facts = cut, dict(sorted(facts.items()))
     return encode(line)
 
 

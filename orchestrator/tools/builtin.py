@@ -87,12 +87,13 @@ class BuiltIn:
                 "There is no image {image}: the last one is {last}.", image=str(place + 1), last=str(len(pictures))
             )
         try:
-            made, box = self.make(_upright(decoded(pictures[place].data)), given)
+            image = _upright(decoded(pictures[place].data))
+            made, box = self.make(image, given)
             data = encoded(made)
         except MISTAKES as error:
             return tool_error("{name} failed: {error}", name=self.name, error=_line(error))
         words = f"Image {len(pictures) + 1}, {made.width} x {made.height} pixels:"
-        return ToolOutput((text_part(words), Picture(data, source=place, box=box)))
+        return ToolOutput((text_part(words), Picture(data, source=place, box=box, source_size=image.size)))
 
 
 def _line(error: Exception) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from lyncean.media.pictures import open_image
 from lyncean.vocabulary.facts import IOU, SEARCH_LENGTH
-from orchestrator.tools.pixels import MISTAKES, Box
+from orchestrator.tools.pixels import Box
 from orchestrator.tools.types import Picture
 
 LABEL = "box"
@@ -44,7 +43,7 @@ def regions(pictures: Sequence[Picture]) -> list[Box]:
             return None
         if not pictures[picture.source].box:
             return picture.box if picture.source == 0 else None
-        outer, size = region(picture.source), _size(pictures[picture.source].data)
+        outer, size = region(picture.source), picture.source_size
         if outer is None or size is None:
             return None
         x, y = (outer[2] - outer[0]) / size[0], (outer[3] - outer[1]) / size[1]
@@ -52,13 +51,6 @@ def regions(pictures: Sequence[Picture]) -> list[Box]:
         return outer[0] + left * x, outer[1] + top * y, outer[0] + right * x, outer[1] + bottom * y
 
     return [found for number in range(len(pictures)) if (found := region(number))]
-
-
-def _size(data: bytes) -> tuple[int, int] | None:
-    try:
-        return open_image(data).size
-    except MISTAKES:
-        return None
 
 
 def _boxes(label: str) -> list[Box]:

@@ -23,12 +23,14 @@ class Picture:
         shown: Width and height, in pixels, at which the model saw it; None if the server does not say.
         source: For an image that a tool made: index of the picture that it was made of.
         box: For a crop: left, top, right and bottom in the source's pixels. It may reach beyond the source.
+        source_size: Width and height of the source in these pixels.
     """
 
     data: bytes = field(repr=False)
     shown: tuple[int, int] | None = None
     source: int | None = None
     box: tuple[float, float, float, float] | None = None
+    source_size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

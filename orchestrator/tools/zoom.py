@@ -49,7 +49,7 @@ class Zoom:
             data = encoded(crop)
         except MISTAKES as error:
             return self._error(cause, error, len(pictures))
-        return ToolOutput((Picture(data, source=place, box=box),))
+        return ToolOutput((Picture(data, source=place, box=box, source_size=image.size),))
 
     def _numbers(self, found: Any) -> Box:
         left, top, right, bottom = found[self.spec.tool.box]

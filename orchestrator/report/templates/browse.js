@@ -61,6 +61,13 @@ function labelFacet(name) {
   return facet("label." + name, name, order.map((code) => column.names[code]), (at) => { const code = column.codes[at]; return code < 0 ? -1 : places[code]; }, tasks);
 }
 
+// Values of a column in the order of their numbers.
+function numbered(name, title) {
+  const column = index[name], order = column.names.map((_, code) => code).sort((a, b) => numeric.compare(column.names[a], column.names[b]));
+  const places = new Map(order.map((code, place) => [code, place]));
+  return facet(name, title, order.map((code) => column.names[code]), (at) => { const code = column.codes[at]; return code < 0 ? -1 : places.get(code); });
+}
+
 // A label is offered where it tells items of the chosen task apart; without a task, of every task.
 function applies(one) {
   if (filter[one.name] !== undefined || !one.tasks) return true;

@@ -1,5 +1,5 @@
 // A run's samples and charts.
-const FIELDS = ["outcome", "verdict", "task", "reason", "sort", "view"];
+const FIELDS = ["outcome", "verdict", "task", "reason", "calls", "tool_errors", "sort", "view"];
 const ACTIONS = { w: () => set("verdict", filter.verdict === "wrong" ? "" : "wrong"), "[": () => aside(-1), "]": () => aside(1) };
 
 const words = searched;
@@ -21,6 +21,7 @@ function filters() {
   for (const one of found) one.always = true;
   if (index.task.names.length > 1) found.push(codedFacet("task", "Task"));
   if (index.reason.names.length) found.push(codedFacet("reason", "Reason"));
+  for (const [name, title] of [["calls", "Calls"], ["tool_errors", "Tool errors"]]) if (index[name].names.length) found.push(numbered(name, title));
   return found;
 }
 
@@ -44,7 +45,7 @@ function judged(at) {
 function page(at, line) {
   const response = line.r, verdict = line.v, scoring = response.scoring || {}, images = el("div", { class: "pictures" });
   const text = el("div", { class: "text" }, labelChips(scoring.labels || verdict.labels || {}), ...steps(at),
-    el("h3", {}, "What was asked"), ...asked(response, { images }), el("h3", {}, "What it answered"), ...answered(response, verdict));
+    el("h3", {}, "What was asked"), ...asked(response, { images }), ...trajectory(at, response), el("h3", {}, "What it answered"), ...answered(response, verdict));
   if (verdict.outcome || scoring.rule) {
     text.append(el("h3", {}, "How it was read"), reading(response, verdict));
     if (!(response.response || {}).scores) text.append(...optionList(scoring));
@@ -72,8 +73,28 @@ function siblings(at) {
   return samples.get(sample(at));
 }
 
+const CALL = /(^|-)call\d+(-tool\d+)?$/;
+const isCall = (at) => CALL.test(coded(index.turn, at));
+
+// The calls by which a model with tools came to its answer, each with what came of its tools.
+function trajectory(at, response) {
+  if (!response.facts) return [];
+  const own = coded(index.turn, at), calls = siblings(at).filter((other) => isCall(other) && coded(index.turn, other).replace(CALL, "") === own);
+  if (!calls.length) return [];
+  const block = el("div", { class: "trajectory" });
+  play(block, calls, ((response.request || {}).messages || []).flatMap((message) => message.parts || []).filter((part) => part.image).map((part) => part.image));
+  return [el("h3", {}, "How it came to that"), block];
+}
+
+async function play(block, calls, pictures) {
+  for (const at of calls) {
+    const { r } = await item(at);
+    block.append(r.tool ? toolStep(r.tool, pictures) : callStep(r, block.querySelectorAll(".answer").length + 1));
+  }
+}
+
 function steps(at) {
-  const all = siblings(at);
+  const all = siblings(at).filter((other) => other === at || !isCall(other));
   if (all.length < 2) return [];
   const block = el("div", { class: "chips" });
   for (const other of all) {

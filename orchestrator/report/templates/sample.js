@@ -98,9 +98,52 @@ function parts(block, found, { span, images, run, write }) {
       images.append(picture(part.image, run));
       if (several) { flush(); block.append(el("span", { class: "place" }, `image ${images.childElementCount}`)); }
     } else if (part.image) { if (!span) flush(); block.append(picture(part.image, run)); }
+    else if (part.tool_call) text += `${text ? "\n" : ""}[calls ${part.tool_call.name} with ${part.tool_call.arguments || "nothing"}]`;
+    else if (part.tool_result) { flush(); parts(block, part.tool_result.content || [], { run, write }); }
     else if (part.audio || part.video) { if (!span) flush(); block.append(...clip(part.audio ? "audio" : "video", part.audio || part.video, run)); }
   }
   flush();
+}
+
+// One answer of a trajectory.
+function callStep(line, number) {
+  const response = line.response || {}, usage = response.usage || {}, tokens = usage.output_tokens ? `, ${Number(usage.output_tokens).toLocaleString("en")} tokens` : "";
+  const block = el("div", { class: "turn answer" }, el("div", { class: "who" }, `call ${number}${tokens}`));
+  if (response.reasoning) block.append(el("pre", { class: "said-block reasoned" }, response.reasoning));
+  if (line.error) block.append(el("pre", { class: "said-block" }, line.error.message));
+  parts(block, (response.parts || []).filter((part) => !part.tool_call), {});
+  return block;
+}
+
+// What came of a tool: a crop stands beside the place in the image that it was cut from. `pictures` grows by its images.
+function toolStep(tool, pictures) {
+  const call = tool.tool_call || {}, content = tool.content || [];
+  const block = el("div", { class: "turn tool" + (tool.is_error ? " failed" : "") }, el("div", { class: "who" }, (tool.is_error ? "error of " : "") + (call.name || "a call that cannot be read")),
+    el("pre", { class: "said-block" }, call.arguments || ""));
+  for (const part of content) {
+    const source = part.image && pictures[part.source];
+    if (source && Array.isArray(part.box)) block.append(el("div", { class: "cut" }, place(source, part.box, part.source_size), picture(part.image)));
+    else parts(block, [part], {});
+    if (part.image) pictures.push(part.image);
+  }
+  return block;
+}
+
+// An image with a box on it, in pixels of the image as the tool saw it.
+function place(image, box, size) {
+  const shown = picture(image), frame = el("div", { class: "placed" }, shown), mark = drawn("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
+  const [left, top, right, bottom] = box.map(Number);
+  mark.append(drawn("rect", { x: left, y: top, width: Math.max(0, right - left), height: Math.max(0, bottom - top) }));
+  const fit = (width, height) => { mark.setAttribute("viewBox", `0 0 ${width} ${height}`); frame.append(mark); };
+  if (Array.isArray(size)) fit(Number(size[0]), Number(size[1]));
+  else shown.addEventListener("load", () => fit(shown.naturalWidth, shown.naturalHeight));
+  return frame;
+}
+
+function drawn(tag, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
 }
 
 function pairs(entries) {
@@ -196,6 +239,6 @@ function call(response) {
   return el("details", {}, el("summary", {}, "The call"),
     pairs([["replica", response.replica], ["seconds", response.seconds], ["attempts", response.attempts], ["begun", response.started], ["group", scoring.group],
       ["input tokens", usage.input_tokens], ["of images", usage.image_tokens], ["of audio", usage.audio_tokens], ["of videos", usage.video_tokens],
-      ["frames seen", (usage.media || []).map((medium) => medium.frames).filter(Boolean).join(", ")], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", ended]]),
+      ["frames seen", (usage.media || []).map((medium) => medium.frames).filter(Boolean).join(", ")], ["cached", usage.cached_tokens], ["output tokens", usage.output_tokens], ["of reasoning", usage.reasoning_tokens], ["ended by", ended], ...Object.entries(response.facts || {}).map(([name, value]) => [name.replaceAll("_", " "), value])]),
     el("pre", {}, JSON.stringify({ config: request.config, modality: request.modality, effective_config: answer.effective_config, params: scoring.params }, null, 2)));
 }

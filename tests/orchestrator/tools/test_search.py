@@ -11,12 +11,12 @@ from orchestrator.tools.types import Picture
 IMAGE = Picture(png(200, 100))
 
 
-def crop(source, *box, size=(10, 10)):
-    return Picture(png(*size), source=source, box=box)
+def crop(source, *box, size=(200, 100)):
+    return Picture(b"", source=source, box=box, source_size=size)
 
 
 def test_a_crop_of_a_crop_has_its_place_in_the_first_image():
-    pictures = [IMAGE, crop(0, 100, 0, 200, 100, size=(400, 400)), crop(1, 200, 200, 400, 400)]
+    pictures = [IMAGE, crop(0, 100, 0, 200, 100), crop(1, 200, 200, 400, 400, size=(400, 400))]
     assert regions(pictures) == [(100, 0, 200, 100), (150, 50, 200, 100)]
 
 
