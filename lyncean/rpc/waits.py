@@ -102,16 +102,22 @@ class Waits:
 
     def __init__(self) -> None:
         self._waits: list[Wait] = []
+        self._says: list[Callable[[], str]] = []
 
     def add(self, what: str, limit: float) -> Wait:
         """Returns a wait that has not begun."""
         self._waits.append(wait := Wait(what, limit))
         return wait
 
+    def also(self, says: Callable[[], str]) -> None:
+        """Adds something that says itself what is waited for, and why; "" where nothing is."""
+        self._says.append(says)
+
     def __str__(self) -> str:
-        """Returns the wait that lasts longest in words, "" where none lasts long."""
+        """Returns the wait that lasts longest in words, and what others say; "" where nothing lasts long."""
         longest = max(self._waits, key=lambda wait: wait.seconds, default=None)
-        return str(longest) if longest and longest.seconds >= SAID_AFTER else ""
+        words = [str(longest)] if longest and longest.seconds >= SAID_AFTER else []
+        return "; ".join([*words, *filter(None, (says() for says in self._says))])
 
 
 async def in_thread(work: Callable[[], _T], name: str) -> _T:

@@ -32,7 +32,7 @@ from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
 from model_server.openai_api.reply import cut_at_stop, encodable, ended_in_reasoning, read, without_end
 from model_server.openai_api.tools import ToolProbe, put_tools
-from model_server.openai_api.upstream import Upstream, note_origin, revision_of
+from model_server.openai_api.upstream import Upstream, note_origin
 from model_server.parts import calls
 
 _EXACT = ("vllm", "sglang")
@@ -81,21 +81,11 @@ class OpenAIBackend(Backend):
     def load(self) -> None:
         """Looks whether the endpoint is there and serves the model."""
         self._endpoint = look(self._settings)
-        self._upstream.revision = asyncio.run(self._revision())
-
-    async def _revision(self) -> str:
-        client = looking_client(self._settings)
-        try:
-            return await revision_of(client, self._settings.model)
-        except (openai.OpenAIError, ValueError, AttributeError, TypeError):
-            return ""  # it has no list of models
-        finally:
-            await client.close()
+        asyncio.run(self._upstream.begin())
 
     def verify(self) -> None:
         """Raises Unavailable while the engine is another than at the start."""
-        if self._upstream.changed:
-            raise self._upstream.refusal()
+        self._upstream.verify()
 
     def info(self) -> model.GetModelInfoResponse:
         """Describes what is known of it; the weights are not."""

@@ -42,7 +42,8 @@ class Settings:
         timeout: Seconds for one request, retries not counted.
         max_concurrency: Requests at a time.
         max_queue: Requests waiting; one more is refused.
-        retries: Retries of the client itself, after 408, 409, 429 and 5xx, honouring Retry-After.
+        retries: Retries of the client itself, after 408, 409, 429 and 5xx: nobody is told meanwhile, so that there
+            are none where callers retry by themselves.
         patience: Seconds to wait for an endpoint that is not up yet.
         image_output: By which of its APIs it draws: "images", "chat" or "responses"; "" where it does not.
         audio_input: Whether the model takes audio.
@@ -58,7 +59,7 @@ class Settings:
     timeout: float = 300.0
     max_concurrency: int = 32
     max_queue: int = 256
-    retries: int = 5
+    retries: int = 0
     patience: float = 60.0
     image_output: str = ""
     audio_input: bool = False

@@ -7,7 +7,7 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, Unsupported
 from model_server.decoding import MARKS, split_reasoning
-from model_server.openai_api.errors import short
+from model_server.openai_api.errors import status_in
 from model_server.openai_api.likelihood import put_prompt
 from model_server.openai_api.tools import add_calls
 from model_server.openai_api.upstream import note_origin
@@ -37,11 +37,13 @@ def read(reply: Any, config: model.GenerationConfig, place: int = 0) -> model.Ge
 
     Raises:
         InternalFailure: If it is none.
+        StatusError: If it carries a failure in place of an answer.
         Unsupported: If log-probabilities were asked for and not given.
     """
     if not getattr(reply, "choices", None):
-        said = short(str(getattr(reply, "error", None) or ""))
-        raise InternalFailure("bad_reply", f"the endpoint answered without a choice{said and f': {said}'}")
+        raise status_in(reply) or InternalFailure("bad_reply", "the endpoint answered without a choice")
+    if failure := status_in(reply.choices[place]):
+        raise failure
     try:
         return _read(reply, config, reply.choices[place])
     except (AttributeError, TypeError, ValueError) as error:

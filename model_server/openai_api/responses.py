@@ -8,6 +8,7 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, Unsupported
 from model_server.openai_api.errors import short
+from model_server.openai_api.upstream import note_origin
 
 _CUT = {
     "max_output_tokens": model.FINISH_REASON_MAX_TOKENS,
@@ -90,6 +91,7 @@ def _read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] |
             response.parts.add(text=part.refusal if part.type == "refusal" else part.text)
     if reply.usage:
         _count(reply.usage, response.usage)
+    note_origin(response.served_by, reply)
     return response
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping
@@ -97,6 +98,13 @@ class Upstream:
         self._one_at_a_time = asyncio.Lock()
         self._returning: asyncio.Task[None] | None = None
 
+    async def begin(self) -> None:
+        """Looks for the first time."""
+        client = self._looking()
+        with contextlib.suppress(openai.OpenAIError, ValueError, AttributeError, TypeError):  # it has no list of models
+            self.revision = await revision_of(client, self._name)
+        await client.close()
+
     async def watch(self, request: Any) -> None:
         """Counts the connections that a request opens: a hook of the HTTP client."""
         request.extensions["trace"] = self._trace
@@ -120,12 +128,12 @@ class Upstream:
         async with self._one_at_a_time:
             if known or self._confirmed < due:
                 await self._look()
-        if self.changed:
-            raise self.refusal()
+        self.verify()
 
-    def refusal(self) -> Unavailable:
-        """Returns the failure of every call while it is another engine."""
-        return Unavailable("identity_changed", self.changed)
+    def verify(self) -> None:
+        """Raises Unavailable while it is another engine than at the start."""
+        if self.changed:
+            raise Unavailable("identity_changed", self.changed)
 
     async def _look(self) -> None:
         opened = self._opened

@@ -53,7 +53,7 @@ def command(
     from lyncean.rpc import CallError
     from orchestrator.conformance import CHECKS, Result, Status, judge, report
     from orchestrator.engine import parse_endpoints
-    from orchestrator.engine.replica import describe, dialled
+    from orchestrator.engine.failures import describe, dialled
     from orchestrator.run.console import Terminal
 
     if listed:

@@ -15,7 +15,10 @@ from lyncean.rpc import CallError
 from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, applies, check, wants
 from orchestrator.conformance.server import SERVICE, Server, in_batch, method_of, one_by_one
+from orchestrator.run_folder import origins
+from orchestrator.run_folder.parts import proto_json
 
+_WARNING = f"warning: results say {origins.UNVERIFIED!r}"
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -60,10 +63,10 @@ async def info_fields_are_well_formed(server: Server) -> None:
 
 
 @check
-async def answers_say_who_gave_them(server: Server) -> None:
+async def answers_say_who_gave_them(server: Server) -> str | None:
     """An answer of each method, and those of a Batch, name the checkpoint and the start of the server."""
     info = server.info
-    applies(bool(info.boot_id), "boot_id is empty, so GetModelInfo is asked again after the answers")
+    applies(bool(info.boot_id), f"boot_id is empty, so GetModelInfo is asked again after the answers; {_WARNING}")
     requests = server.each_method("Say hello.", ["yes"])
     endings = await server.settled(one_by_one, requests)
     if server.claims("BATCH"):
@@ -74,6 +77,7 @@ async def answers_say_who_gave_them(server: Server) -> None:
             served_by, kind = ending.served_by, type(ending).__name__
             said = (served_by.model_revision, served_by.boot_id)
             wants(said == due, f"served_by is {said[0]!r}, {said[1]!r} in a {kind}")
+    return _WARNING if origins.doubt(proto_json(info)) else None
 
 
 @check

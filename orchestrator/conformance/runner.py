@@ -30,8 +30,8 @@ from orchestrator.conformance import (  # noqa: F401
 )
 from orchestrator.conformance.check import CHECKS, RUNS, Broken, Check, NotApplicable, Result, Status
 from orchestrator.conformance.server import Server, response_of
+from orchestrator.engine.failures import not_there
 from orchestrator.engine.pool import REACH_SECONDS
-from orchestrator.engine.replica import not_there
 
 _CALLS = 12
 """Calls that a check may make one after another, each within the timeout."""

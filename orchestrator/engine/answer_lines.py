@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.engine.dispatch import Result
+from orchestrator.engine.jobs import Result
 from orchestrator.engine.trajectory import CALL_LIMIT
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES

@@ -293,7 +293,8 @@ def _tokens(tokens: Iterable[model.TokenLogprob]) -> str:
 
 
 def _plausible(logprob: float) -> bool:
-    return math.isfinite(logprob) and logprob <= _ROUNDING
+    """Whether a number is a log-probability: minus infinity is, of what the model holds for impossible."""
+    return not math.isnan(logprob) and logprob <= _ROUNDING
 
 
 _FINISHED = set(model.FinishReason.values()) - {model.FINISH_REASON_UNSPECIFIED}

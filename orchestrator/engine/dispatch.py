@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -15,114 +15,22 @@ import grpc
 from lyncean.rpc import SETTING_REFUSED, CallError
 from lyncean.rpc.budget import Budget
 from lyncean.rpc.patience import Patience
+from orchestrator.engine.balance import LeastLoaded
 from orchestrator.engine.batch import Ending
+from orchestrator.engine.failures import describe
+from orchestrator.engine.jobs import Job, Result, Sent
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Health, Replica, backoff
-from orchestrator.engine.wire import Request, Response, is_repeat
+from orchestrator.engine.wire import is_repeat
 from orchestrator.errors import ConfigError
 
 _WAITING_SHARE = 0.125
 """Share of the timeout below which every answer of a replica must stay for further jobs to wait there."""
 _RECENT = 0.01
 """Weight of an answer's duration in the mean over all replicas."""
+_TOLD_FAILURES = 3
+"""From so many failures of a request on people are told."""
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """One call on its way to an answer; equal to itself alone.
-
-    Attributes:
-        request: What is sent.
-        owner: Whatever the caller wants back with the result.
-        attempts: How often it was sent.
-        patience: Its failures, from the first one on.
-        alone: Whether it is not to share a call with others: it failed before.
-        prompt: Jobs that hold one such object are repeats of one prompt, in their order; None for all others.
-    """
-
-    request: Request
-    owner: Any
-    attempts: int = 0
-    patience: Patience | None = None
-    avoid: Replica | None = None
-    alone: bool = False
-    prompt: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Result of a job: exactly one of `response` and `error` is set.
-
-    Attributes:
-        replica: Address of the replica of the last call.
-        seconds: Duration of the last call.
-        started: Its start, seconds since the epoch.
-    """
-
-    job: Job
-    response: Response | None
-    error: CallError | None
-    replica: str
-    seconds: float
-    started: float
-
-
-class Sent:
-    """When a call was sent, and to which replica.
-
-    Attributes:
-        replica: The replica.
-        to: Which start and connection of it, as `Replica.now` says.
-        started: When, seconds since the epoch.
-    """
-
-    def __init__(self, replica: Replica) -> None:
-        self.replica, self.to = replica, replica.now()
-        self.started, self._clock = time.time(), time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since then."""
-        return time.perf_counter() - self._clock
-
-
-class LeastLoaded:
-    """Replicas by the share of their slots that is free, without a look at each for every call.
-
-    Valid while no replica's free share grows.
-
-    Args:
-        replicas: In the order in which they are taken where shares are equal.
-    """
-
-    def __init__(self, replicas: Iterable[Replica]) -> None:
-        free = ((_taken(replica), place, replica) for place, replica in enumerate(replicas))
-        self._heap = [entry for entry in free if entry[0] < 1]
-        heapq.heapify(self._heap)
-
-    def pick(self, avoid: Replica | None = None) -> Replica | None:
-        """Returns the replica with the largest free share, None if none is free."""
-        passed, choice = None, None
-        while self._heap and choice is None:
-            taken, place, replica = self._heap[0]
-            now = _taken(replica)
-            if now >= 1:
-                heapq.heappop(self._heap)
-            elif now != taken:
-                heapq.heapreplace(self._heap, (now, place, replica))
-            elif replica is avoid:
-                passed = heapq.heappop(self._heap)
-            else:
-                choice = replica
-        if passed:
-            heapq.heappush(self._heap, passed)
-        return choice
-
-
-def _taken(replica: Replica) -> float:
-    free = replica.free
-    return 1 - free / replica.limit if free > 0 else 1.0
 
 
 class Dispatcher:
@@ -159,6 +67,7 @@ class Dispatcher:
         self._order = 0
         self._sent = 0
         self._seconds = 0.0
+        self._answered = -math.inf
         self._calls: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._draining = False
@@ -173,6 +82,17 @@ class Dispatcher:
     def in_flight(self) -> int:
         """Calls under way."""
         return len(self._calls)
+
+    @property
+    def pause(self) -> str:
+        """Why jobs wait to be sent, and until when, in words; "" where none waits long."""
+        if not self.waiting:
+            return ""
+        if words := self.pool.pause:
+            return words
+        jobs = [entry[2] for entry in self._later if entry[2].streak.count >= _TOLD_FAILURES]
+        some = f"{len(jobs):,} request{'s' if len(jobs) > 1 else ''}"
+        return f"{some} failed and will be sent again: {jobs[0].failure}" if jobs else ""
 
     def submit(self, job: Job) -> None:
         """Takes a job."""
@@ -317,22 +237,21 @@ class Dispatcher:
 
     async def _attempt(self, replica: Replica, job: Job) -> None:
         sent = Sent(replica)
-        try:
-            answer = await replica.ask(job.request, self._timeout)
-        finally:
-            self._returned(replica)
+        answer = await replica.ask(job.request, self._timeout)
         await self._conclude(sent, [(job, answer)])
 
     async def _conclude(self, sent: Sent, answers: Iterable[tuple[Job, Ending]]) -> None:
-        """Counts the endings of calls once it is known whose they are."""
+        """Counts the endings of calls once it is known whose they are.
+
+        Until then each keeps its slot: a process that is killed loses no more answers than there are slots.
+        """
         replica, seconds = sent.replica, sent.seconds
         for job, answer in answers:
             if not isinstance(answer, CallError):
                 used = answer.usage
                 self._budget.used(used.input_tokens, used.output_tokens, used.cached_tokens, used.reasoning_tokens)
-                if not replica.identifies:
-                    self.pump(replica)  # its slot is another's while it waits
             ending = await replica.trusted(answer, sent.to)
+            self._returned(replica)
             self._handle_response(sent, job, ending, seconds)
         self.pump(replica)
 
@@ -349,7 +268,6 @@ class Dispatcher:
         try:
             async for answers in replica.ask_together([job.request for job in jobs], self._timeout):
                 new = [(unanswered.pop(index), answer) for index, answer in answers if index in unanswered]
-                self._returned(replica, len(new))
                 await self._conclude_all(sent, new)
             missing = f"the server's Batch ended without a result for {len(unanswered)} of {len(jobs)} calls"
             failure = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", missing)
@@ -363,11 +281,9 @@ class Dispatcher:
 
     async def _attempt_samples(self, replica: Replica, jobs: list[Job]) -> None:
         sent = Sent(replica)
-        try:
-            endings = await replica.ask_samples([job.request for job in jobs], self._timeout)
-        finally:
-            self._returned(replica, len(jobs))
+        endings = await replica.ask_samples([job.request for job in jobs], self._timeout)
         if isinstance(endings, CallError):
+            self._returned(replica, len(jobs))
             if endings.code is grpc.StatusCode.UNIMPLEMENTED:
                 replica.samples = 0
             self._fail(sent, jobs, endings)
@@ -396,27 +312,33 @@ class Dispatcher:
             self._stop(ConfigError(f"{sent.replica.address}: {why}"))
             return
         if failure is None:
+            self._answered = max(sent.at, self._answered)
             sent.replica.answered(seconds)
             self._seconds += (seconds - self._seconds) * (_RECENT if self._seconds else 1.0)
         elif self._retry(sent.replica, job, failure):
             return
+        else:
+            failure = job.streak.told(failure)
         self._done(Result(job, response, failure, sent.replica.address, seconds, sent.started))
 
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""
         if error.consequence.abort:
+            what = "is not paid for" if error.reason == "quota_exhausted" else "refuses the credential"
             refused = error.reason == SETTING_REFUSED
-            self._stop(ConfigError(str(error) if refused else f"{replica.address} refuses the credential: {error}"))
+            self._stop(ConfigError(str(error) if refused else f"{replica.address} {what}: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            replica.full(error.retry_after)
+            replica.full(error)
             if error.retry_after:  # the job may be elsewhere when the pause is over; a timer may be early by its grain
                 asyncio.get_running_loop().call_later(error.retry_after + 0.001, self.pump)
         elif error.code in _REPLICA_AT_FAULT or error.foreign:
             self.pool.suspect(replica, error)
         patience = job.patience = job.patience or Patience(self._patience)
-        if patience.ends(error):
+        hopeless = job.streak.hopeless(error, self._answered)
+        if patience.ends(error) or hopeless:
             return False
+        job.failure = describe(error)
         if self._draining:
             return True
         job.avoid, job.alone = replica, True

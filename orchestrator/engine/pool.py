@@ -14,13 +14,16 @@ from lyncean.errors import printable
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials
 from lyncean.rpc.open_files import make_room
-from lyncean.rpc.waits import OverdueError, Wait
-from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff, dialled
+from lyncean.rpc.waits import SAID_AFTER, OverdueError, Wait
+from orchestrator.engine.failures import dialled
+from orchestrator.engine.replica import PROBE_TIMEOUT, PROBED, Health, Replica, backoff
 from orchestrator.engine.resolve import Endpoint, Resolver, resolve
 from orchestrator.errors import ConfigError, IncompleteError, UnreachableError
 
 RESOLVE_SECONDS = 5.0
 _LOOKED_UP_AT_ONCE = 32
+_ANSWERS_A_LOOK = 8
+"""Of a server that does not say who it is. A proxy that spreads calls over several spreads the looks likewise."""
 _LOOK_SECONDS = 0.02
 """From an answer of a server that does not say who it is to the look that confirms it and those that follow soon."""
 REACH_SECONDS = 15.0
@@ -102,6 +105,16 @@ class Pool:
     def slots(self) -> int:
         """Calls that may be in flight over all ready replicas."""
         return sum(replica.most for replica in self.ready)
+
+    @property
+    def pause(self) -> str:
+        """Why no replica takes calls, and until when, in words; "" where one does, or did a moment ago."""
+        if ready := self.ready:
+            return f"waiting for {ready[0].rest}" if all(replica.resting for replica in ready) else ""
+        spent = time.monotonic() - self._usable_at
+        left = max(0.0, self._patience - spent)
+        words = f"waiting for {self._names()} for {spent:.0f} s, {left:.0f} s more at most: {self._last_error()}"
+        return words if spent >= SAID_AFTER else ""
 
     async def connect(self) -> model.GetModelInfoResponse:
         """Waits until a replica answers, checks that those which do hold the same model, and starts watching.
@@ -260,10 +273,10 @@ class Pool:
                 self._notify(f"{replica.address} answers")
             self.changed()
 
-    async def _admit(self, replica: Replica, *, strict: bool) -> None:
+    async def _admit(self, replica: Replica, *, strict: bool, looks: int = 1) -> None:
         look = replica.begin_look()
         try:
-            info = await replica.fetch_info()
+            info, *others = await asyncio.gather(*(replica.fetch_info() for _ in range(looks)))
         except CallError as error:
             replica.failed(error)
             if error.consequence.abort:
@@ -277,7 +290,14 @@ class Pool:
         reference = self.reference or info
         if not info.model_name and strict:
             raise ConfigError(f"{replica.address}: its GetModelInfo has no model_name, and results need one: set it")
-        difference = _difference(reference, info) if info.model_name else "its GetModelInfo has no model_name"
+        found = {_difference(reference, each) for each in (info, *others)}
+        difference = max(found) if info.model_name else "its GetModelInfo has no model_name"
+        if not info.boot_id and (len(found) > 1 or (not difference and replica.turned)):
+            self._defect = ConfigError(
+                f"{replica.address} answers as several models by turns ({difference or replica.turned}), and its "
+                "answers do not say which gave them (boot_id): connect to each server by an address of its own, and "
+                "give --run another folder"
+            )
         if replica.health is Health.GONE:
             if not difference:
                 replica.agree(look)
@@ -294,8 +314,8 @@ class Pool:
         new = replica.health is Health.UNKNOWN
         replica.admit(info, self._concurrency, look)
         if new and not info.boot_id:
-            looks = (self._look_at_connections(replica), self._look_at_answers(replica))
-            self._looks[replica] = [self._spawn(look) for look in looks]
+            both = (self._look_at_connections(replica), self._look_at_answers(replica))
+            self._looks[replica] = [self._spawn(each) for each in both]
 
     async def _look_at_answers(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is after its answers, the last ones included."""
@@ -303,7 +323,8 @@ class Pool:
             await replica.wanted.wait()
             await asyncio.sleep(_LOOK_SECONDS)
             if replica.wanted.is_set() and replica.health not in PROBED:
-                await self._admit(replica, strict=False)
+                looks = -(-replica.unconfirmed // _ANSWERS_A_LOOK)
+                await self._admit(replica, strict=False, looks=max(1, looks))
 
     async def _look_at_connections(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is on each new connection."""

@@ -17,6 +17,7 @@ from lyncean.rpc.channel import Method
 from lyncean.rpc.limiter import Limiter
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
+from orchestrator.engine.failures import describe, not_there
 from orchestrator.engine.sent import SentFiles, not_held
 from orchestrator.engine.wire import Request, Response, batch_of, samples_of
 
@@ -60,10 +61,12 @@ class Replica:
         self.reached = False
         self.in_flight = 0
         self.limiter = Limiter(1)
-        self.waiting = 0
+        self.waiting = self.unconfirmed = 0
         self.seconds = self.longest = self._rests_until = 0.0
+        self._full = ""
         self._boots: set[str] = set()
         self._connection = 0
+        self._refusal = -1, ""
         self.wanted = asyncio.Event()
         """Set while answers wait until GetModelInfo is asked again."""
         self._looks = self._awaited_look = self._agreeing_look = self._refused_look = 0
@@ -113,10 +116,17 @@ class Replica:
         """Calls that may be in flight while there is enough for every replica."""
         return self.limit + self.waiting if self.limit == self.limiter.most and not self.resting else self.limit
 
-    def full(self, pause: float) -> None:
-        """Counts a full queue: fewer calls in flight, and none for the pause that it asks for, in seconds."""
+    def full(self, error: CallError) -> None:
+        """Counts a full queue: fewer calls in flight, and none for the pause that it asks for."""
         self.limiter.refused()
-        self._rests_until = max(self._rests_until, time.monotonic() + pause)
+        self._rests_until = max(self._rests_until, time.monotonic() + error.retry_after)
+        self._full = describe(error)
+
+    @property
+    def rest(self) -> str:
+        """Until when it rests, on the clock, and why: "127.0.0.1:50051 until 14:03:07: RESOURCE_EXHAUSTED: ..."."""
+        until = time.localtime(time.time() + self._rests_until - time.monotonic())
+        return f"{self.address} until {time.strftime('%H:%M:%S', until)}: {self._full}"
 
     def answered(self, seconds: float) -> None:
         """Counts an answer and its duration: `seconds` is the mean over the last ones, `longest` the longest of all."""
@@ -151,6 +161,12 @@ class Replica:
                 self._connection += 1
                 return
 
+    @property
+    def turned(self) -> str:
+        """Why it was refused on this connection, on which no server can become another; "" where it was not."""
+        connection, why = self._refusal
+        return why if connection == self._connection else ""
+
     def begin_look(self) -> int:
         """Returns the number of a look at who answers there. It tells of answers that came before it began."""
         self._looks += 1
@@ -178,6 +194,7 @@ class Replica:
 
     def refuse(self, why: str, look: int) -> None:
         """Takes it out of service: it is another model at this look."""
+        self._refusal = self._connection, why
         self.health, self.last_error = Health.REFUSED, why
         self._refused_look = max(look, self._refused_look)
         self._tell()
@@ -345,11 +362,13 @@ class Replica:
         """
         look = self._awaited_look = self._looks + 1
         self.wanted.set()
+        self.unconfirmed += 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 while max(self._agreeing_look, self._refused_look) < look:
                     self._looked.clear()
                     await self._looked.wait()
+        self.unconfirmed -= 1
         if self._agreeing_look < look or self._connection != since:
             words = "the server may have become another one while the call was under way, and does not say who answered"
             raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", words)
@@ -364,25 +383,3 @@ class Replica:
         self._refused_look = self._looks + 1
         self._tell()
         await self._channel.close()
-
-
-def not_there(error: CallError) -> bool:
-    """Whether a failure means that no server is at the address, unlike one of a server that is not ready."""
-    return error.code is grpc.StatusCode.DEADLINE_EXCEEDED or "failed to connect" in str(error)
-
-
-def describe(error: CallError) -> str:
-    """Returns a call's failure as people read it."""
-    message = str(error)
-    if "handshake failed" in message:
-        message = f"TLS handshake failed: {message.rpartition('OPENSSL_internal:')[2].removesuffix(': OK')}"
-    elif "Failed parsing HTTP/2" in message:
-        message = "what answers there does not speak gRPC"
-    elif "failed to connect" in message:
-        message = message.rpartition(": ")[2]
-    return f"{error.code.name}: {message[:300]}"
-
-
-def dialled(credentials: Credentials) -> str:
-    """Returns how a server has to be started, in words: both ends must agree on TLS."""
-    return "with TLS as asked for here" if credentials.tls else "without TLS as asked for here"

@@ -14,7 +14,7 @@ from orchestrator.engine.backlog import Backlog
 from orchestrator.engine.beginning import Beginning
 from orchestrator.engine.check import is_cut, was_cut
 from orchestrator.engine.deviations import Deviations
-from orchestrator.engine.dispatch import Dispatcher, Job, Result
+from orchestrator.engine.dispatch import Dispatcher
 from orchestrator.engine.episode import (
     Episode,
     JudgedAnswer,
@@ -26,6 +26,7 @@ from orchestrator.engine.episode import (
     without_answer,
 )
 from orchestrator.engine.finishing import Finishing
+from orchestrator.engine.jobs import Job, Result
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.progress import Progress
@@ -147,6 +148,11 @@ class Engine:
             self.ledger.close()
         if self.ledger.draining:
             raise IncompleteError(self.ledger.draining)
+
+    @property
+    def pause(self) -> str:
+        """Why requests wait to be sent, and until when, in words; "" where none waits long."""
+        return "; ".join(filter(None, (dispatcher.pause for dispatcher in self._dispatchers.values())))
 
     def drain(self, why: str) -> None:
         """Sends nothing more, lets calls in flight end, then `run` raises IncompleteError, which says `why`."""

@@ -15,8 +15,9 @@ from lyncean.rpc.patience import Patience
 from lyncean.rpc.waits import OverdueError, Waits
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.engine.check import bad_response, checked_summary, checked_verdict
+from orchestrator.engine.failures import describe, dialled
 from orchestrator.engine.pool import REACH_SECONDS, Notify
-from orchestrator.engine.replica import backoff, describe, dialled
+from orchestrator.engine.replica import backoff
 from orchestrator.engine.resolve import Endpoint
 from orchestrator.errors import ConfigError, EngineError, IncompleteError
 

@@ -31,10 +31,10 @@ class Worker:
 
     Args:
         busy: Whether the event loop has enough to do without the work.
-        clock: Seconds, as `time.perf_counter`.
+        clock: Seconds; `time.perf_counter` is looked up at each call, so that a world's clock can replace it.
     """
 
-    def __init__(self, busy: Callable[[], bool], clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, busy: Callable[[], bool], clock: Callable[[], float] = lambda: time.perf_counter()) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="samples")
         self._busy = busy
         self._clock = clock

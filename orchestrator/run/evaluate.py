@@ -218,6 +218,7 @@ async def evaluate(
             disk = connections.waits.add(f"the disk of {path}", max(request.patience, LEAST_DISK_SECONDS))
             ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
+            connections.waits.also(lambda: engine.pause)
             with contextlib.closing(part), _few_collections(), _signals(engine, console):
                 async with Progress(console, accounting, connections.waits):
                     await raced(engine.run(), *(guard() for guard in (*connections.guards, *beside)))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 EPOCH = 1_700_000_000.0
+_LAGS = (0.0, 0.0, 0.0, 0.0, 0.002, 0.03)
+"""Seconds that code takes between two looks at the clock: some work is short, some is long (`engine.worker`)."""
 _TURNS = 400_000
 """Turns of the loop after which a world counts as spinning."""
 
@@ -111,7 +113,14 @@ def deterministic(seed: int) -> Iterator[Loop]:
     state, names = random.getstate(), ("monotonic", "perf_counter", "time")
     real = {name: getattr(time, name) for name in names}
     random.seed(seed)
-    time.monotonic = time.perf_counter = loop.time
+    lots, lag = random.Random(seed), 0.0
+
+    def perf_counter() -> float:
+        nonlocal lag
+        lag += lots.choice(_LAGS)
+        return loop.time() + lag
+
+    time.monotonic, time.perf_counter = loop.time, perf_counter
     time.time = lambda: EPOCH + loop.time()
     try:
         asyncio.set_event_loop(loop)

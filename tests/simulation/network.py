@@ -567,7 +567,7 @@ _LIKELIHOOD: list[Mutation] = [
     _likelihood(lambda draw, m: m.scores.pop()),
     _likelihood(lambda draw, m: m.scores.extend(list(m.scores))),
     _likelihood(lambda draw, m: m.ClearField("scores")),
-    _score("logprob", float("nan"), float("inf"), float("-inf"), 0.5),
+    _score("logprob", float("nan"), float("inf"), 0.5),
     _score("token_count", 0),
 ]
 

@@ -29,11 +29,13 @@ from orchestrator.engine.replica import Replica
 from orchestrator.engine.run import Engine
 from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
+from orchestrator.engine.worker import Worker
 from orchestrator.run_folder import lines as lines_module, log as log_module
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.lock import Lock
 from orchestrator.run_folder.log import RunLog
 from simulation import network
+from simulation.loop import deterministic
 from simulation.network import ModelServer, mutations, mutations_of_samples
 from simulation.world import Violation, World, play
 
@@ -46,23 +48,38 @@ def test_every_promise_is_kept(first: int) -> None:
         play(seed)
 
 
+def told(hash_seed: str, seeds: Sequence[int]) -> list[str]:
+    """Returns what happens in some worlds, played in a process of their own."""
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    script = f"from simulation.world import play\nfor seed in {list(seeds)}: play(seed, print)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    return [line.partition("/world-")[0] for line in done.stdout.splitlines()]
+
+
 def test_a_seed_is_the_same_world_in_every_process() -> None:
-    told = []
-    for hash_seed in ("1", "2"):
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": hash_seed,
-            "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
-        }
-        command = [
-            sys.executable,
-            "-c",
-            "from simulation.world import play\nfor seed in (3, 8, 21, 34): play(seed, print)",
-        ]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
-        told.append([line.partition("/world-")[0] for line in done.stdout.splitlines()])
-    assert len(told[0]) > 10
-    assert told[0] == told[1]
+    first = told("1", (3, 8, 21, 34))
+    assert len(first) > 10
+    assert told("2", (3, 8, 21, 34)) == first
+
+
+@pytest.mark.weekly
+def test_a_seed_is_the_same_world_beside_busy_processes() -> None:
+    alone = told("1", range(60))
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        assert told("2", range(60)) == alone
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_work_takes_as_long_as_the_worlds_clock_says() -> None:
+    with deterministic(1):
+        worker = Worker(lambda: False)
+        assert worker._clock() < 1.0
+        worker.shutdown()
 
 
 def _nothing(*_: Any) -> None:

@@ -2018,7 +2018,9 @@ class ContinuationScore(_message.Message):
     IS_GREEDY_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     logprob: _builtins.float
-    """Sum of the tokens' log-probabilities, natural logarithm. Never NaN."""
+    """Sum of the tokens' log-probabilities, natural logarithm. Never NaN, never above
+    0; minus infinity if the model gives one of the tokens a probability of 0.
+    """
     token_count: _builtins.int
     """Tokens scored, for length normalization. At least one."""
     is_greedy: _builtins.bool

@@ -4,6 +4,9 @@ responses/START-END-SHA256.jsonl   whole lines of responses.jsonl, from byte STA
 verdicts/START-END-SHA256.jsonl    the same of verdicts.jsonl
 images/SHA256                      an image
 manifest.json, results.json, report.html, against.json, beyond.json, share.json
+
+A local run folder that was copied there by other means has whole logs in place of parts: it is read as well, and once a
+run goes on there its logs are uploaded as parts, which count from then on.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ class Mirror:
 
     def follows(self) -> bool:
         """Returns whether the local folder holds all that the remote one does, and no other answers."""
-        return all(_holds(self.local / log, self._parts(log)) for log in self._ends)
+        logs = {log: self._parts(log) for log in self._ends}
+        whole = self._whole(logs)
+        return all(self._begins_whole(log) if log in whole else _holds(self.local / log, logs[log]) for log in logs)
 
     def fetch(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> None:
         """Makes the local folder what the remote one is; images and lines that it has already stay.
@@ -69,7 +74,9 @@ class Mirror:
             RemoteError: If it cannot be read, or parts are missing or damaged.
         """
         images, logs = self.store.names(IMAGES), {log: self._parts(log) for log in self._ends}
-        total = sum(images.values()) + sum(part.end - part.start for parts in logs.values() for part in parts)
+        whole = self._whole(logs)
+        total = sum((*images.values(), *whole.values()))
+        total += sum(part.end - part.start for parts in logs.values() for part in parts)
         progress(done := 0, total)
         (self.local / IMAGES).mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(_CONCURRENT) as pool:
@@ -77,6 +84,10 @@ class Mirror:
                 progress(done := done + size, total)
         for log, parts in logs.items():
             path = self.local / log
+            if log in whole:
+                self.store.download(log, path)
+                progress(done := done + whole[log], total)
+                continue
             held = next((count for count, part in enumerate(parts, 1) if part.end == _size(path)), 0)
             if not _holds(path, parts[:held]):
                 held = 0
@@ -147,6 +158,23 @@ class Mirror:
                 raise RemoteError(f"{folder}: what stands at byte {min(end, part.start):,} is {problem}")
             end = part.end
         return parts
+
+    def _whole(self, logs: Mapping[str, list[Part]]) -> dict[str, int]:
+        """Returns the logs that are there whole and not in parts, and how many bytes each has."""
+        found = self.store.names("")
+        return {log: found[log] for log, parts in logs.items() if log in found and not parts}
+
+    def _begins_whole(self, log: str) -> bool:
+        """Whether the local log begins with one that is there whole."""
+        there = self.local / f"{log}.there"
+        self.store.download(log, there)
+        try:
+            with there.open("rb") as file, (self.local / log).open("rb") as own:
+                return all(own.read(len(data)) == data for data in iter(lambda: file.read(1 << 20), b""))
+        except FileNotFoundError:
+            return False
+        finally:
+            there.unlink(missing_ok=True)
 
     def _get(self, name: str, sha256: str) -> bytes:
         data = self.store.get(name)

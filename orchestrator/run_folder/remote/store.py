@@ -105,6 +105,17 @@ class Store:
             except FileNotFoundError:
                 return None, None
 
+    def download(self, name: str, path: Path) -> None:
+        """Writes an object to a file, however large it is; the file is whole or as it was."""
+        part = path.with_name(f"{path.name}.part")
+        try:
+            with self._reported(), part.open("wb") as file:
+                for chunk in self._objects.get(self._prefix + name).stream():
+                    file.write(chunk)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
     def put(self, name: str, data: bytes) -> None:
         """Writes an object, whatever is there."""
         with self._reported():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,11 +46,14 @@ class Raw(grpc.GenericRpcHandler):
 
     def __init__(self, answer: bytes | grpc.StatusCode) -> None:
         self.answer, self.asked = answer, 0
+        self.capability = model.CAPABILITY_GENERATE
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         async def reply(request: bytes, context: Any) -> bytes:
             if details.method.endswith("GetModelInfo"):
-                return INFO.SerializeToString()
+                info = model.GetModelInfoResponse(capabilities=[self.capability])
+                info.MergeFrom(INFO)
+                return info.SerializeToString()
             self.asked += 1
             if isinstance(self.answer, grpc.StatusCode):
                 await context.abort(self.answer, "no route")
@@ -107,6 +111,21 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["world"]["counts"]["scored"] == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_a_continuation_may_be_impossible(server: tuple[Raw, str], shared_scorer: Any, tmp_path: Path) -> None:
+    handler, address = server
+    scores = [model.ContinuationScore(logprob=value, token_count=1) for value in (-2.0, -math.inf)]
+    handler.answer = model.LikelihoodResponse(scores=scores).SerializeToString()
+    handler.capability = model.CAPABILITY_LIKELIHOOD
+    plan = plan_of("likelihood", 2, 1, address, shared_scorer.address)
+    await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
+    line = json.loads((tmp_path / "run" / "responses.jsonl").read_text().splitlines()[0])
+    assert [score["logprob"] for score in line["response"]["scores"]] == [-2.0, "-Infinity"]
+    (tmp_path / "run" / "verdicts.jsonl").unlink()  # they are reached again from the log
+    await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
+    verdict = json.loads((tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()[0])
+    assert (verdict["extracted"], verdict["score"], verdict["scores"]) == ("A", 1.0, {"probability": 1.0})
 
 
 def test_a_damaged_image_is_no_answer() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from lyncean.rpc.budget import Budget
-from orchestrator.engine.dispatch import Dispatcher, Job, LeastLoaded
+from orchestrator.engine.balance import LeastLoaded
+from orchestrator.engine.dispatch import Dispatcher
+from orchestrator.engine.jobs import Job
 
 replicas = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 14)), max_size=8)
 

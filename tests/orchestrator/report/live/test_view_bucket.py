@@ -16,6 +16,7 @@ from helpers.engine_cluster import wait_for
 from helpers.report_runs import Writer, marvel_run
 from helpers.s3_server import BUCKET, S3Server
 
+from orchestrator.cli import main
 from orchestrator.cli.view import command
 from orchestrator.errors import ConfigError
 from orchestrator.report.live import bucket as bucket_module
@@ -218,3 +219,31 @@ def test_mistakes_are_one_line(store: Store, url: str, monkeypatch: pytest.Monke
     assert "has more than 3 folders: give the URL of one of them" in refused(url)
     if url.startswith("s3:"):
         assert re.search("NoSuchBucket|bucket does not exist", refused("s3://not-there/runs"))
+
+
+def test_a_run_folder_copied_to_a_bucket_is_shown_reported_and_compared(
+    url: str, runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `aws s3 cp --recursive` does: the logs are there whole, and not in parts."""
+    monkeypatch.chdir(tmp_path)
+    for run, name in ((runs[ODD], "first"), (runs["team/second"], "second")):
+        for file in run.rglob("*"):
+            if file.is_file():
+                Store(f"{url}/copied").put(f"{name}/{file.relative_to(run)}", file.read_bytes())
+    folder = Bucket(f"{url}/copied")
+    for each in folder.runs().values():
+        assert each.state()["state"] == "complete"
+        assert len(list(wait_for(lambda each=each: fetched(each)))) == 20
+    found = CliRunner().invoke(main, ["compare", f"{url}/copied/first", f"{url}/copied/second"])
+    assert found.exit_code == 0, found.output
+    assert "20 items" in found.output
+    found = CliRunner().invoke(main, ["report", f"{url}/copied/second"])
+    assert found.exit_code == 0, found.output
+
+
+def fetched(run: Any) -> Any:
+    """Returns a run of a bucket once it is here."""
+    try:
+        return run.run()
+    except FetchingError:
+        return None

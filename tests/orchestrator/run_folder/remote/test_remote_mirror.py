@@ -66,6 +66,31 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_a_folder_that_was_copied_there_is_read_as_it_is(sides: Sides) -> None:
+    for log in LOGS:
+        sides.add(log, b"first\nsecond\n")
+    sides.image(b"an image")
+    shutil.copytree(sides.here, sides.there)
+    assert content(sides.fetch()) == content(sides.here)
+    fetched = Mirror(sides.here.parent / "fetched", Store(sides.url))
+    assert fetched.follows()
+    with (fetched.local / LOGS[0]).open("ab") as file:
+        file.write(b"third\n")
+    assert fetched.follows(), "what is here goes on from what is there"
+    fetched.look()
+    fetched.upload()  # in parts, which count from now on
+    assert (sides.fetch("again") / LOGS[0]).read_bytes() == b"first\nsecond\nthird\n"
+    (fetched.local / LOGS[0]).write_bytes(b"other\n")
+    assert not fetched.follows()
+
+
+def test_another_copy_there_is_not_taken_for_this_one(sides: Sides) -> None:
+    shutil.copytree(sides.here, sides.there)
+    (sides.there / LOGS[0]).write_bytes(b"first\n")
+    sides.add(LOGS[0], b"other\nsecond\n")
+    assert not Mirror(sides.here, Store(sides.url)).follows()
+
+
 def test_what_has_not_changed_is_not_written_again(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
     sides.add(LOGS[0], b"a\n")
     sides.image(b"image")

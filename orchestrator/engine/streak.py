@@ -1,0 +1,50 @@
+"""Failures of one call that are all alike: where others are answered meanwhile, no patience helps it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import grpc
+
+from lyncean.rpc import CallError
+
+HOPELESS_SECONDS = 30.0
+"""After so long, and LEAST_TRIES, a call that fails as it did before is given up if the server answers others."""
+LEAST_TRIES = 5
+_OF_SERVERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED)
+"""Statuses that are waited out elsewhere. A full queue says nothing of a call."""
+
+
+class Streak:
+    """Failures of one call, one behind the other, with one status and reason."""
+
+    __slots__ = ("_kind", "_since", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kind: tuple[grpc.StatusCode, str] | None = None
+        self._since = math.inf
+
+    def hopeless(self, error: CallError, answered: float) -> bool:
+        """Counts a failure; returns whether a further try is in vain.
+
+        Args:
+            error: The failure.
+            answered: When the last call was sent that has an answer, seconds of the monotonic clock.
+        """
+        kind = (error.code, error.reason)
+        if kind != self._kind:
+            self._kind, self._since, self.count = kind, time.monotonic(), 0
+        self.count += 1
+        if error.code not in _OF_SERVERS or error.reason.startswith("identity_"):
+            return False
+        long = self.count >= LEAST_TRIES and time.monotonic() - self._since >= HOPELESS_SECONDS
+        return long and answered > self._since
+
+    def told(self, error: CallError) -> CallError:
+        """Returns the failure with how often it came."""
+        if self.count < LEAST_TRIES:
+            return error
+        words = f"{error} ({self.count} times in {time.monotonic() - self._since:.0f} s)"
+        return CallError(error.code, error.reason, words, error.metadata, error.retry_after)
