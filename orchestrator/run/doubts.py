@@ -32,6 +32,10 @@ _FEWEST = 10
 """Items from which on it is not a coincidence that one text is right for rival answers, or that nothing is right."""
 _NO_READING = "no result: one text is read as the right answer to questions with different ones:"
 _REPEATED = "no result: every answer repeats its prompt, and says nothing else"
+_FEWEST_KEYS = 20
+"""Items from which on it is not a coincidence that the right option has one place in all of them."""
+_BY_PLACE = frozenset({"choice", "choice_number"})
+"""Rules whose targets are places of options."""
 _GUESSED = READ_BY_WORDS | {"likelihood"}
 """Rules that choose among options, of which one is right."""
 
@@ -49,6 +53,7 @@ class Answers:
         self._right: Counter[str] = Counter()
         self._chance = self._points = self._guesses = 0.0
         self._guessed = 0
+        self._keys: Counter[str] = Counter()
         self._first: frozenset[str] = frozenset()
         self.rivals = False
 
@@ -69,6 +74,8 @@ class Answers:
             self._guessed += 1
             self._chance += 1 / len(line.options)
             self._guesses += score
+            if line.rule in _BY_PLACE:
+                self._keys[line.targets[0]] += 1
         if score == 1.0 and not line.options and line.targets:
             targets = frozenset(target.strip().casefold() for target in line.targets)
             self._first = self._first or targets
@@ -97,6 +104,13 @@ class Answers:
             return None
         words = f"{count:,} of {read:,} answers are {printable(excerpt(answer))}, right in {right:,} of them"
         return Doubt(Cause.CONSTANT, words)
+
+    def one_key(self) -> Doubt | None:
+        """Returns that the right option has one place in all items; None where it has several, or there are few."""
+        if len(self._keys) != 1 or not _FEWEST_KEYS <= self._keys.total() == self.scored:
+            return None
+        words = f"the right answer is {printable(next(iter(self._keys)))} in all {self.scored:,} items: a model that"
+        return Doubt(Cause.ONE_KEY, f"{words} prefers this place looks better than it is; --shuffle-options measures it")
 
     def none_right(self) -> Doubt | None:
         """Returns that not one open answer is right in part, of as many as should have one; None where one is."""
@@ -141,7 +155,7 @@ def of_run(run: Run, answers: Mapping[str, Answers]) -> dict[str, list[Doubt]]:
         elif not run.identity.get("blind"):  # without images one answer to one text is as it should be
             constant = answers[task].constant(texts.get(task))
             below = answers[task].below_chance(_accuracy(task, tasks[task])) or answers[task].none_right()
-            found[task] += [doubt for doubt in (constant, below) if doubt]
+            found[task] += [doubt for doubt in (constant, below, answers[task].one_key()) if doubt]
     return found
 
 

@@ -37,6 +37,8 @@ class Cause(StrEnum):
     """Nearly all answers are the same, although other ones are right."""
     BELOW_CHANCE = "below_chance"
     """Fewer answers are right than guesses would be."""
+    ONE_KEY = "one_key"
+    """The right option has one place in all items: a preference for that place looks like knowledge."""
     NONE_RIGHT = "none_right"
     """Not one answer is right."""
     TASKS = "tasks"

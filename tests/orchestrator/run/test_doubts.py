@@ -57,10 +57,20 @@ def test_one_answer_to_everything(tmp_path: Path) -> None:
     always = [line(n, "A", LETTERS[n % 4]) for n in range(12)]
     assert causes(tmp_path, always) == ["constant"]
     assert causes(tmp_path, always, blind=True) == []
-    assert causes(tmp_path, [line(n, "A", "A") for n in range(50)]) == [], "it is right"
+    assert causes(tmp_path, [line(n, "A", "A") for n in range(50)]) == ["one_key"], "it is right"
     assert causes(tmp_path, [line(n, "A", "ABBA"[n % 4]) for n in range(6)]) == [], "six coins may fall alike"
     repeats = [line(n, "A", "B", key=f"t/0#{n}") for n in range(30)]
     assert "constant" not in causes(tmp_path, repeats), "a question has one answer, however often it is asked"
+
+
+def test_the_right_option_always_has_one_place(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    known = [line(n, "A" if n % 2 else draw.choice(LETTERS), "A") for n in range(60)]
+    assert causes(tmp_path, known) == ["one_key"]
+    assert causes(tmp_path, known[:19]) == [], "so few may fall alike"
+    assert causes(tmp_path, [*known, line(60, "B", "B")]) == []
+    answers = [line(n, "yes", "yes", rule="two_way", options=["yes", "no"]) for n in range(60)]
+    assert causes(tmp_path, answers) == [], "options that are not places"
 
 
 def test_fewer_right_than_guesses_would_be(tmp_path: Path) -> None:
