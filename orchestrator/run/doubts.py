@@ -110,7 +110,9 @@ class Answers:
         if len(self._keys) != 1 or not _FEWEST_KEYS <= self._keys.total() == self.scored:
             return None
         words = f"the right answer is {printable(next(iter(self._keys)))} in all {self.scored:,} items: a model that"
-        return Doubt(Cause.ONE_KEY, f"{words} prefers this place looks better than it is; --shuffle-options measures it")
+        return Doubt(
+            Cause.ONE_KEY, f"{words} prefers this place looks better than it is; --shuffle-options measures it"
+        )
 
     def none_right(self) -> Doubt | None:
         """Returns that not one open answer is right in part, of as many as should have one; None where one is."""

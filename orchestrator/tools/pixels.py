@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +23,30 @@ MISTAKES = (*DAMAGE, MemoryError)
 """What pillow and arithmetic raise for boxes and images that cannot be used."""
 
 
+Filter = Literal["nearest", "bilinear", "bicubic", "lanczos"]
+
+
+@dataclass(frozen=True, slots=True)
+class SizePolicy:
+    """Bounds of an image that a model is shown.
+
+    Attributes:
+        shorter_side: Most pixels of the shorter side; 0 is no limit.
+        factor: Above 1 both sides are multiples of it.
+        min_pixels: Least area.
+        max_pixels: Most area; 0 is no limit, and no least area either.
+        min_side: Least pixels of the shorter side, where `factor` is 1.
+        filter: Resampling.
+    """
+
+    shorter_side: int = 0
+    factor: int = 1
+    min_pixels: int = 0
+    max_pixels: int = 0
+    min_side: int = 0
+    filter: Filter = "bicubic"
+
+
 @dataclass(frozen=True, slots=True)
 class CropPolicy:
     """Steps from a model's four numbers to the crop that it sees. All of it is part of what the model sees.
@@ -32,12 +57,12 @@ class CropPolicy:
         region: What is done to the box: "kept" (what lies outside is black), "clamped", "clamped_grown" (to at least
             `min_side`, about its centre), "clamped_whole" (whole pixels up to the last but one row and column), or
             "padded" (by `padding` of the image on each side, then clamped).
-        size: How the crop is scaled: "factor" (sides are multiples of `factor`, the area is between the bounds), or
-            "area" (between the bounds, the aspect kept).
+        size: How the crop is scaled: "kept", "factor" (sides are multiples of `factor`, the area is between the
+            bounds), or "area" (between the bounds, the aspect kept).
         factor: Divisor of both sides for "factor".
         min_pixels: Least area.
         max_pixels: Most area.
-        filter: Resampling: "bicubic", "bilinear" or "lanczos".
+        filter: Resampling.
         padding: Share of the image that "padded" adds.
         min_side: Pixels; "clamped_grown" grows shorter sides, "padded" refuses boxes that are not longer.
         max_aspect: Ratio of the sides from which "clamped_whole" refuses; 0 is no limit.
@@ -45,10 +70,10 @@ class CropPolicy:
 
     units: Literal["pixels", "fraction", "per_mille", "fraction_or_pixels"]
     region: Literal["kept", "clamped", "clamped_grown", "clamped_whole", "padded"]
-    size: Literal["factor", "area"]
-    min_pixels: int
-    max_pixels: int
-    filter: Literal["bicubic", "bilinear", "lanczos"] = "bicubic"
+    size: Literal["kept", "factor", "area"]
+    min_pixels: int = 0
+    max_pixels: int = 0
+    filter: Filter = "bicubic"
     factor: int = 1
     padding: float = 0.0
     min_side: int = 0
@@ -101,7 +126,10 @@ def cut(image: Image.Image, numbers: Box, policy: CropPolicy) -> tuple[Image.Ima
     left, top, right, bottom = box
     check_pixels(right - left, bottom - top)
     crop = image.crop(box)  # pillow rounds
-    width, height = (right - left, bottom - top) if policy.size == "factor" else crop.size
+    if policy.region == "padded" and min(crop.size) <= policy.min_side:
+        raise ValueError(f"Cropped image is too small: {crop.width}x{crop.height}")
+    exact = policy.size == "factor" and policy.region != "padded"
+    width, height = (right - left, bottom - top) if exact else crop.size
     size = _size(width, height, policy)
     check_pixels(*size)
     if size != crop.size or policy.size == "factor":
@@ -109,16 +137,37 @@ def cut(image: Image.Image, numbers: Box, policy: CropPolicy) -> tuple[Image.Ima
     return crop, box
 
 
-def shrunk(image: Image.Image, shorter: int) -> Image.Image:
-    """Returns an image whose shorter side is at most so many pixels, by bilinear resampling, the aspect kept."""
+def sized(image: Image.Image, policy: SizePolicy) -> Image.Image:
+    """Returns an image within bounds; errors as in `cut`."""
     from PIL import Image
 
-    width, height = image.size
-    if min(width, height) <= shorter:
-        return image
-    upright = width <= height
-    size = (shorter, int((shorter / width) * height)) if upright else (int((shorter / height) * width), shorter)
-    return image.resize(size, resample=Image.Resampling.BILINEAR)
+    filter_ = Image.Resampling[policy.filter.upper()]
+    for size in _sizes(image.size, policy):
+        check_pixels(*size)
+        image = image if size == image.size else image.resize(size, resample=filter_)
+    return image
+
+
+def _sizes(size: tuple[int, int], policy: SizePolicy) -> Iterator[tuple[int, int]]:
+    """Yields the sizes to which an image is scaled, one after the other."""
+    width, height = size
+    if policy.shorter_side and min(size) > policy.shorter_side:
+        shorter, scale = policy.shorter_side, policy.shorter_side / min(size)
+        yield (shorter, int(scale * height)) if width <= height else (int(scale * width), shorter)
+    if policy.max_pixels and policy.factor > 1:
+        yield multiples(width, height, policy.factor, policy.min_pixels, policy.max_pixels)
+    elif policy.max_pixels:
+        if width * height > policy.max_pixels:
+            scale = math.sqrt(policy.max_pixels / (width * height))
+            width, height = int(width * scale), int(height * scale)
+            yield width, height
+        if width * height < policy.min_pixels:
+            scale = math.sqrt(policy.min_pixels / (width * height))
+            width, height = int(width * scale), int(height * scale)
+            yield width, height
+        if min(width, height) < policy.min_side:
+            scale = policy.min_side / min(width, height)
+            yield int(width * scale + 1), int(height * scale + 1)
 
 
 def multiples(width: float, height: float, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
@@ -160,7 +209,7 @@ def _region(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
         case "clamped_whole":
             return _whole(box, size, policy.max_aspect)
         case "padded":
-            return _padded(box, size, policy)
+            return _padded(box, size, policy.padding)
     return box
 
 
@@ -198,8 +247,11 @@ def _whole(box: Box, size: tuple[int, int], most: float) -> Box:
     return left, top, right, bottom
 
 
-def _padded(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
-    raise NotImplementedError
+def _padded(box: Box, size: tuple[int, int], padding: float) -> Box:
+    """Returns a box, in pixels, with a share of the image on each side, within the image."""
+    left, top = (min(max(0, number / side - padding), 1) * side for number, side in zip(box[:2], size, strict=True))
+    right, bottom = (min(max(0, number / side + padding), 1) * side for number, side in zip(box[2:], size, strict=True))
+    return left, top, right, bottom
 
 
 def _size(width: float, height: float, policy: CropPolicy) -> tuple[int, int]:
@@ -207,6 +259,8 @@ def _size(width: float, height: float, policy: CropPolicy) -> tuple[int, int]:
         return multiples(width, height, policy.factor, policy.min_pixels, policy.max_pixels)
     area = width * height
     scale = 1.0
+    if policy.size == "kept":
+        return int(width), int(height)
     if area > policy.max_pixels:
         scale = math.sqrt(policy.max_pixels / area)
     elif area < policy.min_pixels:

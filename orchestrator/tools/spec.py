@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from orchestrator.tools.arguments import Syntax
-from orchestrator.tools.pixels import CropPolicy
+from orchestrator.tools.pixels import CropPolicy, SizePolicy
 
 _FOLDER = Path(__file__).parent / "protocols"
 
@@ -82,6 +82,7 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         open: Mark before it; "" where the whole text is the answer.
+        last: Whether the last one counts where there are several, else the first.
         close: Mark behind it. An answer that has it is final, whatever else it holds, if `closes`.
         closes: See `close`.
         whole: Whether the whole text is the answer where the marks are missing, else nothing is.
@@ -91,6 +92,7 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     open: str = ""
     close: str = ""
+    last: bool = False
     closes: bool = False
     whole: bool = True
     again: Literal["never", "unanswered", "empty"] = "never"
@@ -108,8 +110,9 @@ class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         syntax: Language of its arguments: that of a call that was read is "json".
         checks_name: Whether a call must name this tool.
         validates: Whether the arguments must fit the schema.
-        errors: Texts for the model by cause: "name", "unreadable", "arguments", "index" and "crop". {name}, {type},
-            {error} and {count} are filled in. What is not listed is the error's own text.
+        errors: Texts for the model by cause: "name", "name NAME" for one name, "unreadable", "arguments", "box",
+            "index" and "crop". {name}, {type}, {error} and {count} are filled in. What is not listed is the error's
+            own text.
     """
 
     line: str
@@ -124,15 +127,19 @@ class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the client makes of images before it sends them; the tool works on the files as they are.
+    """What the client makes of images before it sends them; without bounds it sends the files as they are.
 
     Attributes:
-        shorter_side: Pixels to which a longer one is shrunk; 0 sends the file as it is.
+        policy: Bounds and resampling of a user's image.
+        results: The same of a tool's image; None sends it as it is.
         kind: Format in which images are then sent.
+        cut: Whether the tool cuts a user's image as it was sent; else as it is stored.
     """
 
-    shorter_side: int = 0
+    policy: SizePolicy | None = None
+    results: SizePolicy | None = None
     kind: Literal["PNG", "JPEG"] = "PNG"
+    cut: bool = False
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

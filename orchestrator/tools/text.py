@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import re2
+
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, image_part, system, text_part, user
 from orchestrator.tools.arguments import MAX_CALLS, filled, read_literal, tool_error
-from orchestrator.tools.pixels import MISTAKES, decoded, encoded, shrunk
+from orchestrator.tools.pixels import MISTAKES, SizePolicy, decoded, encoded, sized
 from orchestrator.tools.spec import Spec
 from orchestrator.tools.types import Picture, Tool, ToolOutput
 from orchestrator.tools.zoom import Zoom
@@ -44,7 +46,8 @@ class TextProtocol:
         messages = list(call.messages)
         if messages and messages[0].role == model.ROLE_SYSTEM:
             words = "\n\n".join([*(part.text for part in messages.pop(0).parts), words])
-        messages = [replace(message, parts=tuple(map(self._sent, message.parts))) for message in messages]
+        policy = self.spec.images.policy
+        messages = [replace(each, parts=tuple(self._sent(part, policy) for part in each.parts)) for each in messages]
         if messages:
             messages[-1] = _between(messages[-1], self.spec.prefix, self.spec.suffix)
         return replace(call, messages=(system(words), *messages), config=self._config(call.config))
@@ -77,11 +80,12 @@ class TextProtocol:
     def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
         """Runs the protocol's tool."""
         form = self.spec.tool
+        if not call.name and not self.spec.call.repaired:
+            return tool_error(form.errors.get("unreadable", "{error}"), error=self._defect(call.arguments))
         tool = next((tool for tool in tools if isinstance(tool, Zoom)), None)
         if tool is None or (form.checks_name and call.name != tool.describe().name):
-            return tool_error(form.errors.get("name", "there is no tool {name}"), name=call.name)
-        if not call.name and not self.spec.call.repaired:
-            return tool_error(form.errors.get("unreadable", "the call cannot be read"))
+            words = form.errors.get("name", "there is no tool {name}")
+            return tool_error(form.errors.get(f"name {call.name}", words), name=call.name)
         return tool.call(call.arguments, pictures)
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
@@ -100,9 +104,10 @@ class TextProtocol:
         """Returns the answer with the text between the marks of a final one."""
         form, text = self.spec.answer, self._whole(answer.text)
         if not form.open:
-            return replace(answer, text=self._kept(text))
+            return replace(answer, text=self._kept(text)) if self.spec.call.echo == "rebuilt" else answer
         if form.open in text and form.close in text:
-            return replace(answer, text=text.split(form.open)[1].split(form.close)[0].strip())
+            found = text.split(form.open)[-1 if form.last else 1]
+            return replace(answer, text=found.split(form.close)[0].strip())
         return answer if form.whole else replace(answer, text="")
 
     def _is_final(self, text: str) -> bool:
@@ -119,9 +124,25 @@ class TextProtocol:
         _, text = self._divided(text)
         if self._is_final(text) or self.spec.call.open not in text:
             return
+        if self.spec.call.pattern:
+            if self.spec.call.close in text.partition(self.spec.call.open)[2]:
+                yield self._matched(text)
+            return
         for piece in self._pieces(text):
             if call := self._call(piece):
                 yield call
+
+    def _matched(self, text: str) -> ToolCall:
+        """Returns the call that the protocol's expression finds in a text."""
+        found = re2.search(self.spec.call.pattern, text)
+        try:
+            box = read_literal(found.group("box"), self.spec.call.syntax) if found else None
+        except ValueError:
+            box = None
+        name = json.loads(self.spec.tool.line)["function"]["name"]
+        if box is None:
+            return ToolCall("", "", text)
+        return ToolCall("", name, json.dumps({self.spec.tool.box: box, self.spec.tool.index: found.group("source")}))
 
     def _pieces(self, text: str) -> Sequence[str]:
         """Returns the texts behind the marks of the calls that count."""
@@ -149,10 +170,23 @@ class TextProtocol:
                 return ToolCall("", "", words)
             name, arguments = _searched(words if closing else piece)
             return ToolCall("", name, arguments) if name or closing else None
-        if not isinstance(found, Mapping) or "arguments" not in found or (form.repaired and "name" not in found):
+        if not isinstance(found, Mapping) or not self._needed <= found.keys():
             return None if form.repaired else ToolCall("", "", words)
         name = str(found.get("name", json.loads(self.spec.tool.line)["function"]["name"]))
         return ToolCall("", name, json.dumps(found["arguments"], ensure_ascii=False))
+
+    @property
+    def _needed(self) -> set[str]:
+        return {"name", "arguments"} if self.spec.tool.checks_name else {"arguments"}
+
+    def _defect(self, words: str) -> str:
+        """Returns why a call cannot be read."""
+        try:
+            found = read_literal(words, self.spec.call.syntax)
+        except ValueError as error:
+            return str(error)
+        missing = sorted(self._needed - found.keys(), reverse=True) if isinstance(found, Mapping) else ()
+        return repr(missing[0]) if missing else "a call is an object with name and arguments"
 
     def _echo(self, answer: Answer) -> str:
         """Returns the model's own words as the next request has them."""
@@ -195,17 +229,16 @@ class TextProtocol:
             values |= {"width": str(width), "height": str(height)}
         for words in form.error if result.is_error else form.parts:
             if words == "{content}":
-                yield from map(self._sent, result.content)
+                yield from (self._sent(part, self.spec.images.results) for part in result.content)
             else:
                 yield text_part(filled(words, values))
 
-    def _sent(self, part: Part) -> Part:
+    def _sent(self, part: Part, policy: SizePolicy | None) -> Part:
         """Returns a part with its image as the client sends it."""
-        form = self.spec.images
-        if not part.image or not form.shorter_side:
+        if not part.image or not policy:
             return part
         try:
-            return image_part(encoded(shrunk(decoded(part.image.data), form.shorter_side), form.kind))
+            return image_part(encoded(sized(decoded(part.image.data), policy), self.spec.images.kind))
         except MISTAKES:
             return part  # the server refuses what cannot be decoded
 

@@ -7,13 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.tools.arguments import check_schema, read_literal, tool_error
-from orchestrator.tools.pixels import MISTAKES, Box, cut, decoded, encoded
+from orchestrator.tools.pixels import MISTAKES, Box, cut, decoded, encoded, sized
 from orchestrator.tools.spec import Spec
 from orchestrator.tools.types import Picture, ToolOutput
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,24 @@ class Zoom:
             cause = "arguments"
             if self.spec.tool.validates:
                 check_schema(found, self._function["parameters"])
-            numbers, index = self._numbers(found), self._index(found)
+            index = self._index(found)
+            cause = "box"
+            numbers = self._numbers(found)
             cause = "index"
             place = self._place(index, pictures)
-            image = decoded(pictures[place].data)
+            image = self._cut_from(pictures[place])
             cause = "crop"
             crop, box = cut(image, numbers, self.spec.crop)
             data = encoded(crop)
         except MISTAKES as error:
             return self._error(cause, error, len(pictures))
         return ToolOutput((Picture(data, source=place, box=box, source_size=image.size),))
+
+    def _cut_from(self, picture: Picture) -> Image.Image:
+        image, form = decoded(picture.data), self.spec.images
+        return (
+            sized(image.convert("RGB"), form.policy) if form.cut and form.policy and picture.source is None else image
+        )
 
     def _numbers(self, found: Any) -> Box:
         left, top, right, bottom = found[self.spec.tool.box]

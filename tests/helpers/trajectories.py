@@ -38,8 +38,13 @@ def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
     while True:
         played.requests.append(request)
         answer = model(request)
+        turn += 1
         calls = box.protocol.read(answer)
         if not calls and not box.protocol.again(answer):
+            break
+        if turn == box.protocol.max_calls:
+            if not box.protocol.judged_at_limit:
+                return played
             break
         results = []
         for each in calls:
@@ -48,15 +53,10 @@ def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
             results.append(ToolResult(each.id, tuple(_parts(output)), output.is_error))
             pictures += [piece for piece in output.content if isinstance(piece, Picture)]
         if calls:
-            added: tuple[Message, ...] = box.protocol.next(answer, results, turn)
+            added: tuple[Message, ...] = box.protocol.next(answer, results, turn - 1)
             if not added:
                 break
             request = Call((*request.messages, *added), request.config, tools=request.tools)
-        turn += 1
-        if turn == box.protocol.max_calls:
-            if not box.protocol.judged_at_limit:
-                return played
-            break
     played.final = box.protocol.final(answer).text
     return played
 

@@ -19,6 +19,12 @@ from orchestrator.tools.types import Picture
 PROMPTS = {
     "deepeyes": {"system": (1166, "1fc5b8b5ebdc"), "suffix": (174, "e46e076069f5")},
     "qwen": {"system": (384, "9dd0adbb0bab"), "line": (751, "c250da2626bc")},
+    "mini-o3": {"system": (716, "1f02ab1e7ee8"), "result": (437, "458eedb7fa14"), "error": (156, "45cd090790af")},
+    "pixel-reasoner": {
+        "lines": (1044, "8c0133fd3817"),
+        "template": (384, "9dd0adbb0bab"),
+        "guidelines": (344, "a03bb96ccd72"),
+    },
 }
 """Characters and hash of each text as the references have it."""
 
@@ -38,14 +44,24 @@ def _texts(call: Call) -> list[list[str]]:
 @pytest.mark.parametrize("name", spec.names())
 def test_texts_are_exact_to_the_last_blank(name):
     found, expected = spec.load(name), PROMPTS[name]
+    lines = "\n".join(line for line in _filled(found).splitlines() if line.startswith('{"type": "function"'))
+    result = "".join(found.result.parts).replace("{content}", "<|vision_start|><|image_pad|><|vision_end|>")
     texts = {
         "system": found.system.replace("{tools}", "{tool_descs}"),
         "suffix": found.suffix,
         "line": found.tool.line,
+        "guidelines": found.suffix.removeprefix("\n\n"),
+        "lines": lines,
+        "template": _filled(found).replace(lines, "{tool_descs}").removeprefix("You are a helpful assistant.\n\n"),
+        "result": result.replace("{turn}", "{action_turn}").replace("{observation}", "{observation_turn}"),
+        "error": "".join(found.result.error).partition("\n")[2],
     }
     assert {place: _mark(texts[place]) for place in expected} == expected
     assert found.name == name
-    assert found.tool.line in found.system.replace("{tools}", found.tool.line)
+
+
+def _filled(found):
+    return found.system.replace("{tools}", found.tool.line)
 
 
 def test_deepeyes_cuts_the_first_call_and_repeats_the_turn_text():
@@ -113,6 +129,79 @@ def test_qwen_reads_all_calls_and_writes_them_anew():
     (picture,) = played.outputs[0].content
     assert Image.open(io.BytesIO(picture.data)).size == (1504, 992)
     assert (picture.box, played.final) == ((0, 0, 1500, 1000), "B")
+
+
+def test_mini_o3_looks_at_observations_in_their_full_resolution():
+    box = toolbox(["zoom"], "mini-o3")
+    look = '<think></think><grounding>{"bbox_2d": [%s], "source": "%s"}'
+    said = [
+        look % ("0.5, 0, 1.0, 1", "original_image"),
+        look % ("0, 0, 0.5, 0.5", "observation_1"),
+        look % ("0, 0, 0.5", "observation_1"),
+        look % ("0, 0, 1, 1", "observation_7"),
+        "<grounding>nothing",
+        "<answer>A</answer> <answer>B</answer>",
+    ]
+    answers = iter(map(Answer, said))
+    played = play(box, _question(png(200, 100)), lambda _: next(answers))
+    first, second = (output.content[0] for output in played.outputs[:2])
+    assert [(each.source, each.box) for each in (first, second)] == [(0, (100, 0, 199, 99)), (1, (0, 0, 49, 49))]
+    request = played.requests[2]
+    assert request.messages[2].parts[0].text.endswith("}</grounding>")
+    before, image, after = request.messages[5].parts
+    assert before.text == "After the above Action 1, here is the the zoom-in image (Observation 2):\n"
+    assert after.text.startswith(".\nContinue your reasoning process")
+    shown = Image.open(io.BytesIO(image.image.data))
+    assert (shown.size, shown.mode) == ((200, 200), "RGB")
+    errors = [output.content[0].text for output in played.outputs[2:]]
+    assert errors == ["", "range object index out of range", "'NoneType' object has no attribute 'group'"]
+    words = (
+        "ERROR occurs during grounding. Error Information: 'NoneType' object has no attribute 'group'.\nPlease analyze"
+    )
+    assert played.requests[5].messages[-1].parts[0].text.startswith(words)
+    assert (played.final, played.requests[0].config.temperature) == ("B", 1)
+
+
+def test_mini_o3_without_an_answer_has_none():
+    played = play(toolbox(["zoom"], "mini-o3"), _question(png(20, 20)), lambda _: Answer("It is B."))
+    assert (len(played.requests), played.final) == (1, "")
+    looked = '<grounding>{"bbox_2d": [0, 0, 1, 1], "source": "original_image"}</grounding>'
+    played = play(toolbox(["zoom"], "mini-o3"), _question(png(20, 20)), lambda _: Answer(looked))
+    assert (len(played.requests), played.final) == (12, "")
+
+
+def test_pixel_reasoner_crops_the_image_as_it_was_sent():
+    box = toolbox(["zoom"], "pixel-reasoner")
+    call = '<tool_call>\n{"name": "%s", "arguments": {"bbox_2d": %s, "target_image": %s}}\n</tool_call>'
+    said = [
+        "One. " + call % ("crop_image_normalized", "[0.25, 0.5, 0.5, 0.75]", 1),
+        call % ("crop_image_normalized", "[0.5, 0.5, 0.5, 0.5]", 3),
+        call % ("select_frames", "[]", 1),
+        call % ("crop_image", "[]", 1),
+        call % ("crop_image_normalized", "[0, 0, 1, 1]", 1) + " So it is \\boxed{B}.",
+    ]
+    answers = iter(map(Answer, said))
+    played = play(box, _question(png(300, 200)), lambda _: next(answers))
+    assert Image.open(io.BytesIO(played.requests[0].messages[1].parts[0].image.data)).size == (560, 392)
+    crop = played.outputs[0].content[0]
+    assert crop.box == pytest.approx((0.15 * 560, 0.4 * 392, 0.6 * 560, 0.85 * 392))
+    assert crop.source_size == (560, 392)
+    text, image = played.requests[1].messages[-1].parts
+    width, height = Image.open(io.BytesIO(image.image.data)).size
+    assert text.text == f"\nHere is the cropped image (Image Size: {width}x{height}):"
+    errors = [output.content[0].text for output in played.outputs[1:]]
+    assert errors[0].endswith("You can only pick an image within [1,2]")
+    assert errors[1].startswith("Execution Error: You attempted to `select_frames` from **image**")
+    assert errors[2] == "'crop_image'"
+    assert played.requests[4].messages[-1].parts[0].text == "\nExecution error:\n'crop_image'\n"
+    assert played.final == said[-1]
+
+
+def test_pixel_reasoner_stops_calling_after_four_calls():
+    words = '{"name": "crop_image_normalized", "arguments": {"bbox_2d": [0, 0, 9, 9], "target_image": 0}}'
+    call = f"<tool_call>{words}</tool_call>"
+    played = play(toolbox(["zoom"], "pixel-reasoner"), _question(png(300, 200)), lambda _: Answer(call))
+    assert (len(played.requests), len(played.outputs), played.final) == (5, 4, call)
 
 
 def test_qwen_is_told_that_there_is_no_such_tool_or_image():
