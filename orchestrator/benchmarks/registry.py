@@ -17,6 +17,7 @@ OURS = {
     "marvel_described": "orchestrator.benchmarks.marvel.described",
     "vstar_bench": "orchestrator.benchmarks.vstar.benchmark",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles.benchmark",
+    "VisualPuzzles_knowledge": "orchestrator.benchmarks.visualpuzzles.knowledge",
     "voila": "orchestrator.benchmarks.voila.benchmark",
     "reform": "orchestrator.benchmarks.reform.benchmark",
 }
