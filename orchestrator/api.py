@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import msgspec
 
 from lyncean.errors import printable
+from orchestrator.data.yaml_file import closest
 from orchestrator.errors import ConfigError
 from orchestrator.run.console import Terminal
 from orchestrator.run.request import RunRequest, checked
@@ -105,7 +106,7 @@ class Item:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Results:
     """A complete run.
 
@@ -124,6 +125,10 @@ class Results:
     counts: Mapping[str, Mapping[str, int]]
     metrics: Sequence[MetricResult] = field(repr=False)
     _opened: Run = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(list(self.counts)[:3]) + (", ..." if len(self.counts) > 3 else "")
+        return f"<Results of {tasks}: {accounting(counts(self._opened.tasks))}, in {self.run}>"
 
     def __str__(self) -> str:
         return _as_text([("task", "metric", "value", "n"), *self._rows()], *self._notes())
@@ -313,6 +318,9 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     from orchestrator.report import Reports
     from orchestrator.run import evaluate as run_eval
 
+    known = [each.name for each in fields(RunRequest)]
+    if unknown := [name for name in kwargs if name not in known]:
+        raise ConfigError(f"evaluate() has no argument {unknown[0]!r}: {closest(unknown[0], known)}")
     request = checked(RunRequest(*args, **kwargs))
     for name in ("model", "model_options"):
         if request.endpoint and kwargs.get(name):

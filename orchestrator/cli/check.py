@@ -23,6 +23,7 @@ from orchestrator.cli.options import number, written
         "orchestrator check --endpoint 127.0.0.1:50051 --junit check.xml",
     ),
 )
+@click.argument("address", required=False, metavar="[H:P]")
 @click.option("--endpoint", "-e", help="The model server, H:P.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check only; repeatable.")
 @number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Timeout of a request in seconds.")
@@ -37,6 +38,7 @@ from orchestrator.cli.options import number, written
 @client_options
 def command(
     credentials: Credentials,
+    address: str | None,
     endpoint: str | None,
     only: tuple[str, ...],
     timeout: float,
@@ -63,18 +65,20 @@ def command(
     unknown = sorted(set(only) - CHECKS.keys())
     if unknown:
         raise click.UsageError(f"unknown check {unknown[0]!r}; --list names them")
-    found = parse_endpoints([endpoint] if endpoint else [])
+    if address and endpoint:
+        raise click.UsageError(f"{address} and --endpoint {endpoint}: give one address")
+    found = parse_endpoints([each for each in (address, endpoint) if each])
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
-    address = str(found[0])
+    server = str(found[0])
     console = Terminal(stderr=as_json)
     results: list[Result] = []
 
     def waiting(error: CallError, seconds: float) -> None:
-        click.echo(f"waiting up to {seconds:.0f} s for {address}: {describe(error)}", err=True)
+        click.echo(f"waiting up to {seconds:.0f} s for {server}: {describe(error)}", err=True)
 
     async def run() -> None:
-        judging = judge(address, credentials, timeout=timeout, pid=drain_pid, only=only, waiting=waiting)
+        judging = judge(server, credentials, timeout=timeout, pid=drain_pid, only=only, waiting=waiting)
         async for result in judging:
             results.append(result)
             report.print_result(result, console)
@@ -83,14 +87,16 @@ def command(
         asyncio.run(run())
     except CallError as error:
         raise click.UsageError(
-            f"{address} does not answer GetModelInfo ({describe(error)}): is a model server running there, "
+            f"{server} does not answer GetModelInfo ({describe(error)}): is a model server running there, "
             f"{dialled(credentials)}?"
         ) from error
     if junit:
         with written(junit):
-            report.write_junit(junit, address, results)
+            report.write_junit(junit, server, results)
     if as_json:
-        click.echo(json.dumps(report.as_json(address, results), indent=2, ensure_ascii=False))
-    console.print(f"{address}: {report.summary(results)}", highlight=False, soft_wrap=True)
+        click.echo(json.dumps(report.as_json(server, results), indent=2, ensure_ascii=False))
+    console.print(f"{server}: {report.summary(results)}", highlight=False, soft_wrap=True)
     if any(result.status is Status.FAILED for result in results):
+        if words := report.for_an_evaluation(results):
+            console.print(words, highlight=False, soft_wrap=True)
         sys.exit(4)

@@ -80,15 +80,15 @@ def command(
         refuse(["html_flips", "embed"], "is for the page: give --html FILE, or leave it out")
     conditions = [] if gate_text is None else gate.parse(gate_text)
     found = result.compare(runs, conditions, other_data=other_data, match=match)
-    if as_json:
-        click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
-    else:
-        terminal.show(found, Terminal(markup=False), flips)
     if html:
         from orchestrator.report import comparison
 
         page = comparison.render(found, comparison.beside(found, html.parent), html_flips, embed=embed)
         with written(html):
             html.write_text(page, encoding="utf-8")
+    if as_json:
+        click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
+    else:
+        terminal.show(found, Terminal(markup=False), flips)
     if not found.passed:
         raise SystemExit(GATE_FAILED if found.verdict == gate.FAIL else GATE_NOT_SHOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ _GROUPS = {
 """Options by what they concern, in the order of `--help`."""
 
 _HERE = {
-    "--tasks": "give --task once for each task; lmms:NAME and lm-eval:NAME are those harnesses' tasks",
+    "--tasks": "give --task; lmms:NAME and lm-eval:NAME are those harnesses' tasks",
     "--model-args": "--model names the checkpoint, --model-option NAME=VALUE is an option of the server that loads it",
     "--batch-size": "the model server batches by itself: --model-option max-batch=N bounds it",
     "--gen-kwargs": "give --generation NAME=VALUE,...",
@@ -90,6 +91,12 @@ class _Eval(Command):
             if here is None:
                 raise
             raise click.UsageError(f"no such option {error.option_name}: {here}", ctx) from error
+        except click.UsageError as error:
+            words = re.search(r"unexpected extra arguments? \((.+)\)", error.message)
+            if words is None:
+                raise
+            tasks = " ".join(f"--task {word}" for word in words[1].split())
+            raise click.UsageError(f"{words[1]}: a task is named by an option, {tasks}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes one section for each group."""
@@ -137,6 +144,7 @@ def command(
     if suite is not None:
         _suite(suite, parameters, credentials, Terminal(stderr=as_json, quiet=quiet, markup=False), dry_run, as_json)
         return
+    parameters["tasks"] = [task for word in parameters["tasks"] for task in _named(word)]
     if not parameters["tasks"]:
         raise click.UsageError("Missing option '--task' / '-t'; or give --suite.")
     request = RunRequest(**parameters, credentials=credentials)
@@ -151,6 +159,11 @@ def command(
     run = run_to_end(evaluate.run(request, console, Reports()))
     if as_json:
         click.echo((run / "results.json").read_text(), nl=False)
+
+
+def _named(word: str) -> list[str]:
+    """Returns the tasks of a `--task`: several with commas between them, unless that is a file's name."""
+    return [word] if Path(word).exists() else [task for each in word.split(",") if (task := each.strip())]
 
 
 def _suite(

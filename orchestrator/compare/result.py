@@ -47,6 +47,20 @@ class Pairing:
         """The rows of its table: the steps, and where there are several tasks all of them as one."""
         return [*self.pairs, self.overall] if self.overall and self.overall.step == statistics.POOLED else self.pairs
 
+    @property
+    def p_name(self) -> str:
+        """What the column of p-values is called: with one test there is nothing to correct."""
+        return "p (Holm)" if sum(pair.p is not None for pair in self.pairs) > 1 else "p"
+
+    @property
+    def beyond_reach(self) -> str:
+        """A sentence about the tests that could not have come out significant, "" where all could."""
+        steps = [str(pair.step) for pair in self.pairs if pair.beyond_reach]
+        if not steps:
+            return ""
+        which = "the test" if self.p_name == "p" else f"the tests of {', '.join(steps[:3])}" + " ..." * (len(steps) > 3)
+        return f"{which} cannot reach 5%, whatever the changes: fewer than 6 of them differ; ask more items"
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:

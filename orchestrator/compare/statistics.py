@@ -19,6 +19,7 @@ POOLED = Step("all tasks", "")
 _LEVEL = 0.95
 _ALPHA = 0.05
 _SEED = 20260101
+_TOO_FEW = "too few changes to reach 5%"
 
 Ends = tuple[float, float] | tuple[None, None]
 """Of an interval; None where the spread is unknown."""
@@ -38,7 +39,7 @@ class Paired:
         gained: Items that the second run has better.
         lost: Items that the first run has better.
         p: Two-sided p-value that neither is better; None for what is told and not tested.
-        test: How it was computed, "" without a test.
+        test: How it was computed, and whether so few changes could have reached 5%; "" without a test.
         detectable: Change that items which vary like these show at 5%, two-sided, with power 0.8; the same for a
             rise and for a fall. None where the spread is unknown or no change within 0 and 1 is detectable.
         adjusted: `p` after Holm's correction over the tasks that could have come out significant.
@@ -58,6 +59,11 @@ class Paired:
     detectable: float | None
     adjusted: float | None = None
     fall: Fall | None = None
+
+    @property
+    def beyond_reach(self) -> bool:
+        """Whether the test could not have come out significant, whatever the signs of its changes."""
+        return self.test.endswith(_TOO_FEW)
 
     @property
     def interval(self) -> str:
@@ -113,8 +119,14 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
     holm = significance.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
     adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
     falls = of_tasks({step: units[step] for step in primary.values()})
+    only = len(primary) == 1  # there is nothing to correct for
     return [
-        replace(pair, adjusted=None if pair.p is None else adjusted.get(pair.step, 1.0), fall=falls.get(pair.step))
+        replace(
+            pair,
+            adjusted=None if pair.p is None else adjusted.get(pair.step, pair.p if only else 1.0),
+            fall=falls.get(pair.step),
+            test=pair.test if pair.p is None or pair.step in able else f"{pair.test}; {_TOO_FEW}",
+        )
         for pair in found
     ]
 

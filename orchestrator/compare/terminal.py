@@ -38,6 +38,8 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         console.print(_pairs(pairing, console.width >= wide))
         if console.width < wide:
             console.print(f"means, detectable changes and tests: in {wide} columns or more", style="dim")
+        if pairing.beyond_reach:
+            console.print(Text(pairing.beyond_reach, "yellow"))
         console.print(f"of {flips.items:,} items {flips.gained:,} better, {flips.lost:,} worse")
         _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
@@ -64,7 +66,7 @@ def _pairs(pairing: Pairing, wide: bool) -> Table:
     table = plain_table()
     table.add_column("task", overflow="fold")
     numbers = ("first", "second", "difference", "detectable") if wide else ("difference",)
-    for name in (*numbers, "n", "better", "worse", "p (Holm)"):
+    for name in (*numbers, "n", "better", "worse", pairing.p_name):
         table.add_column(name, justify="right", no_wrap=True)
     if wide:
         table.add_column("test", style="dim")

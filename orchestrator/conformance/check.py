@@ -76,8 +76,18 @@ class Result:
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 CHECKS = {name: Check(name, **entry) for name, entry in _TABLE.items()}
 """Every check by its name, in the order in which they are run."""
+FIRST = "answers_a_plain_question"
+"""The check that comes first: where it fails, those of answers say nothing."""
+_OF_NO_ANSWER = ("info_", "health_", "reflection_", "tls_", "token_is_", "batch_token_is_", "drains_")
+MATTER_MOST = (FIRST, "finish_reason_is_set", "image_bytes_decide")
+"""Checks without which no number of an evaluation means anything: it answers, cut answers are told, images are seen."""
 RUNS: dict[str, Run] = {}
 """The code of the checks that are more than a table of requests."""
+
+
+def needs_answer(name: str) -> bool:
+    """Whether a check judges what becomes of requests, and not how the server describes or guards itself."""
+    return not name.startswith(_OF_NO_ANSWER)
 
 
 def check(run: Code) -> Code:

@@ -14,12 +14,21 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, applies, check, wants
-from orchestrator.conformance.server import SERVICE, Server, in_batch, method_of, one_by_one
+from orchestrator.conformance.server import SERVICE, Server, in_batch, method_of, one_by_one, text_of
 from orchestrator.run_folder import origins
 from orchestrator.run_folder.parts import proto_json
 
 _WARNING = f"warning: results say {origins.UNVERIFIED!r}"
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@check
+async def answers_a_plain_question(server: Server) -> str:
+    """One short question of one message, without images and further settings."""
+    if server.claims("GENERATE"):
+        return f"{text_of(await server.generate('What colour is the sky?'))!r}"[:60]
+    await server.likelihood(["What colour is the sky?"], ["blue", "green"])
+    return "by scores"
 
 
 @check

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.conformance.check import Result, Status
+from orchestrator.conformance.check import MATTER_MOST, Result, Status
 
 _MARKS = {
     Status.PASSED: "[green]pass[/green]",
@@ -39,6 +39,13 @@ def summary(results: Sequence[Result]) -> str:
     """Returns the counts in words."""
     counts = Counter(result.status for result in results)
     return ", ".join(f"{counts[status]} {status.value}" for status in Status)
+
+
+def for_an_evaluation(results: Sequence[Result]) -> str:
+    """Returns how the checks that matter most for an evaluation ended, "" where none of them was run."""
+    found = {result.check.name: result.status.value for result in results if result.check.name in MATTER_MOST}
+    said = ", ".join(f"{name} {status}" for name, status in found.items())
+    return f"for an evaluation these matter most: {said}" if said else ""
 
 
 def as_json(address: str, results: Sequence[Result]) -> dict[str, Any]:

@@ -28,7 +28,17 @@ from orchestrator.conformance import (  # noqa: F401
     checks_samples,
     checks_service,
 )
-from orchestrator.conformance.check import CHECKS, RUNS, Broken, Check, NotApplicable, Result, Status
+from orchestrator.conformance.check import (
+    CHECKS,
+    FIRST,
+    RUNS,
+    Broken,
+    Check,
+    NotApplicable,
+    Result,
+    Status,
+    needs_answer,
+)
 from orchestrator.conformance.server import Server, response_of
 from orchestrator.engine.failures import not_there
 from orchestrator.engine.pool import REACH_SECONDS
@@ -62,9 +72,16 @@ async def judge(
     async with dial(address, credentials) as channel:
         server = Server(address, credentials, channel, timeout, pid=pid)
         server.info = await _info(server, waiting)
+        mute = False
         for each in CHECKS.values():
-            if not only or each.name in only:
-                yield await _result(each, server)
+            if only and each.name not in only:
+                continue
+            if mute and needs_answer(each.name):
+                yield Result(each, Status.SKIPPED, f"the server gives no answer: see {FIRST}", 0.0)
+                continue
+            result = await _result(each, server)
+            mute |= each.name == FIRST and result.status is Status.FAILED
+            yield result
 
 
 async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> model.GetModelInfoResponse:

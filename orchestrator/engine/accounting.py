@@ -18,6 +18,7 @@ class TaskCount:
         outcomes: Those that are settled.
         resumed: Those that an earlier process settled.
         score: Sum of the scores.
+        highest: The highest score so far: above 1 the task's own code counts in percent.
         answers: Answers that this process received and that were to be read.
         unreadable: Those of them that no rule could read.
         example: One of them: the item's key, the answer and a right answer.
@@ -27,6 +28,7 @@ class TaskCount:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     resumed: int = 0
     score: float = 0.0
+    highest: float = 0.0
     answers: int = 0
     unreadable: int = 0
     example: tuple[str, str, str] = ("", "", "")
@@ -123,6 +125,7 @@ class Accounting:
         count.outcomes[outcome] += 1
         count.answers += outcome in READ
         count.score += score
+        count.highest = max(count.highest, score)
 
     def unread(self, task: str, key: str, text: str, target: str) -> None:
         """Counts an answer that could not be read."""

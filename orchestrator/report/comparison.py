@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.compare.flips import Flip
 from orchestrator.compare.result import Comparison
 from orchestrator.compare.terminal import p_value
+from orchestrator.report.blind import is_blind
 from orchestrator.report.packing import SNIPPET, Packing, question, snippet
 from orchestrator.report.page import SAMPLES, document, embedded, relative_address
 from orchestrator.run_folder.reader import Item
@@ -39,7 +40,9 @@ def render(
     several = len(comparison.pairings) > 1
     for place, pairing in enumerate(comparison.pairings, 1):
         for flip in pairing.flips.read(most):
-            _add(packing, flip, [0, place], pairing.second.name, several=several)
+            seen = flip.second if is_blind(comparison.runs[0]) and not is_blind(pairing.second) else flip.first
+            _add(packing, flip, seen, [0, place], pairing.second.name, several=several)
+    sighted = next((place for place, run in enumerate(comparison.runs) if not is_blind(run)), 0)
     return document(
         "compare.html",
         scripts=SCRIPTS,
@@ -48,7 +51,7 @@ def render(
         standing_rows=comparison.dimension_rows,
         changed=sum(pairing.flips.lost + pairing.flips.gained for pairing in comparison.pairings),
         shown=packing.size,
-        index=packing.index(folders=folders, runs=[run.name for run in comparison.runs]),
+        index=packing.index(folders=folders, runs=[run.name for run in comparison.runs], image_run=sighted),
         chunks=packing.chunks(),
         images=embedded(comparison.runs, packing.media.items()) if embed else {},
         home=home,
@@ -60,8 +63,9 @@ def beside(comparison: Comparison, folder: Path) -> list[str]:
     return [relative_address(run.path, folder) for run in comparison.runs]
 
 
-def _add(packing: Packing, flip: Flip, sides: list[int], second: str, *, several: bool) -> None:
-    text, image = question(flip.first)
+def _add(packing: Packing, flip: Flip, seen: Item, sides: list[int], second: str, *, several: bool) -> None:
+    """Adds an item; the list shows the image of `seen`, the one that was asked with images."""
+    text, image = question(flip.first)[0], question(seen)[1]
     outcomes = [flip.first.outcome, flip.second.outcome]
     packing.add(
         {"a": packing.show(flip.first), "b": packing.show(flip.second)}, flip.first.labels or flip.second.labels,

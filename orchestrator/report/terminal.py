@@ -18,6 +18,7 @@ from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
     answered_results,
+    by_chance,
     counts,
     how_read,
     offered,
@@ -86,6 +87,9 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text.assemble(("all tasks  ", "dim"), _accounting(counts(opened.tasks))))
     else:
         console.print(_accounting(counts(opened.tasks)))
+    if chance := by_chance(opened.tasks):
+        said = ", ".join(chance.values()) if len(opened.tasks) == 1 else ", ".join(map(" ".join, chance.items()))
+        console.print(Text(f"  by chance: {printable(said)}", "dim"))
     for line in lines(opened.tasks_and_groups, void=False):
         console.print(Text(line, "yellow"))
     if read := how_read(opened.tasks):

@@ -54,11 +54,16 @@ class Answers:
         self._chance = self._points = self._guesses = 0.0
         self._guessed = 0
         self._keys: Counter[str] = Counter()
+        self._answered, self._offered, self._by_chance = 0, 0, 0.0
         self._first: frozenset[str] = frozenset()
         self.rivals = False
 
     def add(self, line: VerdictLine) -> None:
         """Adds the verdict of an item; of repeats the first counts, since a question has one answer."""
+        choices = line.rule in _GUESSED and len(line.options) > 1 and len(line.targets) == 1
+        self._answered += 1
+        self._offered += choices
+        self._by_chance += 1 / len(line.options) if choices else 0.0
         if line.outcome != Outcome.SCORED or split_repeat(line.key)[1]:
             return
         score = float(line.score) if isinstance(line.score, int | float) else 0.0
@@ -70,7 +75,7 @@ class Answers:
             self._right[line.extracted] += score == 1.0
             if len(self._read) > _MOST_ANSWERS:
                 self._read = None
-        if line.rule in _GUESSED and len(line.options) > 1 and len(line.targets) == 1:
+        if choices:
             self._guessed += 1
             self._chance += 1 / len(line.options)
             self._guesses += score
@@ -80,6 +85,11 @@ class Answers:
             targets = frozenset(target.strip().casefold() for target in line.targets)
             self._first = self._first or targets
             self.rivals |= self._first.isdisjoint(targets)
+
+    @property
+    def chance(self) -> float | None:
+        """The share of guesses that would be right, where every item is a choice among known options; else None."""
+        return self._by_chance / self._answered if self._answered == self._offered > 0 else None
 
     def of_text(self, found: _Text | None) -> Doubt | None:
         """Returns that what all answers have in common is no answer that could be read; None where it is not so."""

@@ -172,4 +172,5 @@ class Progress:
 
 def _mean(count: TaskCount) -> str:
     few = 2 * count.outcomes[Outcome.SCORED] < count.settled  # zeros of nothing must not look like a result
-    return "" if count.mean is None or few else f"{100 * count.mean:.1f}"
+    scale = 100 if count.highest <= 1 else 1
+    return "" if count.mean is None or few else f"{scale * count.mean:.1f}"

@@ -28,6 +28,7 @@ from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import Origin, VerdictLine
+from orchestrator.run_folder.metrics import CHANCE
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.records import pass_through
 from orchestrator.run_folder.scanning import lines_at
@@ -66,6 +67,8 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         items = partial(_items, run, offsets.get(task, np.zeros(0, np.int64)), rules, counted)
         tasks[task] = summary_json(await client.summarize(items, specs))
         tasks[task]["cut"] = cut.summary()
+        if (chance := answers[task].chance) is not None:
+            tasks[task][CHANCE] = round(chance, 6)
         if reading := readings.summary():
             tasks[task]["reading"] = reading
     origin_counts, tool_counts = Counter[Origin](), Counter[str]()

@@ -307,33 +307,48 @@ def answered_results(tasks: Mapping[str, Mapping[str, Any]]) -> list[MetricResul
     return [result for result in metric_results(tasks) if not result.void]
 
 
+CHANCE = "chance"
+"""Key of a task's results: the share of guesses that would be right, where every item is a choice."""
+
+
+def by_chance(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the accuracy of guesses in percent, for each task of which it is known."""
+    return {task: f"{100 * found[CHANCE]:.1f}" for task, found in tasks.items() if CHANCE in found}
+
+
+MATTERS_FROM = 1.0
+"""Points that the reading of a task could hide from which on a run says so: answers read firmly hide less."""
 OFFERED_FROM = 2.0
 """Points that the reading of a task could hide from which on a run names answers that need no reading."""
 _READ_BY = {
-    "constraint": "by constraint",
-    "rule": "by rule",
-    "second_reader": "by second reader",
+    "constraint": "read by constraint",
+    "rule": "read by rule",
+    "second_reader": "read by a judge",
     "doubtful": "doubtful",
     "unparsed": "unparsed",
 }
 
 
 def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns how the answers of all tasks were read, and the error this could hide in the worst of them; "" if none.
+    """Returns how much of the worst read task's score may be errors of parsing; "" where it does not matter.
 
-    "reading: 40 by rule, 3 doubtful, 2 unparsed; could hide 1.8 points [1.4, 2.3] of vstar_bench". What a judge reads
-    wrongly is not measured here, so the line says that it comes on top.
+    "About 1.8 points of vstar_bench may be parsing errors [1.4, 2.3]: 40 answers read by rule, 3 doubtful, 2 unparsed".
+    What a judge reads wrongly is not measured here, so the line says that it comes on top.
     """
     read = {task: found["reading"] for task, found in tasks.items() if "reading" in found}
     total = {name: sum(int(each["by"][name]) for each in read.values()) for name in _READ_BY}
-    if not any(total.values()):
+    task, hidden = max(
+        ((task, each["hidden"]) for task, each in read.items()),
+        key=lambda pair: pair[1]["points"],
+        default=("", {"points": 0.0}),
+    )
+    if hidden["points"] < MATTERS_FROM:
         return ""
-    task, hidden = max(((task, each["hidden"]) for task, each in read.items()), key=lambda pair: pair[1]["points"])
-    parts = ", ".join(f"{total[name]:,} {words}" for name, words in _READ_BY.items() if total[name])
-    error = f"{hidden['points']:.1f} points [{hidden['low']:.1f}, {hidden['high']:.1f}]"
-    where = f" of {task}" if len(tasks) > 1 else ""
-    judged = ", besides the judge's own errors" if total["second_reader"] else ""
-    return f"reading: {parts}; could hide {error}{where}{judged}"
+    parts = [f"{total[name]:,} {words}" for name, words in _READ_BY.items() if total[name]]
+    whose = task if len(tasks) > 1 else "this score"
+    judged = "; a judge's own errors come on top" if total["second_reader"] else ""
+    ends = f"[{hidden['low']:.1f}, {hidden['high']:.1f}]"
+    return f"About {hidden['points']:.1f} points of {whose} may be parsing errors {ends}: {', '.join(parts)}{judged}"
 
 
 def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
@@ -343,7 +358,7 @@ def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
         return ""
     if max((each["hidden"]["points"] for each in read), default=0.0) < OFFERED_FROM:
         return ""
-    return f"reading could hide {OFFERED_FROM:g} points or more: --answer constrained needs no reading"
+    return "--answer constrained holds answers to the options, and needs no parsing"
 
 
 def accounting(total: Mapping[str, int]) -> str:

@@ -19,6 +19,7 @@ TYPED_BY = {
     "README.md": "docs/test_first_pages.py",
     "CONTRIBUTING.md": "docs/test_first_pages.py",
     "docs/evaluate-a-model.md": "docs/test_first_pages.py",
+    "docs/api-models.md": "model_server/openai_api/test_api_models.py",
     "docs/audit.md": "orchestrator/cli/test_cli_prompts.py",
     "docs/first-steps.md": "docs/test_journeys.py",
     "docs/add-a-benchmark.md": "orchestrator/benchmarks/taskfile/test_taskfile.py",

@@ -750,7 +750,14 @@ WAIT = "batch_answers_do_not_wait"
 BY_HASH = ("files_are_taken_by_their_hash", "missing_files_are_named", "hashes_are_checked")
 SHARE = "batch_calls_share_their_files"
 FILES = (*BY_HASH, SHARE)
+
+
+def crashes(request: Any) -> None:
+    raise ValueError("the weights are not there")
+
+
 MUTANTS = {
+    "crashing": mutant(broken(asked=crashes), "answers_a_plain_question"),
     "nameless": mutant(broken(describe=lambda info: info.ClearField("model_name")), "info_names_the_model"),
     "restless": mutant(broken(describe=lambda info: setattr(info, "max_concurrency", next(counter))), "info_is_stable"),
     "twice": mutant(

@@ -52,6 +52,12 @@ def test_ids_that_look_like_repeats_are_rows(tmp_path: Path) -> None:
     assert metrics[0].low is not None
 
 
+def test_a_result_is_short_in_a_session_and_an_argument_that_is_none_names_the_nearest(results: Results) -> None:
+    assert repr(results) == f"<Results of animals: 2 planned = 2 scored, in {results.run}>"
+    with pytest.raises(ConfigError, match=r"evaluate\(\) has no argument 'limits': did you mean limit\?"):
+        evaluate("marvel", limits=3)  # type: ignore[call-arg]
+
+
 def test_results_are_those_of_the_folder(results: Results) -> None:
     written = json.loads((results.run / "results.json").read_text())
     assert results.counts == {"animals": written["tasks"]["animals"]["counts"]}

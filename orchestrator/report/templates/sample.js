@@ -27,7 +27,7 @@ function address(name, run) {
 function thumbnail(name) {
   const frame = el("span", { class: "thumb", "aria-hidden": "true" });
   if (/^[0-9a-f]{64}$/.test(name)) {
-    const node = el("img", { src: address(name), loading: "lazy", decoding: "async", alt: "", onerror: () => node.remove() });
+    const node = el("img", { src: address(name, index.image_run), loading: "lazy", decoding: "async", alt: "", onerror: () => node.remove() });
     frame.append(node);
   }
   return frame;

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from helpers.model_serving import refusal
+from helpers.page_commands import ROOT, commands
 from helpers.report_runs import puzzle
 
 from lyncean.model.v1 import model_pb2 as model
@@ -212,6 +213,27 @@ def test_a_refused_setting_ends_the_run_before_an_answer_is_logged_and_its_way_o
         assert not log.exists() or not log.read_text()
         done = evaluated(folder, f"openai:m@{endpoint.url}", "--model-option", "leave-out=temperature")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_page(folder: Path) -> None:
+    """docs/api-models.md, each model at an address of this machine."""
+    (folder / "photos.yaml").write_text((folder / "set.yaml").read_text())
+    lines = [line.partition(" #")[0] for line in commands(ROOT / "docs" / "api-models.md")]
+    export, *evaluations = lines
+    assert export == "export OPENAI_API_KEY=..."
+    with endpoint_thread() as endpoint:
+        endpoint.answer = lambda body: responded("Yes.") if "input" in body else completion("Yes.")
+        for place, line in enumerate(evaluations):
+            words = line.split()
+            name = words[words.index("--model") + 1]
+            if name.startswith("litellm:"):
+                assert name.startswith("litellm:anthropic/")  # which test_other_vendors.py asks
+                continue
+            kind = name.partition(":")[0]
+            more = words[words.index(name) + 1 :]
+            done = evaluated(folder, f"{kind}:m@{endpoint.url}", "--run", f"run{place}", *more, "--task", "photos.yaml")
+            assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert set(endpoint.paths) == {"/v1/responses", "/v1/chat/completions"}
 
 
 @pytest.mark.parametrize(

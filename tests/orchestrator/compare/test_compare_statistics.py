@@ -87,7 +87,8 @@ def test_a_pair_counts_what_was_not_answered_as_wrong(tmp_path: Path) -> None:
     (pair,) = statistics.compare(first, second)
     assert (pair.items, pair.gained, pair.lost) == (6, 2, 2)
     assert (pair.first, pair.second) == (pytest.approx(0.5), pytest.approx(0.5))
-    assert pair.test == "McNemar exact"
+    assert pair.test == "McNemar exact; too few changes to reach 5%"
+    assert pair.adjusted == pair.p, "with one test there is nothing to correct"
     assert pair.low <= pair.difference <= pair.high
 
 

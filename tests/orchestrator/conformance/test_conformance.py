@@ -281,6 +281,17 @@ async def test_a_failure_is_exit_code_4_with_contract_and_fix(tmp_path: Path) ->
     assert "model_name is empty" in failure.get("message", "")
 
 
+async def test_a_crash_is_one_failure_and_what_matters_is_named() -> None:
+    async with served(MUTANTS["crashing"].server) as address:
+        done = await asyncio.to_thread(CliRunner().invoke, command, [address])
+    assert done.exit_code == 4
+    assert done.stdout.count("FAIL") == 1
+    assert "FAIL answers_a_plain_question" in done.stdout
+    assert "the server gives no answer: see answers_a_plain_question" in done.stdout
+    last = done.stdout.strip().splitlines()[-1]
+    assert last.startswith("for an evaluation these matter most: answers_a_plain_question failed, finish_reason_is_set")
+
+
 def test_mistakes_are_exit_code_2() -> None:
     for words, said in (
         ([], "--endpoint"),

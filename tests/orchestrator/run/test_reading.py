@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
@@ -67,8 +68,12 @@ def test_a_task_tells_how_its_answers_were_read() -> None:
     assert summary["by"] == {"constraint": 1, "rule": 1, "second_reader": 0, "doubtful": 1, "unparsed": 1}
     assert 0 < summary["hidden"]["low"] < summary["hidden"]["points"] < summary["hidden"]["high"]
     words = how_read({"one": {"reading": summary}, "other": {}})
-    assert words.startswith("reading: 1 by constraint, 1 by rule, 1 doubtful, 1 unparsed; could hide ")
-    assert words.endswith(" of one")
+    assert re.match(
+        r"About \d\.\d points of one may be parsing errors \[\d\.\d, \d\.\d\]: 1 read by constraint, ", words
+    )
+    assert words.endswith("1 read by rule, 1 doubtful, 1 unparsed")
+    firm = {"by": summary["by"], "hidden": {"points": 0.9, "low": 0.7, "high": 1.3, "level": 0.95}}
+    assert how_read({"one": {"reading": firm}}) == ""
     assert not offered({"one": {"reading": summary}})
 
 

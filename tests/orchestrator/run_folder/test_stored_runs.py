@@ -113,9 +113,9 @@ def test_comparisons_are_what_they_were(pair: str, untouched: Path, monkeypatch:
 
 
 def _without_later(found: Any) -> Any:
-    """Leaves out what results have had since: what is detectable both ways, the standard error, the reading, cuts."""
+    """Leaves out what results have had since: detectable changes, standard error, reading, cuts, chance."""
     if isinstance(found, dict):
-        later = ("minimum_detectable", "standard_error", "reading", "cut", "doubts")
+        later = ("minimum_detectable", "standard_error", "reading", "cut", "doubts", "chance")
         return {name: _without_later(value) for name, value in found.items() if not name.startswith(later)}
     return [_without_later(each) for each in found] if isinstance(found, list) else found
 
