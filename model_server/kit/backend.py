@@ -18,9 +18,11 @@ from model_server import clips, images
 from model_server.backend import Backend, Call, LoadError, Output as Ending, continuation_score, describe, usage_since
 from model_server.batching import Batcher, Job, Workers, unstopped
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
+from model_server.kit import tools
 from model_server.kit.model import Model, Output, Request
 from model_server.lru import LruCache
 from model_server.metrics import Metrics
+from model_server.parts import content
 
 Result = TypeVar("Result")
 _CHECKED = 8192
@@ -87,6 +89,7 @@ class KitBackend(Backend):
             model.CAPABILITY_ANSWER_CHOICES: kit.answer_choices,
             model.CAPABILITY_ANSWER_REGEX: kit.answer_regex,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: kit.answer_json_schema,
+            model.CAPABILITY_TOOLS: kit.tools,
         }
         return describe(
             claims,
@@ -102,6 +105,7 @@ class KitBackend(Backend):
                 max_frames=kit.max_frames,
             ),
             system_messages=_SYSTEM[kit.system_messages],
+            tool_rendering=tools.rendering(kit) if kit.tools else None,
             properties=kit.properties(),
         )
 
@@ -119,6 +123,7 @@ class KitBackend(Backend):
         else:
             answer = await self._workers.run(work.call, self.kit.generate, work)
         response = self._response(work, answer, prompt_tokens, queued)
+        tools.keep_first(request, response)
         if request.return_prompt:
             response.prompt.CopyFrom(await self._rendered(work))
         return response
@@ -146,6 +151,7 @@ class KitBackend(Backend):
             except InternalFailure as error:
                 outputs.append(error)
                 continue
+            tools.keep_first(requests[place], response)
             response.usage.cached_tokens = prompt_tokens if place else 0
             if rendered:
                 response.prompt.CopyFrom(rendered)
@@ -158,7 +164,9 @@ class KitBackend(Backend):
 
     async def _prepared(self, request: model.GenerateRequest, call: Call) -> tuple[Request, int]:
         """Returns a request with its media decoded, and the tokens of its prompt."""
+        tools.check_choice(self.kit, request)
         work = Request(request.messages, effective_config(request.config), request.modality, call)
+        work = replace(work, tools=request.tools, tool_choice=request.tool_choice)
         await self._in_thread(self._decoders, self._decode, work)
         prompt_tokens = self._count(work)
         limit_output(work.config, prompt_tokens, self.kit.max_context_tokens, self.kit.default_max_tokens)
@@ -178,6 +186,8 @@ class KitBackend(Backend):
             raise InternalFailure(
                 "reasoning_not_claimed", "the model returned reasoning: set its attribute `reasoning`"
             )
+        if output.tool_calls and not self.kit.tools:
+            raise InternalFailure("tools_not_claimed", "the model returned tool calls: set its attribute `tools`")
         output, reasoned, out = self._cut(output, config)
         check_kept(config, output.finish_reason, output.text)
         response = model.GenerateResponse(
@@ -187,6 +197,7 @@ class KitBackend(Backend):
             response.parts.add(text=output.text)
         for data in output.image_files:
             response.parts.add(image=model.Image(data=data))
+        tools.add_calls(response, output)
         response.usage.CopyFrom(self._usage(work, prompt_tokens, out, queued))
         response.usage.reasoning_tokens = reasoned
         return response
@@ -250,7 +261,7 @@ class KitBackend(Backend):
         so there they are decoded before.
         """
         kit, keys = self.kit, list[bytes]()
-        for part in (part for message in work.messages for part in message.parts):
+        for part in content(work.messages):
             if part.HasField("audio"):
                 where = f"audio {len(work.audio)}"
                 work.audio.append(clips.decode_audio(part.audio, kit.sample_rate, where=where))
@@ -269,7 +280,9 @@ class KitBackend(Backend):
             self._checked.put(key, True, 1)
 
     def _count(self, work: Request) -> int:
-        return len(self.kit.tokenize(work.text)) + sum(self._media_tokens(work))
+        words = tools.words(work)
+        offered = len(self.kit.tokenize(words)) if words else 0
+        return len(self.kit.tokenize(work.text)) + sum(self._media_tokens(work)) + offered
 
     def _media_tokens(self, work: Request) -> tuple[int, int, int]:
         """Returns the tokens of images, of audio and of videos."""
@@ -292,8 +305,13 @@ class KitBackend(Backend):
         places = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
         if places:
             text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
-        cut = Output(text, reason, output.image_files, "".join(thoughts))
-        return cut, len(thoughts), len(thoughts) + len(self.kit.tokenize(text))
+        spent = len(thoughts) + len(self.kit.tokenize(text))
+        written = len(self.kit.tokenize(tools.written(output))) if output.tool_calls else 0
+        calls = output.tool_calls if text == output.text and not places else ()  # they stand behind the text
+        if calls and spent + written > limit:
+            calls, reason = (), model.FINISH_REASON_MAX_TOKENS
+        cut = replace(output, text=text, finish_reason=reason, reasoning="".join(thoughts), tool_calls=calls)
+        return cut, len(thoughts), spent + (written if calls else 0)
 
     def _usage(self, work: Request, prompt_tokens: int, out: int, queued: float) -> model.Usage:
         pictures, heard, seen = self._media_tokens(work)

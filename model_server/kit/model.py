@@ -8,9 +8,10 @@ concurrency in threads, or batches where `generate_batch` is implemented.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from PIL import Image
 
@@ -18,6 +19,7 @@ from lyncean.model.v1 import model_pb2 as model
 from model_server import images
 from model_server.backend import Call
 from model_server.clips import Frames, Sound
+from model_server.parts import content
 
 _WORD = re.compile(r"\s*\S+|\s+$")
 
@@ -35,6 +37,8 @@ class Request:
         audio: What is heard of all audio parts, in order, at `Model.sample_rate`.
         videos: What is seen of all video parts, in order.
         prompt: A request of the same messages whose images this one copies; None decodes them.
+        tools: Tools that the model may call; `messages` hold earlier calls and their results.
+        tool_choice: Whether it calls them; needs `Model.tool_choices`, else it is for the model to decide.
     """
 
     messages: Sequence[model.Message]
@@ -44,11 +48,13 @@ class Request:
     audio: list[Sound] = field(default_factory=list)
     videos: list[Frames] = field(default_factory=list)
     prompt: Request | None = field(default=None, repr=False)
+    tools: Sequence[model.Tool] = ()
+    tool_choice: model.ToolChoice = field(default_factory=model.ToolChoice)
 
     @cached_property
     def text(self) -> str:
-        """All text parts of all messages, joined by line ends."""
-        return "\n".join(p.text for m in self.messages for p in m.parts if p.WhichOneof("kind") == "text")
+        """All text parts of all messages and tool results, joined by line ends."""
+        return "\n".join(part.text for part in content(self.messages) if part.WhichOneof("kind") == "text")
 
     @property
     def continues(self) -> bool:
@@ -69,8 +75,8 @@ class Request:
 
     @cached_property
     def image_bytes(self) -> list[bytes]:
-        """All images, in order, as the files' own bytes."""
-        return [p.image.data for m in self.messages for p in m.parts if p.WhichOneof("kind") == "image"]
+        """All images, those of tool results included, in order, as the files' own bytes."""
+        return [part.image.data for part in content(self.messages) if part.HasField("image")]
 
 
 @dataclass(frozen=True)
@@ -82,12 +88,17 @@ class Output:
         finish_reason: Why it ended; the kit overrules it where it cuts the text.
         image_files: Encoded images, for MODALITY_IMAGE.
         reasoning: What the model reasoned before the text; needs `Model.reasoning`.
+        tool_calls: Name and arguments of each tool that the model calls behind the text: a mapping, or JSON as the
+            model wrote it, valid or not. Needs `Model.tools`.
+        opaque: Reasoning for the model alone, which the next request has in `Message.opaque`; beside calls only.
     """
 
     text: str = ""
     finish_reason: model.FinishReason.ValueType = model.FINISH_REASON_END_OF_SEQUENCE
     image_files: Sequence[bytes] = ()
     reasoning: str = ""
+    tool_calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
+    opaque: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,9 @@ class Model:
         answer_choices: Whether it keeps an answer to `config.response_format.choices`; the kit checks each answer.
         answer_regex: Whether it does to a regular expression.
         answer_json_schema: Whether it does to a JSON schema.
+        tools: Whether tools are understood, and all that `messages` hold of calls and results is shown to the model:
+            images of results if `image_input`, reasoning beside calls if `reasoning`.
+        tool_choices: Whether `generate` obeys `Request.tool_choice`; the kit checks each answer.
         max_samples: Most outputs of one request.
         max_held_bytes: Bytes of images and clips that the kit holds for requests which send their hashes alone; 0
             holds none, None is 256 MiB, less where memory is small.
@@ -164,6 +178,8 @@ class Model:
     answer_choices = False
     answer_regex = False
     answer_json_schema = False
+    tools = False
+    tool_choices = False
     max_samples = 16
     max_held_bytes: int | None = None
     max_concurrency = 8

@@ -11,9 +11,10 @@ from orchestrator.conformance.check import applies, check, wants
 from orchestrator.conformance.checks_images import picture
 from orchestrator.conformance.checks_media import film, media_request, tone
 from orchestrator.conformance.checks_prefix import begun
+from orchestrator.conformance.checks_tools import told
 from orchestrator.conformance.server import Request, Server, generation, scoring, user
 
-_NEW = ("AUDIO_INPUT", "VIDEO_INPUT", "ANSWER_PREFIX", "RAW_PROMPT")
+_NEW = ("AUDIO_INPUT", "VIDEO_INPUT", "ANSWER_PREFIX", "RAW_PROMPT", "TOOLS")
 _LONGEST = 2_000_000
 _LATER = b"\xfa\x3e\x05later"  # field 1007, length-delimited
 
@@ -30,6 +31,7 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
         "VIDEO_INPUT": media_request(server, model.Video(data=film())),
         "ANSWER_PREFIX": server.request(*begun("Hello")),
         "RAW_PROMPT": model.GenerateRequest(raw_prompt=model.RawPrompt(text="Hello")),
+        "TOOLS": server.request(*told(["one"])),
         "OUTPUT_LOGPROBS": generation("Hello", top_logprobs=1),
         "SEED": generation("Hello", temperature=1.0, seed=1),
         "IMAGE_OUTPUT": model.GenerateRequest(messages=[user("Draw a red disc.")], modality=model.MODALITY_IMAGE),
@@ -40,7 +42,8 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
             continue
         what = f"a request that needs {name}, which is not claimed"
         # A server that was made before audio and videos sees a part without a kind, one that was made before answers
-        # could be continued a conversation without a question, one from before raw prompts no messages.
+        # could be continued a conversation without a question, one from before raw prompts no messages, one from
+        # before tools roles and parts that it does not know.
         older = (grpc.StatusCode.INVALID_ARGUMENT,) if name in _NEW else ()
         await server.refused(requests[name], grpc.StatusCode.UNIMPLEMENTED, *older, what=what)
     applies(bool(unclaimed), "every capability is claimed")

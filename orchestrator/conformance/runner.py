@@ -27,6 +27,7 @@ from orchestrator.conformance import (  # noqa: F401
     checks_requests,
     checks_samples,
     checks_service,
+    checks_tools,
 )
 from orchestrator.conformance.check import (
     CHECKS,

@@ -17,7 +17,7 @@ from orchestrator.conformance import CHECKS, Status, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-LACKING = {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT", "MEDIA_BY_HASH"}
+LACKING = {"BATCH", "REASONING", "THINKING", "AUDIO_INPUT", "VIDEO_INPUT", "MEDIA_BY_HASH", "TOOLS"}
 LACKING |= {"ANSWER_PREFIX", "ANSWER_CHOICES", "ANSWER_REGEX", "ANSWER_JSON_SCHEMA", "RAW_PROMPT", "RENDERED_PROMPT"}
 MOOT = {
     "seed_repeats",

@@ -27,9 +27,10 @@ from lyncean.vocabulary.response_format import keeps
 from model_server.core import Core
 from model_server.demo.hash_model import HashModel
 from model_server.kit.backend import KitBackend
-from model_server.kit.model import Model, Request
+from model_server.kit.model import Model, Output, Request
 from model_server.metrics import Metrics
 from model_server.service import NAME, ModelServicer
+from orchestrator.conformance.check import CHECKS
 from orchestrator.conformance.checks_generate import RIDDLE
 from orchestrator.conformance.checks_images import picture
 from orchestrator.conformance.checks_media import tone
@@ -43,8 +44,12 @@ class Thinker(HashModel):
 
     reasoning = thinking = thinking_budget = True
     answer_choices = answer_regex = answer_json_schema = True
+    tools = tool_choices = True
 
-    def generate(self, request: Request) -> str:
+    def generate(self, request: Request) -> str | Output:  # type: ignore[override]
+        asked = request.tools and request.messages[-1].role == model.ROLE_USER
+        if asked and request.tool_choice.mode != model.TOOL_CHOICE_MODE_NONE:
+            return Output("I look.", tool_calls=[("look", {"corner": "left"})] * 2)
         if not request.config.HasField("response_format") or request.config.response_format.HasField("choices"):
             return super().generate(request)
         texts = ("No: 123!", "Yes: 456.", '{"zx7": "q", "n": true}', '{"zx7": "w", "n": false}')
@@ -323,6 +328,33 @@ def answers_in_thought(request: Any, response: Any) -> None:
     """Reasoning that is cut becomes the answer."""
     if response.reasoning and not response.parts[0].text:
         response.parts[0].text, response.reasoning = response.reasoning, ""
+
+
+TOOLS = sorted(name for name, check in CHECKS.items() if "TOOLS" in check.needs)
+
+
+def no_descriptions(request: Any) -> None:
+    """Tools have names alone."""
+    for tool in getattr(request, "tools", ()):
+        tool.description = ""
+
+
+def no_tool_images(request: Any) -> None:
+    """Results hold texts alone."""
+    for part in (part for message in request.messages for part in message.parts if part.HasField("tool_result")):
+        texts = [each for each in part.tool_result.content if not each.HasField("image")]
+        del part.tool_result.content[:]
+        part.tool_result.content.extend(texts)
+
+
+def one_id(request: Any, response: Any) -> None:
+    for part in (part for part in response.parts if part.HasField("tool_call")):
+        part.tool_call.id = "call"
+
+
+def calls_always(request: Any, response: Any) -> None:
+    if request.tool_choice.mode == model.TOOL_CHOICE_MODE_NONE:
+        response.parts.add(tool_call=model.ToolCall(id="x", name="look"))
 
 
 def one_seed(request: Any, response: Any) -> None:
@@ -823,6 +855,23 @@ MUTANTS = {
         broken(scored=lambda q, r: [r.prompt_tokens.pop() for _ in r.prompt_tokens[3:] if q.raw_prompt.text]),
         "raw_prompts_are_scored",
     ),
+    "any_tools": mutant(
+        lenient("bad_tool", "bad_tool_choice", "no_tools_to_choose", "tools_conflict"),
+        "refuses_malformed_tools",
+        only=TOOLS,
+    ),
+    "any_results": mutant(
+        lenient("bad_tool_results", "no_tool_results", "bad_tool_call", "misplaced_tool_call", "misplaced_opaque"),
+        "refuses_misplaced_results",
+        only=TOOLS,
+    ),
+    "no_descriptions": mutant(broken(asked=no_descriptions), "tools_reach_the_model", only=TOOLS),
+    "no_tool_images": mutant(broken(asked=no_tool_images), "tool_images_are_as_stated", only=TOOLS),
+    "nowhere": mutant(
+        broken(describe=lambda info: info.tool_rendering.ClearField("images")), "tool_images_are_as_stated", only=TOOLS
+    ),
+    "one_id": mutant(broken(said=one_id), "calls_are_well_formed", only=TOOLS),
+    "calls_always": mutant(broken(said=calls_always), "tool_choice_is_kept", only=TOOLS),
     "one_round": mutant(
         refuse(lambda r: len(r.messages) > 1 and r.messages[-1].role == model.ROLE_USER),
         "answers_several_rounds",
