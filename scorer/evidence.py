@@ -42,8 +42,9 @@ class Shown:
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def text(self, messages: Iterable[model.Message]) -> str:
-        """Returns what messages say; an image is "[image 1]", or "[an image]" without its bytes."""
-        return "\n".join(piece for message in messages for piece in self._pieces(message.parts) if piece)
+        """Returns what messages say, but for the system's; an image is "[image 1]", without its bytes "[an image]"."""
+        said = (message for message in messages if message.role != model.ROLE_SYSTEM)
+        return "\n".join(piece for message in said for piece in self._pieces(message.parts) if piece)
 
     def _pieces(self, parts: Sequence[model.Part]) -> Iterator[str]:
         for part in parts:

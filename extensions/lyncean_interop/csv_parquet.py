@@ -28,7 +28,7 @@ _BATCH = 2000
 
 
 def rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    """Yields a row for each planned item; labels are columns named `label_NAME`.
+    """Yields a row for each planned item; labels are columns named `label_NAME`, facts of items `fact_NAME`.
 
     The mean of `score` is a metric's value over all samples, that of `score_answered` its value over answered ones.
     """
@@ -58,16 +58,23 @@ def _row(run: Run, item: Item) -> dict[str, Any]:
         "output_tokens": usage.get("output_tokens"), "reasoning_tokens": usage.get("reasoning_tokens"),
         "cut": item.cut,
         **{f"label_{name}": value for name, value in item.labels.items()},
+        **{f"fact_{name}": value for name, value in (verdict.get("facts") or {}).items()},
     }  # fmt: skip
 
 
-def _labels(runs: Sequence[Run]) -> list[str]:
-    return sorted({f"label_{name}" for run in runs for item in run for name in item.labels})
+def _further(runs: Sequence[Run]) -> dict[str, pa.DataType]:
+    """Returns the columns of labels and facts."""
+    labels, facts = set[str](), set[str]()
+    for item in (item for run in runs for item in run):
+        labels.update(item.labels)
+        facts.update(item.verdict.get("facts") or ())
+    columns = {f"label_{name}": pa.string() for name in sorted(labels)}
+    return columns | {f"fact_{name}": pa.float64() for name in sorted(facts)}
 
 
 def write_csv(runs: Sequence[Run], file: IO[str]) -> None:
     """Writes CSV with a header line; what a spreadsheet would take for a formula gets an apostrophe in front."""
-    writer = csv.DictWriter(file, [*_COLUMNS, *_labels(runs)], restval="")
+    writer = csv.DictWriter(file, [*_COLUMNS, *_further(runs)], restval="")
     writer.writeheader()
     for row in rows(runs):
         writer.writerow({name: _defused(value) for name, value in row.items()})
@@ -79,7 +86,7 @@ def _defused(value: object) -> object:
 
 def write_parquet(runs: Sequence[Run], path: Path) -> None:
     """Writes a parquet file, a batch at a time."""
-    schema = pa.schema([*_COLUMNS.items(), *((name, pa.string()) for name in _labels(runs))])
+    schema = pa.schema([*_COLUMNS.items(), *_further(runs).items()])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         remaining = rows(runs)
         while batch := list(islice(remaining, _BATCH)):

@@ -178,6 +178,8 @@ class Plan:
             (name := task.variant.task): further_metrics.added(task.benchmark.metrics(task.variant), further, name)
             for task in self.tasks
         }
+        if self.play:
+            found = {name: tools.with_facts(specs) for name, specs in found.items()}
         if self.request.repeats > 1:
             for spec in itertools.chain.from_iterable(found.values()):
                 if spec.metric in _MEANS and "facets" not in spec.params:

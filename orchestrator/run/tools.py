@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.vocabulary.facts import CALLS
 from orchestrator.engine.trajectory import Play
 from orchestrator.errors import ConfigError
 from orchestrator.run.arguments import words_of
 from orchestrator.run.request import NATIVE_TOOLS
 from orchestrator.run_folder.tools_used import FIELD
+from orchestrator.samples import metric
 
 if TYPE_CHECKING:
     from orchestrator.run.request import RunRequest
@@ -56,6 +60,18 @@ def identity_of(play: Play | None) -> dict[str, Any]:
         "sha256": box.sha256,
     }
     return {FIELD: found}
+
+
+def with_facts(specs: Sequence[scorer.MetricSpec]) -> list[scorer.MetricSpec]:
+    """Returns the metrics of a task with tools: means of scores by the number of calls, too, and the mean of that."""
+    found = []
+    for spec in specs:
+        sliced = scorer.MetricSpec.FromString(spec.SerializeToString())
+        if spec.metric in ("accuracy", "mean"):
+            sliced.by.add(labels=[CALLS])
+        found.append(sliced)
+    taken = {spec.name for spec in specs}
+    return found if CALLS in taken else [*found, metric(CALLS, "fact", params={"fact": CALLS})]
 
 
 def needs(play: Play | None) -> set[str]:

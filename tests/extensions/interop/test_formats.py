@@ -250,3 +250,12 @@ def test_a_tracker_missing_is_one_line(run: Path, name: str, monkeypatch: pytest
     result = invoke(run, "--format", name)
     assert result.exit_code == 2
     assert f"lyncean[{name}]" in result.output
+
+
+def test_facts_of_items_are_columns_where_there_are_some(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["zoom"])
+    writer.item("zoom/1", answer="1", score=1.0, verdict={"facts": {"calls": 3, "iou": 0.25}})
+    writer.item("zoom/2", answer="1", score=1.0)
+    first, second = csv.DictReader(io.StringIO(invoke(writer.close(), "--format", "csv").output))
+    assert (first["fact_calls"], first["fact_iou"]) == ("3", "0.25")
+    assert (second["fact_calls"], second["fact_iou"]) == ("", "")
