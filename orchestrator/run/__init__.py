@@ -9,7 +9,7 @@ from lyncean.plugins.face import face
 if TYPE_CHECKING:
     from orchestrator.run.arguments import judge_arguments as judge_arguments, server_options as server_options
     from orchestrator.run.asked import check_asked as check_asked
-    from orchestrator.run.checks import check_metrics as check_metrics
+    from orchestrator.run.checks import check_metrics as check_metrics, check_results as check_results
     from orchestrator.run.console import Terminal as Terminal
     from orchestrator.run.foreign import of_flags as scorer_arguments
     from orchestrator.run.local_server import LocalServers as LocalServers
@@ -37,7 +37,7 @@ __getattr__ = face(
         "rescore": "rescore:score_again write_reported",
         "results": "read:read_results",
         "servers": "connect_scorer",
-        "checks": "check_metrics",
+        "checks": "check_metrics check_results",
         "foreign": "of_flags:scorer_arguments",
         "asked": "check_asked",
     },

@@ -8,7 +8,7 @@ from lyncean.statistics.intervals import SHARE
 from lyncean.vocabulary.outcomes import Outcome
 from lyncean.vocabulary.reasons import Reason
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.requirements import require_shares
 from scorer.metrics.table import CODES, Table
@@ -31,7 +31,7 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.MetricResult:
         require_shares(table)
-        result = with_reason(one(table, of))
+        result = one(table, of)
         for other in _OF:
             if other != of:
                 result.details[other] = _numbers(one(table, other))

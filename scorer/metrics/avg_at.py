@@ -6,7 +6,7 @@ from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics.intervals import bounds
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.requirements import FEWER, require_repeats
 from scorer.metrics.table import Table
 
@@ -20,7 +20,7 @@ def plan(params: Params) -> Plan:
         require_repeats(table, k, "k")
         values, groups, skipped = _values(table, k)
         answered, _, _ = _values(table.take(table.answered), k)
-        result = with_reason(mean_result(values, groups, level, bounds(values), answered))
+        result = mean_result(values, groups, level, bounds(values), answered)
         if skipped:
             result.details[FEWER] = skipped
         return result

@@ -112,6 +112,7 @@ class Plan:
         graded: Whether those values are scores of answers, of which 1 is the best: what cut answers leave open is told.
         check: Makes sure before the first item that `compute` can be called later, where that takes more than the
             parameters; raises `RequestError`. Called where a run tries its metrics on nothing.
+        no_interval: Why its value has no interval where neither it nor `bootstrap` makes one.
         of_scores: Whether it reads `Table.score`: undefined where a rule gives items no score of their own.
     """
 
@@ -124,6 +125,7 @@ class Plan:
     items: Callable[[Table], tuple[Floats, Ints | None]] | None = None
     graded: bool = False
     check: Callable[[], None] = lambda: None
+    no_interval: str = "the metric makes none; the parameter bootstrap asks for one"
     of_scores: bool = False
 
 

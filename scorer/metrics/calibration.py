@@ -9,6 +9,8 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 
+BIASED = "never negative and biased upwards, which resamples add to"
+
 
 def plan(params: Params) -> Plan:
     """Reads the parameters."""
@@ -44,7 +46,7 @@ def plan(params: Params) -> Plan:
         result.details["items_without_probability"] = int((~kept).sum())
         return result
 
-    return Plan(compute, parts=(part,))
+    return Plan(compute, parts=(part,), no_interval=BIASED)
 
 
 METRIC = Metric(
@@ -53,7 +55,7 @@ METRIC = Metric(
     "sure the model is of its choice and how often it is right, over bins of equal width, weighted by their "
     "items. Over scored items that have the probability; others are counted in details. details also: the "
     "bins, the largest gap, and the Brier score of the chosen option. ECE is never negative and is biased "
-    "upwards in small samples, so no interval is given.",
+    "upwards in small samples, which resamples add to: it has no interval.",
     plan=plan,
     params={
         "bins": "how many bins, default 10",

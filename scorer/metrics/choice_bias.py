@@ -9,6 +9,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics.significance import homogeneity
 from scorer.metrics import answers
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.calibration import BIASED
 from scorer.metrics.table import Table
 
 MOST_NAMES = 64
@@ -54,7 +55,8 @@ def plan(params: Params) -> Plan:
                 result.details["p_value"] = round(p_value, 10)
         return result
 
-    return Plan(compute, columns=frozenset({"extracted", "targets", "options", "rule"}))
+    columns = frozenset({"extracted", "targets", "options", "rule"})
+    return Plan(compute, columns=columns, no_interval=f"{BIASED}; details.p_value tests it")
 
 
 def _named(table: Table) -> tuple[list[str], Ints, Ints]:

@@ -10,7 +10,7 @@ from lyncean.statistics.intervals import SHARE
 from scorer.metrics import answers
 from scorer.metrics.answers import UNREADABLE
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.requirements import require_repeats
 from scorer.metrics.table import Table, together
 
@@ -23,7 +23,7 @@ def plan(params: Params) -> Plan:
         require_repeats(table, 2)
         values, groups, unanimous, right = _agreement(table)
         answered = _agreement(table.take(table.answered))[0]
-        result = with_reason(mean_result(values, groups, level, SHARE, answered))
+        result = mean_result(values, groups, level, SHARE, answered)
         if values:
             result.details.update({"unanimous": unanimous / len(values), "majority_accuracy": right / len(values)})
         return result

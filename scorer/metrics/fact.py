@@ -7,7 +7,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import Table
 
@@ -27,7 +27,7 @@ def plan(params: Params) -> Plan:
         result = mean_result(values, clusters, level, stats.UNBOUNDED, column[known & table.answered])
         if missing := len(column) - len(values):
             result.details["items_without_fact"] = missing
-        return with_reason(result)
+        return result
 
     return Plan(compute, facts=(name,))
 

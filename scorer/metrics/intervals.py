@@ -44,13 +44,6 @@ def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
     return sums[0], sizes
 
 
-def with_reason(result: pb.MetricResult) -> pb.MetricResult:
-    """Returns a mean, with the reason in `details.no_interval` where it has no interval."""
-    if result.HasField("value") and not result.HasField("interval"):
-        result.details["no_interval"] = "all samples have the same value, or are in one group"
-    return result
-
-
 def mean_result(
     values: Floats | Sequence[float],
     clusters: Ints | Sequence[int] | None,
@@ -58,7 +51,7 @@ def mean_result(
     within: tuple[float, float] = UNBOUNDED,
     answered: Floats | Sequence[float] | None = None,
 ) -> pb.MetricResult:
-    """Returns a mean with its interval and denominators.
+    """Returns a mean with its interval, or why it has none, and denominators.
 
     Args:
         values: One number for each of the denominator.
@@ -74,6 +67,8 @@ def mean_result(
         interval = of_mean(np.asarray(values, np.float64), numbers, level, within)
         if interval:
             result.interval.CopyFrom(interval)
+        else:
+            result.details["no_interval"] = "all samples have the same value, or are in one group"
     if answered is not None and len(answered):
         result.value_answered = math.fsum(answered) / len(answered)
         result.denominator_answered = len(answered)

@@ -38,7 +38,7 @@ def plan(params: Params) -> Plan:
         )
         return result
 
-    return Plan(compute, labels=(label,))
+    return Plan(compute, labels=(label,), bootstrap="groups")
 
 
 def _rounds(table: Table, label: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics.intervals import SHARE
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result, with_reason
+from scorer.metrics.intervals import mean_result
 from scorer.metrics.requirements import FEWER, require_repeats, require_shares
 from scorer.metrics.table import Table
 
@@ -24,7 +24,7 @@ def plan(params: Params) -> Plan:
         require_shares(table)
         values, groups, skipped = _values(table, k, every)
         answered, _, _ = _values(table.take(table.answered), k, every)
-        result = with_reason(mean_result(values, groups, level, SHARE, answered))
+        result = mean_result(values, groups, level, SHARE, answered)
         if skipped:
             result.details[FEWER] = skipped
         return result

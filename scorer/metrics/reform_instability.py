@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics.intervals import entropy
 from scorer.metrics.base import Metric, Params, Plan
+from scorer.metrics.intervals import of_mean
 from scorer.metrics.table import Table, together
 
 
 def plan(params: Params) -> Plan:
     """Reads the parameters; it has none of its own."""
+    level = params.level
 
     def compute(table: Table) -> pb.MetricResult:
         kept = table.take(table.answered)
@@ -23,6 +26,9 @@ def plan(params: Params) -> Plan:
         if values:
             result.value = result.value_answered = math.fsum(values) / len(values)
             result.details["tests"] = len(kept)
+            interval = of_mean(np.array(values), None, level, (0.0, math.inf))
+            if interval is not None:
+                result.interval.CopyFrom(interval)
         return result
 
     return Plan(compute, columns=frozenset({"extracted"}))

@@ -363,10 +363,13 @@ def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
     if unit and result.HasField("value"):
         interval, reason = bootstrap.interval(table, wanted.plan.compute, unit, wanted.draws, wanted.level)
         result.ClearField("interval")
+        result.details.fields.pop("no_interval", None)
         if interval is not None:
             result.interval.CopyFrom(interval)
         else:
             result.details["no_interval"] = reason
+    if result.HasField("value") and not result.HasField("interval") and "no_interval" not in result.details:
+        result.details["no_interval"] = wanted.plan.no_interval
     result.ClearField("cut")
     if wanted.plan.graded and wanted.plan.items is not None and result.HasField("value"):
         cut_band.put(result, table, wanted.plan.items(table)[0])

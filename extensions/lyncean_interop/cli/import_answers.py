@@ -36,7 +36,14 @@ def _command(name: str, module: str, what: str) -> click.Command:
             from lyncean_interop import answers
             from lyncean_interop.reading import read_answers
             from orchestrator.report import Reports
-            from orchestrator.run import Terminal, check_metrics, connect_scorer, score_again, write_reported
+            from orchestrator.run import (
+                Terminal,
+                check_metrics,
+                check_results,
+                connect_scorer,
+                score_again,
+                write_reported,
+            )
 
             imported = read_answers(module, path, task, model)
             answers.take(imported, path, folder)
@@ -48,6 +55,7 @@ def _command(name: str, module: str, what: str) -> click.Command:
                 check_metrics(folder)
             click.echo("\n".join(answers.beside(imported, folder)))
             click.echo(f"run: {folder}")
+            check_results(folder)
 
         run_to_end(work())
 

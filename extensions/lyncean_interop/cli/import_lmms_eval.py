@@ -51,12 +51,14 @@ def command(
             LocalServers,
             Terminal,
             check_metrics,
+            check_results,
             connect_scorer,
             score_again,
             write_reported,
         )
 
         planned, scores = take(path, folder, task=task, data=data, model_name=model)
+        folders = []
         async with LocalServers() as local:
             for name in ("careful", "parity") if reading == "both" else (reading,):
                 async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, rules):
@@ -64,6 +66,7 @@ def command(
                 click.echo(f"{name:<8} {_accuracies(scored)}")
                 Reports().finish(scored, Terminal(quiet=True, markup=False))
                 check_metrics(scored)
+                folders.append(scored)
             if scores:
                 own = {key: (score, "") for key, score in scores.items()}
                 async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, _):
@@ -72,6 +75,8 @@ def command(
         if reading == "both":
             click.echo("\n".join(described_readings(folder)))
         click.echo(f"run: {folder}")
+        for scored in folders:
+            check_results(scored)
 
     run_to_end(work())
 

@@ -52,7 +52,7 @@ def command(
     async def work() -> None:
         from lyncean_interop.reform_import import import_predictions
         from orchestrator.report import Reports
-        from orchestrator.run import Terminal, check_metrics
+        from orchestrator.run import Terminal, check_metrics, check_results
 
         await import_predictions(
             file,
@@ -69,5 +69,6 @@ def command(
         )
         Reports().finish(folder, Terminal(quiet=quiet, markup=False))
         check_metrics(folder)
+        check_results(folder)
 
     run_to_end(work())

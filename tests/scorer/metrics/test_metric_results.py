@@ -338,3 +338,25 @@ def test_calibration_error_by_hand() -> None:
     assert found.details["largest_gap"] == pytest.approx(max(high, low))
     assert found.details["items_without_probability"] == 2
     assert found.denominator == 6
+
+
+def test_a_number_has_an_interval_or_the_reason_why_not() -> None:
+    items = []
+    for n in range(60):
+        fields = {"targets": ["A"], "group": str(n // 4), "labels": {"round": str(n % 3)}}
+        items.append(scored(f"t/{n}", float(n * n % 7 > n % 3), "AB"[n % 2], **fields))
+    for item in items:
+        item.verdict.scores["probability"] = 0.5
+    for metric in ("accuracy", "choice_bias", "calibration", "multi_round", "reform_instability", "group_all"):
+        found = measure(items, metric)
+        assert found.HasField("value"), metric
+        assert found.HasField("interval") != ("no_interval" in found.details), metric
+    bias, rounds = measure(items, "choice_bias"), measure(items, "multi_round")
+    assert "biased upwards" in bias.details["no_interval"]
+    assert rounds.interval.method == "bootstrap over groups, 1000 draws"
+    assert -1 <= rounds.interval.low <= rounds.value <= rounds.interval.high <= 1
+    asked = measure(items, "choice_bias", bootstrap="groups")
+    assert asked.HasField("interval")
+    assert "no_interval" not in asked.details
+    alike = measure([scored(str(n), 0.5) for n in range(9)], "accuracy")
+    assert alike.details["no_interval"] == "all samples have the same value, or are in one group"
