@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
-from orchestrator.samples import Call, Image, media_of
 from orchestrator.tools import builtin, spec
 from orchestrator.tools.native import Native
 from orchestrator.tools.text import TextProtocol
-from orchestrator.tools.types import Picture, Protocol, Tool
+from orchestrator.tools.types import Protocol, Tool
 from orchestrator.tools.zoom import Zoom
 
 NATIVE = "native"
@@ -53,11 +52,6 @@ def toolbox(names: Sequence[str], protocol: str = NATIVE) -> Toolbox:
         raise ConfigError(f"--protocol {protocol} has the tool zoom alone: give --tools zoom, or --protocol {NATIVE}")
     found = spec.load(protocol)
     return Toolbox(TextProtocol(found), (Zoom(found),), _hash(protocol, spec.sha256(protocol)))
-
-
-def pictures_of(call: Call) -> tuple[Picture, ...]:
-    """Returns the images of a task's own request, as tools may refer to them."""
-    return tuple(Picture(medium.data) for medium in media_of(call.messages) if isinstance(medium, Image))
 
 
 def _hash(*words: str) -> str:

@@ -1,16 +1,18 @@
-"""Trajectories without an engine: a protocol, its tools and a scripted model."""
+"""Trajectories without a run: the engine's steps, a protocol with its tools, and a scripted model."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from PIL import Image
 
-from orchestrator.samples import Answer, Call, Message, Part, ToolResult, image_part
-from orchestrator.tools.toolbox import Toolbox, pictures_of
-from orchestrator.tools.types import Picture, ToolOutput
+from lyncean.model.v1.model_pb2 import GetModelInfoResponse
+from orchestrator.engine.trajectory import Ask, Play, Trajectory
+from orchestrator.samples import Answer, Call
+from orchestrator.tools.toolbox import Toolbox
+from orchestrator.tools.types import ToolOutput
 
 
 def png(width: int, height: int, colour: tuple[int, ...] = (200, 30, 90), mode: str = "RGB") -> bytes:
@@ -32,35 +34,16 @@ class Played:
 
 
 def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
-    """Plays a trajectory to its end as the engine does."""
-    played, pictures, request = Played(), list(pictures_of(call)), box.protocol.first(call, box.tools)
-    turn = 0
-    while True:
-        played.requests.append(request)
-        answer = model(request)
-        turn += 1
-        calls = box.protocol.read(answer)
-        if not calls and not box.protocol.again(answer):
-            break
-        if turn == box.protocol.max_calls:
-            if not box.protocol.judged_at_limit:
-                return played
-            break
-        results = []
-        for each in calls:
-            output = box.protocol.call(each, box.tools, pictures)
+    """Plays a trajectory to its end by the engine's own steps."""
+    played = Played()
+    trajectory = Trajectory(Play(box, box.protocol.max_calls, ("zoom",)), call, "t/0", lambda each: each)
+    info = GetModelInfoResponse()
+    while isinstance(step := trajectory.step(info), Ask):
+        played.requests.append(step.call)
+        trajectory.add_answer(model(step.call))
+        for place in trajectory.left:
+            output = trajectory.run(place)
             played.outputs.append(output)
-            results.append(ToolResult(each.id, tuple(_parts(output)), output.is_error))
-            pictures += [piece for piece in output.content if isinstance(piece, Picture)]
-        if calls:
-            added: tuple[Message, ...] = box.protocol.next(answer, results, turn - 1)
-            if not added:
-                break
-            request = Call((*request.messages, *added), request.config, tools=request.tools)
-    played.final = box.protocol.final(answer).text
+            trajectory.add_output(output)
+    played.final = step.answer.text if step.answer else ""
     return played
-
-
-def _parts(output: ToolOutput) -> Iterator[Part]:
-    for piece in output.content:
-        yield image_part(piece.data) if isinstance(piece, Picture) else piece
