@@ -17,6 +17,7 @@ from orchestrator.benchmarks.vstar.prompt import (
     INSTRUCTION,
     LETTERS,
     VstarSettings,
+    deepeyes_prompt,
     listed,
     reference_prompt,
     split_text,
@@ -58,6 +59,8 @@ def samples(row: Row, variant: Variant[VstarSettings]) -> Iterator[Sample]:
             raise DataError(f"question {identifier} lists no options to score")
         right = options[LETTERS.index(target)]
         prompt, scoring = question, Scoring("likelihood", (right,), tuple(options), {"reduction": "mean"}, labels)
+    if variant.settings.protocol == "deepeyes":
+        prompt = deepeyes_prompt(question, options)
     stop = ["\n\n"] if variant.parity else []
 
     def ask() -> Call:
@@ -73,6 +76,8 @@ def needs(variant: Variant[VstarSettings]) -> Sequence[str]:
     check_parity(variant)
     if variant.settings.protocol == "paper" and (variant.method != "likelihood" or variant.settings.letters):
         raise ConfigError("--set protocol=paper scores options' texts: add --method likelihood, without letters=true")
+    if variant.settings.protocol == "deepeyes" and (variant.method != "generate" or variant.parity):
+        raise ConfigError("--set protocol=deepeyes asks for an answer in words: leave out --method and --parity")
     return ("IMAGE_INPUT",)
 
 

@@ -20,8 +20,10 @@ _REFERENCE_OPTION = re.compile(r"\(([A-D])\)\s*([^()]+?)(?=\([A-D]\)|$)")
 class VstarSettings(LetterSettings):
     """What `--set` takes."""
 
-    protocol: Literal["lmms-eval", "paper"] = setting(
-        "lmms-eval", "paper: with --method likelihood, options' texts after the question alone, mean over tokens"
+    protocol: Literal["lmms-eval", "paper", "deepeyes"] = setting(
+        "lmms-eval",
+        "paper: with --method likelihood, options' texts after the question alone, mean over tokens; deepeyes: the "
+        "question as DeepEyes' script words it, for --tools zoom --protocol deepeyes",
     )
 
 
@@ -43,6 +45,12 @@ def split_text(text: str) -> tuple[str, list[str]]:
 def listed(question: str, options: Sequence[str]) -> str:
     """Returns the question with its options, lettered by place."""
     return "\n".join([question, *(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))])
+
+
+def deepeyes_prompt(question: str, options: Sequence[str]) -> str:
+    """Returns the question as the evaluation of DeepEyes words it, before the text that each of its turns ends in."""
+    listing = "".join(f"{letter}. {option}\n" for letter, option in zip(LETTERS, options, strict=False))
+    return f"Question: {question}\nOptions: \n{listing}\n"
 
 
 def reference_prompt(text: str) -> str:

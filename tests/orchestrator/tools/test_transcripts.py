@@ -17,7 +17,10 @@ from helpers.scripted_rows import LETTERS, ScriptedRow, added, joined, mark, row
 from helpers.trajectories import play
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.samples import Answer, Call, Message, Part, image_part, text_part, user
+from orchestrator.benchmarks.vstar.benchmark import BENCHMARK
+from orchestrator.benchmarks.vstar.prompt import VstarSettings
+from orchestrator.data.rows import Row
+from orchestrator.samples import Answer, Call, Message, Part, Variant, image_part, text_part, user
 from orchestrator.tools.toolbox import toolbox
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -104,3 +107,14 @@ def test_trajectories_are_those_of_the_reference(name):
 @pytest.mark.parametrize("name", FILES)
 def test_all_trajectories_are_those_of_the_reference(name):
     assert compare(name, range(500)) > 1000
+
+
+def test_vstar_asks_as_the_script_of_deepeyes():
+    row = rows("deepeyes", 8)[3]
+    text = row.question + "".join(f" ({letter}) {option}" for letter, option in zip(LETTERS, row.options, strict=False))
+    fields = {"text": text, "label": "A", "category": "c", "question_id": 3}
+    variant = Variant("vstar_bench", settings=VstarSettings(protocol="deepeyes"))
+    (sample,) = BENCHMARK.samples(Row(fields, lambda _: row.image), variant)
+    box = toolbox(["zoom"], "deepeyes")
+    call = box.protocol.first(sample.turns[0].ask([]), box.tools)
+    assert [said(message) for message in call.messages] == transcript("deepeyes")["rows"][3]["requests"][0]
