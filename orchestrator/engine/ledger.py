@@ -172,16 +172,20 @@ class Ledger:
             RunLogError: If a log is no longer there or cannot be written, or the disk does not answer.
         """
         verdicts = self.log.begin_sync()
-        await self._on_disk(self.log.sync_answers)
+        await self.on_disk(self.log.sync_answers)
         self.log.write_verdicts(verdicts)
-        await self._on_disk(self.log.sync_verdicts)
+        await self.on_disk(self.log.sync_verdicts)
 
-    async def _on_disk(self, sync: Callable[[], None]) -> None:
-        """Waits for the disk, in a thread that nobody waits for once it is given up."""
+    async def on_disk(self, work: Callable[[], None]) -> None:
+        """Waits for work on the disk, in a thread that nobody waits for once it is given up.
+
+        Raises:
+            RunLogError: If the disk does not answer, or as the work does.
+        """
         wait = self.disk
         wait.begin()
         try:
-            await wait.bound(in_thread(sync, "disk"))
+            await wait.bound(in_thread(work, "disk"))
         except OverdueError:
             raise self.log.give_up(f"{wait.what} did not answer for {wait.limit:.0f} s") from None
         finally:

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -227,8 +228,8 @@ async def evaluate(
             planned = {task: count.planned for task, count in accounting.tasks.items()}
             manifest = {**manifest, **part.finish(path, planned), "replicas": _replicas(manifest, connections)}
             manifest.pop(resume.ASKED_AGAIN, None)
-            run_manifest.write(path / MANIFEST, manifest)
-            results = await run_results.write(path, manifest, scorer)
+            await ledger.on_disk(partial(run_manifest.write, path / MANIFEST, manifest))
+            results = await run_results.write(path, manifest, scorer, ledger.on_disk)
         finally:
             log.close()
     if accounting.unfinished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,24 @@ from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.records import pass_through
 from orchestrator.run_folder.scanning import lines_at
 
+OnDisk = Callable[[Callable[[], None]], Awaitable[None]]
+"""Does work on the disk, and waits for it."""
 
-async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) -> dict[str, Any]:
+
+async def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+async def write(
+    run: Path, manifest: Mapping[str, Any], client: ScorerClient, on_disk: OnDisk = _at_once
+) -> dict[str, Any]:
     """Writes `results.json` and returns it: the same bytes for the same verdicts, in whatever order they came.
 
     Args:
         run: The run folder, every item settled.
         manifest: Its manifest, `planned` among it.
         client: The scorer.
+        on_disk: Does work on the disk.
 
     Raises:
         EngineError: If an item is missing, or the scorer finds one at fault.
@@ -98,8 +108,9 @@ async def write(run: Path, manifest: Mapping[str, Any], client: ScorerClient) ->
         results["model"]["doubt"] = doubt
     if used := usage.summary(usages, manifest.get(usage.PRICES)):
         results[usage.USAGE] = used
-        run_manifest.write(run / MANIFEST, {**manifest, **usage.seconds(usages), **endpoint})
-    run_manifest.write(run / RESULTS, results)
+        whole = {**manifest, **usage.seconds(usages), **endpoint}
+        await on_disk(partial(run_manifest.write, run / MANIFEST, whole))
+    await on_disk(partial(run_manifest.write, run / RESULTS, results))
     return results
 
 

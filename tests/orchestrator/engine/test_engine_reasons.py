@@ -6,9 +6,11 @@ import asyncio
 import io
 import json
 import re
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from lyncean.rpc.errors import trailing_metadata
 from orchestrator.engine import streak
 from orchestrator.engine.streak import LEAST_TRIES, Streak
 from orchestrator.errors import IncompleteError
-from orchestrator.run import progress
+from orchestrator.run import evaluate as evaluate_module, progress
 from orchestrator.run.evaluate import evaluate
+from orchestrator.run_folder import manifest
+from orchestrator.run_folder.errors import RunLogError
 
 INFO = model.GetModelInfoResponse(
     model_name="m",
@@ -110,6 +114,27 @@ async def test_the_live_line_says_until_when_and_why(
                     await asyncio.sleep(0.05)
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
+
+
+async def test_a_disk_that_hangs_as_results_are_written_ends_the_run_with_a_sentence(
+    shared_scorer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluate_module, "LEAST_DISK_SECONDS", 0.5)
+    hangs, real = threading.Event(), manifest.write_file
+
+    def write_file(path: Path, data: bytes) -> None:
+        if path.name == "results.json":
+            hangs.wait(60)
+        real(path, data)
+
+    monkeypatch.setattr(manifest, "write_file", write_file)
+    async with serving(Failing({})) as address:
+        plan = plan_of("generate", 6, 1, address, shared_scorer.address)
+        plan = replace(plan, request=replace(plan.request, patience=0.5))
+        with pytest.raises(RunLogError, match="did not answer for"):
+            await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
+    assert not hangs.is_set(), "nobody waited for the write"
+    hangs.set()
 
 
 def _found(pattern: str, text: str) -> bool:

@@ -252,11 +252,9 @@ def test_an_endpoint_that_refuses_a_parameter_ends_with_2(tmp_path: Path) -> Non
         words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "4", "--endpoint", server.address, "--run"]
         output = orchestrator(*words, str(tmp_path / "run"), code=2)
         assert line_of(output) == (
-            "Error: vstar_bench: the model was never asked, all 4 items are rejected (endpoint_refused): the endpoint "
-            f"says 400: {refusal}; change what is sent with --generation or --extra-body, or the endpoint, then run "
-            "the command again"
+            f"Error: the endpoint says 400: {refusal}; leave temperature out: --model-option leave-out=temperature "
+            "(of a server that runs already: model-server serve --leave-out temperature)"
         )
-        # As the line says.
         orchestrator(*words, str(tmp_path / "other"), "--generation", "temperature=1")
 
 
