@@ -31,7 +31,7 @@ from model_server.openai_api.client import (
 from model_server.openai_api.conversation import chat, continues
 from model_server.openai_api.likelihood import CONTINUED, WITH_IDS, Scorer, no_prompt, put_prompt, turns
 from model_server.openai_api.reply import cut_at_stop, encodable, ended_in_reasoning, read, without_end
-from model_server.openai_api.tools import ToolProbe, put_tools
+from model_server.openai_api.tools import ToolProbe, put_tools, rendering
 from model_server.openai_api.upstream import Upstream, note_origin
 from model_server.parts import calls
 
@@ -39,18 +39,8 @@ _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
-_OWN = {
-    *CONTINUED,
-    "messages",
-    "stream",
-    "n",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "seed",
-    "stop",
-}
+_OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
+_OWN |= CONTINUED.keys()
 """Fields that only the contract's own may set."""
 _MOST_SAMPLES = 64
 
@@ -75,7 +65,7 @@ class OpenAIBackend(Backend):
         self._counts_choices = True
         self._images: drawing.ImagesApi | None = None
         self._scorer = Scorer()
-        self._probe = ToolProbe()
+        self._probe, self._responses = ToolProbe(), responses.ResponsesApi()
         self._upstream = Upstream(settings.model, lambda: looking_client(settings))
 
     def load(self) -> None:
@@ -110,7 +100,7 @@ class OpenAIBackend(Backend):
             model.CAPABILITY_ANSWER_CHOICES: kind in _EXACT,
             model.CAPABILITY_ANSWER_REGEX: kind in _EXACT,
             model.CAPABILITY_ANSWER_JSON_SCHEMA: True,
-            model.CAPABILITY_TOOLS: self._settings.api == "chat",
+            model.CAPABILITY_TOOLS: True,
         }
         return describe(
             claims,
@@ -119,8 +109,7 @@ class OpenAIBackend(Backend):
             max_concurrency=self._settings.max_concurrency,
             max_context_tokens=self._endpoint.context,
             max_samples=_MOST_SAMPLES if kind == "vllm" else 0,
-            # Chat completions take texts as results, and do not say whether reasoning beside calls is read.
-            tool_rendering=model.ToolRendering(images=model.TOOL_IMAGES_IN_USER_MESSAGE),
+            tool_rendering=rendering(kind, self._settings.api),
             properties={"endpoint": kind, "endpoint_model": self._settings.model}
             | ({"image_output": self._settings.image_output} if self._settings.image_output else {}),
         )
@@ -183,7 +172,8 @@ class OpenAIBackend(Backend):
     async def _conversation(self, request: model.GenerateRequest, config: model.GenerationConfig) -> dict[str, Any]:
         """Returns the fields of a request."""
         fields = self._fields(config)
-        fields["messages"] = await asyncio.to_thread(chat, request.messages, engine=self._endpoint.kind in _EXACT)
+        how = {"engine": self._endpoint.kind in _EXACT, "images_in_results": self._settings.api == "responses"}
+        fields["messages"] = await asyncio.to_thread(chat, request.messages, **how)
         if request.tools:
             if self._endpoint.kind != "openai":  # which is known to show them
                 await self._probe.check(self._prompt_tokens)
@@ -200,9 +190,11 @@ class OpenAIBackend(Backend):
         """Returns the tokens of a prompt as the endpoint counts them; 0 where it does not."""
         fields = {"model": self._settings.model, "messages": messages, **more}
         async with self._slots.slot():
-            reply = await self._ask_limited(Call(), fields, model.GenerationConfig(max_output_tokens=1))
-        count = getattr(getattr(reply, "usage", None), "prompt_tokens", None)
-        return count if isinstance(count, int) else 0
+            if self._settings.api == "responses":  # which gives 16 tokens at least
+                config = model.GenerationConfig(max_output_tokens=16)
+                return (await self._respond(Call(), fields, config)).usage.input_tokens
+            config = model.GenerationConfig(max_output_tokens=1)
+            return read(await self._ask_limited(Call(), fields, config), config).usage.input_tokens
 
     async def _finished(
         self,
@@ -393,8 +385,8 @@ class OpenAIBackend(Backend):
         self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
     ) -> model.GenerateResponse:
         """Asks by the Responses API, which knows no stop strings."""
-        more = responses.asked(fields, config)
-        response = responses.read(await ask(self._dial().responses.create, call, self._settings.timeout, **more))
+        create = self._dial().responses.create
+        response = responses.read(await self._responses.send(create, call, self._settings.timeout, fields, config))
         response.effective_config.CopyFrom(config)
         cut_at_stop(response, config)
         return response

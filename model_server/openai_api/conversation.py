@@ -11,6 +11,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
 from model_server import images
 from model_server.openai_api.reply import REASONING
+from model_server.openai_api.response_tools import ITEMS
 from model_server.openai_api.tools import called, results
 
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
@@ -22,13 +23,16 @@ def continues(messages: Sequence[model.Message]) -> bool:
     return messages[-1].role == model.ROLE_ASSISTANT
 
 
-def chat(messages: Sequence[model.Message], *, engine: bool = True) -> list[dict[str, Any]]:
+def chat(
+    messages: Sequence[model.Message], *, engine: bool = True, images_in_results: bool = False
+) -> list[dict[str, Any]]:
     """Returns the conversation in the endpoint's form, images and clips as the files' own bytes.
 
     Args:
-        messages: The conversation. Images of tool results go into a user's message behind these.
+        messages: The conversation.
         engine: Whether the endpoint is vLLM or SGLang, which have more names for reasoning than vendors have, and
             refuse arguments of tool calls that are not JSON.
+        images_in_results: Whether images stand in results of tools; else in a user's message behind these.
 
     Raises:
         InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
@@ -37,7 +41,7 @@ def chat(messages: Sequence[model.Message], *, engine: bool = True) -> list[dict
     chat_messages: list[dict[str, Any]] = []
     for place, message in enumerate(messages, 1):
         if message.role == model.ROLE_TOOL:
-            entries, pictures = results(message)
+            entries, pictures = results(message, _parts if images_in_results else None)
             chat_messages += entries
             if pictures:
                 chat_messages.append({"role": "user", "content": _parts(pictures)})
@@ -46,6 +50,8 @@ def chat(messages: Sequence[model.Message], *, engine: bool = True) -> list[dict
         names = REASONING if engine else REASONING[1:]
         thoughts = dict.fromkeys(names, message.reasoning) if message.reasoning else {}
         calls = called(message, json_alone=engine)
+        if not images_in_results:
+            calls.pop(ITEMS, None)  # of the Responses API
         if calls or (place == len(messages) and message.role == model.ROLE_ASSISTANT):
             text = "".join(part.text for part in message.parts)
             chat_messages.append({"role": "assistant", "content": text, **thoughts, **calls})

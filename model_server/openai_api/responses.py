@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import InternalFailure, Unsupported
+from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
+from model_server.backend import Call
+from model_server.openai_api import response_tools
+from model_server.openai_api.client import ask
 from model_server.openai_api.errors import short
 from model_server.openai_api.upstream import note_origin
 
@@ -31,7 +34,50 @@ def asked(fields: Mapping[str, Any], config: model.GenerationConfig) -> dict[str
         request["max_output_tokens"] = config.max_output_tokens
     if form := fields.get("response_format"):
         request["text"] = {"format": {"type": "json_schema", **form["json_schema"]}}
-    return request | {"input": [turn(message) for message in fields["messages"]], "store": False}
+    if "tools" in fields:
+        request |= {"tools": response_tools.functions(fields["tools"]), "include": [response_tools.ENCRYPTED]}
+    if "tool_choice" in fields:
+        request["tool_choice"] = response_tools.choice(fields["tool_choice"])
+    return request | {"input": [item for message in fields["messages"] for item in _items(message)], "store": False}
+
+
+class ResponsesApi:
+    """Asks an endpoint by its Responses API."""
+
+    def __init__(self) -> None:
+        self._encrypts = True
+
+    async def send(
+        self, create: Any, call: Call, timeout: float, fields: Mapping[str, Any], config: model.GenerationConfig
+    ) -> Any:
+        """Makes one request; a model that encrypts no reasoning is not asked for it again.
+
+        Args:
+            create: The client's method.
+            call: The call that waits.
+            timeout: Seconds at most.
+            fields: The request in the form of a chat completion.
+            config: Its settings.
+
+        Raises:
+            StatusError: Whatever went wrong, in the contract's words.
+        """
+        request = asked(fields, config)
+        if self._encrypts:
+            try:
+                return await ask(create, call, timeout, **request)
+            except InvalidRequest as error:
+                if "include" not in request or "encrypted" not in str(error).lower():
+                    raise
+            self._encrypts = False
+        request.pop("include", None)
+        return await ask(create, call, timeout, **request)
+
+
+def _items(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if message["role"] == "tool" or "tool_calls" in message:
+        return response_tools.items(message, _content)
+    return [turn(message)]
 
 
 def turn(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,9 +87,12 @@ def turn(message: Mapping[str, Any]) -> dict[str, Any]:
         Unsupported: For a part that is neither text nor an image.
     """
     words = "output_text" if message["role"] == "assistant" else "input_text"
-    content = message["content"]
+    return {"role": message["role"], "content": _content(message["content"], words)}
+
+
+def _content(content: Any, words: str) -> list[dict[str, Any]]:
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {"role": message["role"], "content": [_part(part, words) for part in parts]}
+    return [_part(part, words) for part in parts]
 
 
 def _part(part: Mapping[str, Any], words: str) -> dict[str, Any]:
@@ -89,6 +138,7 @@ def _read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] |
             if part.type == "refusal":
                 response.finish_reason = model.FINISH_REASON_CONTENT_FILTER
             response.parts.add(text=part.refusal if part.type == "refusal" else part.text)
+    response_tools.keep(response, reply.output)
     if reply.usage:
         _count(reply.usage, response.usage)
     note_origin(response.served_by, reply)

@@ -9,6 +9,7 @@ from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure, InvalidRequest, Unsupported
+from model_server.openai_api.response_tools import ITEMS, is_item_list
 from model_server.parts import calls
 from model_server.tool_checks import MAX_OPAQUE
 
@@ -18,8 +19,8 @@ _MODES = {
     model.TOOL_CHOICE_MODE_NONE: "none",
     model.TOOL_CHOICE_MODE_REQUIRED: "required",
 }
-_MESSAGE, _CALL = "reasoning_details", "extra_content"
-"""Where vendors put signed or encrypted reasoning: OpenRouter and MiniMax in the message, Gemini beside each call."""
+_MESSAGE, _CALL = ("reasoning_details", "thinking_blocks"), "extra_content"
+"""Where vendors put signed or encrypted reasoning: OpenRouter and litellm in the message, Gemini beside each call."""
 
 
 def offered(request: model.GenerateRequest) -> dict[str, Any]:
@@ -41,6 +42,13 @@ def _function(tool: model.Tool) -> dict[str, Any]:
     schema = json.loads(tool.input_schema or '{"type": "object", "properties": {}}')
     function = {"name": tool.name, "description": tool.description, "parameters": schema}
     return {"type": "function", "function": function}
+
+
+def rendering(kind: str, api: str) -> model.ToolRendering:
+    """Returns what becomes of images and reasoning; chat completions do not say whether reasoning is read."""
+    if api == "responses":
+        return model.ToolRendering(images=model.TOOL_IMAGES_IN_RESULT, reasoning_kept=kind == "openai")
+    return model.ToolRendering(images=model.TOOL_IMAGES_IN_USER_MESSAGE)
 
 
 def called(message: model.Message, json_alone: bool) -> dict[str, Any]:
@@ -67,8 +75,7 @@ def called(message: model.Message, json_alone: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"tool_calls": entries}
     if message.opaque:
         kept = _returned(message.opaque)
-        if _MESSAGE in kept:
-            fields[_MESSAGE] = kept[_MESSAGE]
+        fields |= {name: kept[name] for name in (*_MESSAGE, ITEMS) if name in kept}
         for entry, extra in zip(entries, kept.get(_CALL) or (), strict=False):
             entry |= {_CALL: extra} if extra is not None else {}
     return fields
@@ -87,7 +94,7 @@ def _returned(opaque: bytes) -> dict[str, Any]:
         kept = json.loads(opaque)
     except (ValueError, RecursionError):
         kept = None
-    if not isinstance(kept, dict) or not isinstance(kept.get(_CALL, []), list):
+    if not isinstance(kept, dict) or not isinstance(kept.get(_CALL, []), list) or not is_item_list(kept.get(ITEMS, [])):
         raise InvalidRequest("bad_opaque", "the opaque reasoning of a message is not what this server has sent")
     return kept
 
@@ -107,9 +114,8 @@ def add_calls(response: model.GenerateResponse, message: Any) -> None:
         call = model.ToolCall(id=each.id or "", name=each.function.name, arguments=arguments or "{}")
         response.parts.add(tool_call=call)
     extras = [getattr(each, _CALL, None) for each in found]
-    kept = {_CALL: extras} if any(extra is not None for extra in extras) else {}
-    if found and (details := getattr(message, _MESSAGE, None)):
-        kept[_MESSAGE] = details
+    kept: dict[str, Any] = {_CALL: extras} if any(extra is not None for extra in extras) else {}
+    kept |= {name: details for name in _MESSAGE if found and (details := getattr(message, name, None))}
     if kept:
         response.opaque = json.dumps(kept).encode()
         if len(response.opaque) > MAX_OPAQUE:
@@ -193,11 +199,24 @@ def put_tools(fields: dict[str, Any], request: model.GenerateRequest) -> None:
     fields |= tools
 
 
-def results(message: model.Message) -> tuple[list[dict[str, Any]], Sequence[model.Part]]:
-    """Returns the tools' messages with the texts of their results, and the images, for which they have no place."""
+Parts = Callable[[Sequence[model.Part]], list[dict[str, Any]]]
+
+
+def results(message: model.Message, parts: Parts | None = None) -> tuple[list[dict[str, Any]], Sequence[model.Part]]:
+    """Returns the tools' messages with their results, and the images for which they have no place.
+
+    Args:
+        message: The message of the tools.
+        parts: Returns parts of content as the endpoint takes them, images in results among them; without it a result
+            has its texts alone.
+    """
     entries: list[dict[str, Any]] = []
     images: list[model.Part] = []
     for part in message.parts:
+        if parts:
+            told = parts(part.tool_result.content)
+            entries.append({"role": "tool", "tool_call_id": part.tool_result.tool_call_id, "content": told})
+            continue
         texts = [each.text for each in part.tool_result.content if not each.HasField("image")]
         images += [each for each in part.tool_result.content if each.HasField("image")]
         content: Any = [{"type": "text", "text": text} for text in texts] if len(texts) > 1 else "".join(texts)
