@@ -53,7 +53,7 @@ _GROUPS = {
         *("max_tokens_total", "max_cost", "prices", "max_requests_per_second", "deadline"),
         *("max_unparsed", "max_failed", "max_rejected", "max_unjudged"),
     ),
-    "Scorer and judge": ("scorer", "judge", "judge_cache", "judge_reads"),
+    "Scorer and judge": ("scorer", "rules", "judge", "judge_cache", "judge_reads"),
     "Access to servers that run already": ("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "token_file"),
     "Output": ("as_json", "quiet", "_click_default_help"),
 }

@@ -59,7 +59,7 @@ class Pairing:
         if not steps:
             return ""
         which = "the test" if self.p_name == "p" else f"the tests of {', '.join(steps[:3])}" + " ..." * (len(steps) > 3)
-        return f"{which} cannot reach 5%, whatever the changes: fewer than 6 of them differ; ask more items"
+        return f"{which} cannot reach 5%, whichever way the changes go: at least 6 items must differ, so ask more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,20 @@ READS = "unparsed"
 """What a judge reads where nothing is said."""
 
 
+def rule_arguments(rules: str | Sequence[str], scorer: str | None) -> list[str]:
+    """Returns the arguments of the `scorer serve` that a run starts, to give it rules in YAML.
+
+    Raises:
+        ConfigError: If the scorer is not ours to start, or there is no such file.
+    """
+    files = words_of(rules)
+    if files and scorer:
+        raise ConfigError(f"the scorer at {scorer} has rules of its own: give --rules to its `scorer serve`")
+    if missing := [file for file in files if not Path(file).is_file()]:
+        raise ConfigError(f"--rules {missing[0]}: there is no such file")
+    return [word for file in files for word in ("--rules", str(Path(file).absolute()))]
+
+
 def judge_arguments(judges: Sequence[str], cache: str | None, reads: str, scorer: str | None) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts, to give it its judges.
 

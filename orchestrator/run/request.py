@@ -179,6 +179,7 @@ class RunRequest:
         "Answers that the judge reads after a choice rule: unparsed ones, also those read with doubt, or all. Where "
         "rule and judge differ, the answer is unparsed.",
     )
+    rules: str | Sequence[str] = _option((), "Rules in YAML for the scorer that the run starts; repeatable.")
     credentials: Credentials = _option(PLAIN, "TLS and token for servers that run already.", api_only=True)
     progress: bool = _option(False, "Whether progress and results are printed.", api_only=True)
 

@@ -20,7 +20,14 @@ from orchestrator.engine import Endpoint, Pool, ScorerClient, parse_endpoints
 from orchestrator.engine.pool import Notify
 from orchestrator.errors import IncompleteError
 from orchestrator.run import foreign
-from orchestrator.run.arguments import judge_arguments, model_arguments, one_endpoint, stages_of, words_of
+from orchestrator.run.arguments import (
+    judge_arguments,
+    model_arguments,
+    one_endpoint,
+    rule_arguments,
+    stages_of,
+    words_of,
+)
 from orchestrator.run.local_scorer import LocalChannel
 from orchestrator.run.local_server import LocalServer, LocalServers
 from orchestrator.run.request import RunRequest
@@ -37,7 +44,7 @@ class Targets(NamedTuple):
         endpoints: Model servers; empty starts one for the request's `model`.
         stages: Model servers of further stages by name.
         scorer: The scorer; None starts one.
-        judge: Arguments of the `scorer serve` that is started, to give it its judges.
+        judge: Arguments of the `scorer serve` that is started, to give it its rules and judges.
         model: Arguments of the `model-server serve` that is started.
         foreign: Arguments of the `scorer serve` that is started, for tasks of other harnesses.
     """
@@ -61,7 +68,10 @@ class Targets(NamedTuple):
             parse_endpoints(words_of(request.endpoint)),
             stages_of(request.stages),
             one_endpoint(request.scorer),
-            judge_arguments(request.judge, request.judge_cache, request.judge_reads, request.scorer),
+            [
+                *rule_arguments(request.rules, request.scorer),
+                *judge_arguments(request.judge, request.judge_cache, request.judge_reads, request.scorer),
+            ],
             model_arguments(request.model, request.model_options),
             foreign.of_request(request),
         )

@@ -35,6 +35,7 @@ _NOT_HERE = {
     "as_json": "the log is for people; the results are in the run folder",
     "quiet": "the log is for people",
     **dict.fromkeys(("tls", "tls_ca", "tls_cert", "tls_key", "tls_server_name"), "--component mtls does that"),
+    "rules": "files of this machine are not there; a package with the entry point lyncean.rules is",
     "token_file": "the Secret lyncean-token holds the token",
 }
 """Options of `eval` that a cluster's run does not take, and what stands in their place."""

@@ -34,6 +34,8 @@ from orchestrator.cli.eval import command
         (("--model-option", "port=1"), "the run itself decides --port"),
         (("--model-option", "=bfloat16"), "is not NAME or NAME=VALUE"),
         (("--model-option", "dtypo=bfloat16"), "model-server has ended: No such option '--dtypo'"),
+        (("--rules", "nowhere.yaml"), "--rules nowhere.yaml: there is no such file"),
+        (("--rules", "r.yaml", "--scorer", "h:1"), "has rules of its own: give --rules to its `scorer serve`"),
         (("--model", "gpt-4o"), "a model behind an API is openai:gpt-4o, or litellm:VENDOR/gpt-4o"),
         (("--model", "openai:"), "give openai:NAME or openai:NAME@URL"),
         (("--model", "openai:m@host:8000"), "give the URL with http:// or https://"),

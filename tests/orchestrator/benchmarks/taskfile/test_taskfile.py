@@ -330,6 +330,17 @@ def test_the_rule_of_an_open_question_follows_from_its_answers(
     assert {line["rule"] for line in lines} == {rule}
 
 
+def test_a_rule_in_yaml_is_given_to_the_run(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text("question,answer\nIs it?,B\nAnd that?,C\n")
+    (tmp_path / "set.yaml").write_text("data: set.csv\nquestion: question\nanswer: answer\nrule: marked\n")
+    (tmp_path / "rules.yaml").write_text('rules:\n  - {name: marked, patterns: ["=> (.)"], labels: [A, B, C]}\n')
+    words = ("--task", tmp_path / "set.yaml", "--model", "demo:constant:so => B", "--run", tmp_path / "run")
+    done = run("eval", *words, "--rules", tmp_path / "rules.yaml")
+    assert done.exit_code == 0, done.output
+    (task,) = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"].values()
+    assert (task["counts"]["scored"], task["metrics"][0]["value"]) == (2, 50.0)
+
+
 @pytest.mark.parametrize("keys", ["options: [yes, no]", "options: [True, False]", "rule: yes_no", "options: [No, Yes]"])
 def test_yes_and_no_are_the_words_that_they_are(tmp_path: Path, keys: str) -> None:
     rows = [{"question": "Is it?", "answer": answer} for answer in ("yes", "FALSE")]
