@@ -13,6 +13,9 @@ IOU = "iou"
 SEARCH_LENGTH = "search_length"
 """Number of the first crop that holds the middle of the target's box; one more than there are where none does."""
 
+FILTERED = (CALLS, TOOL_ERRORS)
+"""Facts by which a report filters its samples."""
+
 _SINGLE = 10
 """Whole numbers below have a class of their own."""
 

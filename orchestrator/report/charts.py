@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from lyncean.vocabulary.facts import FILTERED
 from orchestrator.run_folder.metrics import MetricResult
 
 DARKEST = 0.54
@@ -146,7 +147,8 @@ class Chart:
 
 def samples_link(task: str, labels: Mapping[str, str]) -> str:
     """Returns a link to a slice's samples."""
-    return "#" + urlencode({"task": task, **{f"label.{name}": value for name, value in labels.items()}})
+    named = {name if name in FILTERED else f"label.{name}": value for name, value in labels.items()}
+    return "#" + urlencode({"task": task, **named})
 
 
 def percent(result: MetricResult, value: float | None) -> float | None:

@@ -20,11 +20,9 @@ MOST = 20_000
 PENDING = "pending"
 """In place of an outcome where an answer is not scored yet."""
 
-FACTS = (facts.CALLS, facts.TOOL_ERRORS)
-"""Numbers of items with tools by which the page filters."""
 _SHOWN = (*OUTCOMES, STEP, PENDING)
 _PLAIN = ("key", "score", "extracted", "target", "answer", "length", "seconds")
-_CODED = ("outcome", "task", "reason", "turn", "question", "image", *FACTS)
+_CODED = ("outcome", "task", "reason", "turn", "question", "image", *facts.FILTERED)
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ def _show(packing: Packing, item: Item) -> None:
         target=" | ".join(item.scoring.get("targets", ()))[:SNIPPET], answer=_answer(item), length=len(item.text),
         seconds=item.response.get("seconds"), outcome=item.outcome or PENDING, task=item.task,
         reason=reason(item) or None, turn=_turn(item), question=text, image=image,
-        **{name: _class(item, name) for name in FACTS},
+        **{name: _class(item, name) for name in facts.FILTERED},
     )  # fmt: skip
 
 

@@ -56,10 +56,11 @@ def test_a_trajectory_is_played_with_each_crop_beside_its_place(tab: Any, report
         "call 2, 12 tokens",
     ]
     tab.until("document.querySelector('.cut > img')?.naturalWidth === 64")
-    image, box = page.locator(".placed img").bounding_box(), page.locator(".placed rect").bounding_box()
+    tab.until("document.querySelector('.placed svg')?.getBoundingClientRect().height > 0")
+    image, box, crop = page.evaluate("""[".placed img", ".placed rect", ".cut > img"].map(
+        name => document.querySelector(name).getBoundingClientRect().toJSON())""")
     assert box["x"] + box["width"] / 2 == pytest.approx(image["x"] + 0.75 * image["width"], abs=4)
     assert box["y"] + box["height"] / 2 == pytest.approx(image["y"] + 0.25 * image["height"], abs=4)
-    crop = page.locator(".cut > img").bounding_box()
     assert crop["x"] >= image["x"] + image["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.complaints == []

@@ -12,7 +12,7 @@ from helpers.report_runs import Writer, sliced
 from hypothesis import given, strategies as st
 
 from orchestrator.report import plots, write_report
-from orchestrator.report.charts import axis
+from orchestrator.report.charts import axis, samples_link
 from orchestrator.report.plots import Pairs, throughput
 
 NASTY = '</text></table><script>"&'
@@ -91,3 +91,7 @@ def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(dat
             if start
         ]
         assert found.answers(Pairs(calls), edges).tolist() == np.histogram(ends, edges)[0].tolist()
+
+
+def test_a_slice_by_calls_leads_to_the_filter_of_calls() -> None:
+    assert samples_link("t", {"calls": "10-15", "topic": "a b"}) == "#task=t&calls=10-15&label.topic=a+b"
