@@ -14,10 +14,16 @@ if TYPE_CHECKING:
         closes as closes,
         holding as holding,
     )
-    from lyncean.cell.child import CLOSED as CLOSED, limit_of as limit_of
+    from lyncean.cell.child import limit_of as limit_of
     from lyncean.cell.closing import LAYERS as LAYERS, PROCESS as PROCESS, Fence as Fence
+    from lyncean.cell.zygote import Zygote as Zygote
 
 __getattr__ = face(
     __name__,
-    {"cell": "Cell CellError StartError closes holding", "child": "CLOSED limit_of", "closing": "LAYERS PROCESS Fence"},
+    {
+        "cell": "Cell CellError StartError closes holding",
+        "child": "limit_of",
+        "closing": "LAYERS PROCESS Fence",
+        "zygote": "Zygote",
+    },
 )

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
+import select
 import signal
 import socket
-import struct
 import subprocess
-import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lyncean.cell.closing import LAYERS, PROCESS, Fence
 from lyncean.cell.frames import ClosedError, SilentError, receive, send, send_beside
+from lyncean.cell.process import STARTS_WITHIN, start, wait_at_most, whole_fence
+from lyncean.cell.zygote import Made, Zygote
 from lyncean.errors import UserError
 
-_SYSTEM = (
-    "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime",
-    "/etc/ld.so.cache", "/etc/mime.types", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/proc/cpuinfo",
-    "/proc/meminfo", "/sys/devices/system/cpu",
-)  # fmt: skip
-"""Files that libraries read wherever they run."""
-
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[2])
-from lyncean.cell.child import main
-main(int(sys.argv[1]))
-"""
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-_STARTS_WITHIN = 300.0
 _GRACE = 2.0
 """Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
 _SLACK = 1.0
@@ -69,8 +53,12 @@ class Cell:
             functions by name. Arguments and values are JSON.
         arguments: Keyword arguments of `setup`, JSON.
         fence: Files, memory and rights beside the interpreter's own files.
-        fork: Whether each call gets a fresh process, so that nothing of one call reaches another: 15 to 50 ms more.
+        fork: Whether each call gets a fresh process, so that nothing of one call reaches another: 5 to 50 ms more.
         layers: Layers that must hold; a cell that is less closed does not run.
+        zygote: A process of which this one is made; it has imported what `setup` needs.
+        first: A function of the cell and its arguments: the first call of each process that starts. A cell that forks
+            runs it in the process of which it makes the others, which have what it loaded.
+        first_seconds: Processor time that it may take.
     """
 
     def __init__(
@@ -81,24 +69,20 @@ class Cell:
         *,
         fork: bool = False,
         layers: Sequence[str] = LAYERS,
+        zygote: Zygote | None = None,
+        first: Sequence[Any] = (),
+        first_seconds: float = 60.0,
     ) -> None:
         self._setup, self._arguments, self._fork, self._needed = setup, dict(arguments or {}), fork, tuple(layers)
-        fence = fence or Fence()
-        self._fence = replace(fence, reads=(*interpreter(setup), *fence.reads), writes=(*fence.writes, "/dev/null"))
+        self._zygote, self._first, self._first_seconds = zygote, first, first_seconds
+        self._fence = whole_fence(fence or Fence(), setup)
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Made | None = None
         self._ours: socket.socket | None = None
         self._limited = 0.0, 0.0
         self.layers: tuple[str, ...] = ()
 
-    def call(
-        self,
-        name: str,
-        *arguments: Any,
-        seconds: float = 60.0,
-        descriptors: Sequence[int] = (),
-        kept: bool = False,
-    ) -> Any:
+    def call(self, name: str, *arguments: Any, seconds: float = 60.0, descriptors: Sequence[int] = ()) -> Any:
         """Returns what a function of the cell returns; starts the cell if it does not run.
 
         Args:
@@ -107,24 +91,25 @@ class Cell:
             seconds: Processor time that the call may take.
             descriptors: Open files, which the function gets before its arguments, by the numbers that they have in the
                 cell; it has them until it returns.
-            kept: Whether a cell that forks runs it in the process of which it makes the others: they have what it
-                loaded.
 
         Raises:
             CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
         """
         with self._lock:
-            place = self._started()
-            self._limit(seconds)
-            try:
-                message = {"call": name, "arguments": arguments, "kept": kept}
-                if descriptors and self._ours is not None:
-                    send_beside(self._ours, message, descriptors)
-                else:
-                    send(place, message)
-                reply = receive(place)
-            except ClosedError as error:
-                raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
+            self._started()
+            return self._asked({"call": name, "arguments": arguments}, seconds, descriptors)
+
+    def _asked(self, message: Mapping[str, Any], seconds: float, descriptors: Sequence[int] = ()) -> Any:
+        assert self._ours
+        self._limit(seconds)
+        try:
+            if descriptors:
+                send_beside(self._ours, message, descriptors)
+            else:
+                send(self._ours.fileno(), message)
+            reply = receive(self._ours.fileno())
+        except ClosedError as error:
+            raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
         # Code that runs a model's answer may have written the reply.
         if not isinstance(reply, dict):
             reply = {}
@@ -142,38 +127,24 @@ class Cell:
         with self._lock:
             self._forget()
 
-    def _started(self) -> int:
+    def _started(self) -> None:
+        """Starts the cell if it does not run."""
         if self._ours is not None:
-            if self._process is not None and self._process.poll() is None:
-                return self._ours.fileno()
-            self._forget()  # it ended between two calls: the system was short of memory
-        ours, theirs = socket.socketpair()
-        with theirs:
-            path = [str(Path(folder or ".").resolve()) for folder in sys.path]
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START, str(theirs.fileno()), json.dumps(path)],
-                env=_ENVIRONMENT | ({"TMPDIR": folder} if Path(folder := self._fence.writes[0]).is_dir() else {}),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                cwd="/",
-            )
-        self._ours = ours
+            if not _has_ended(self._ours):
+                return
+            self._stop()  # it ended between two calls: the system was short of memory
+        self._ours, theirs = socket.socketpair()
         self._limited = 0.0, 0.0
-        self._wait_at_most(_STARTS_WITHIN)
+        wait_at_most(self._ours, STARTS_WITHIN)
+        first = {"setup": self._setup, "arguments": self._arguments, "fence": asdict(self._fence), "fork": self._fork}
         try:
-            first = {
-                "setup": self._setup,
-                "arguments": self._arguments,
-                "fence": asdict(self._fence),
-                "fork": self._fork,
-            }
-            send(ours.fileno(), first)
-            reply = receive(ours.fileno())
-        except ClosedError:
-            message, limit = self._ended(overtime=False)
+            with theirs:
+                self._process = self._zygote.make(theirs, forks=self._fork) if self._zygote else start(theirs)
+            send(self._ours.fileno(), first)
+            reply = receive(self._ours.fileno())
+        except ClosedError as error:
+            message, limit = self._ended(overtime=False) if self._process else (str(error), "")
+            self._forget()
             raise StartError(f"a cell cannot be started: {message}", limit) from None
         if "failed" in reply:
             self._stop()
@@ -182,7 +153,13 @@ class Cell:
         if missing := [name for name in self._needed if name not in self.layers]:
             self._stop()
             raise StartError(f"a cell is not closed here: {', '.join(missing)} does not hold on this system")
-        return ours.fileno()
+        if self._first:
+            name, *arguments = self._first
+            try:
+                self._asked({"call": name, "arguments": arguments, "first": True}, self._first_seconds)
+            except CellError:
+                self._stop()
+                raise
 
     def _limit(self, seconds: float) -> None:
         """Lets the child take so much processor time from now on, and a little more by the clock."""
@@ -190,19 +167,14 @@ class Cell:
         if self._limited[0] == seconds and now - self._limited[1] < _SLACK:
             return
         self._limited = seconds, now
-        self._wait_at_most(seconds + _GRACE)
+        assert self._ours
+        wait_at_most(self._ours, seconds + _GRACE)
         if self._process is None or not hasattr(resource, "prlimit"):
             return
         ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
         used = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         _, hard = resource.prlimit(self._process.pid, resource.RLIMIT_CPU)
         resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds + _SLACK) + 1, hard))
-
-    def _wait_at_most(self, seconds: float) -> None:
-        assert self._ours is not None
-        whole = int(seconds)
-        timeout = struct.pack("ll", whole, int((seconds - whole) * 1e6))
-        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -251,17 +223,10 @@ def closes() -> bool:
     return set(LAYERS) <= set(holding())
 
 
-def interpreter(*modules: str) -> list[str]:
-    """Returns the files that a child reads of the system: the interpreter's, installed packages', some modules'."""
-    from importlib.util import find_spec
-
-    folders = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *_SYSTEM}
-    folders.update(path for path in sys.path if Path(path).name in ("site-packages", "dist-packages"))
-    for module in (*modules, "lyncean"):
-        spec = find_spec(module.partition(":")[0].partition(".")[0])
-        if spec is not None:
-            folders.update(spec.submodule_search_locations or ([spec.origin] if spec.origin else []))
-    return sorted(folder for folder in folders if Path(folder).exists())
+def _has_ended(ours: socket.socket) -> bool:
+    side = select.poll()
+    side.register(ours, 0)  # that the other side has closed is always told
+    return bool(side.poll(0))
 
 
 def _reason(code: int, *, overtime: bool) -> tuple[str, str]:

@@ -7,20 +7,24 @@ import errno
 import gc
 import importlib
 import os
+import resource
 import select
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from lyncean.cell.closing import Fence, adopt_orphans, close, forbid_processes
 from lyncean.cell.frames import ClosedError, receive, receive_beside, receive_bytes, send, send_bytes
+from lyncean.cell.pages import join_pages
 
 Function = Callable[..., Any]
-_OUTSIDE = "/etc/passwd"
+_OUTSIDE = ("/etc/passwd", "/proc/self/status")
+"""Files that no cell may read; the second one a zygote may."""
 _WATCHER = 256 << 10
 """Bytes of the stack of a thread that waits."""
 _LIMITS = {
@@ -28,31 +32,36 @@ _LIMITS = {
 }  # fmt: skip
 """Error -> the limit that the code has met: Landlock, the size of a file, sockets, processes, memory."""
 
-CLOSED = "closed"
+_MANY = 16
+"""Processes from which on those of a zygote are worth larger pages, which it takes 0.1 to 0.2 s to make."""
 _ENDS_WITHIN = 1000
 """Rounds in which what a call has started is ended."""
 
 
 def main(place: int) -> None:
-    """Answers on a descriptor until the other side ends.
-
-    The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
-    a function that takes `arguments` and returns the functions that can be called, by name. One by the name `CLOSED` is
-    called once, when the process is closed and before the first call.
-    """
+    """Answers on a descriptor until the other side ends: as a zygote where the first message says so, or as a cell."""
     parent = os.getppid()
     first = receive(place)
+    (_zygote if first.get("zygote") else _cell)(place, parent, first)
+
+
+def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
+    """Closes this process and answers calls.
+
+    The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
+    a function that takes `arguments` and returns the functions that can be called, by name.
+    """
     fence, fork = Fence(**first["fence"]), bool(first["fork"])
+    _write_to(fence.writes[0])
     try:
         functions = _named(first["setup"])(**first["arguments"])
+        with _status() as status:
+            children = _children() if fork and fence.programs else -1
+            layers = _proven(close(fence, may_fork=fork), status.read())
     except BaseException as error:
         send(place, {"failed": _told(error)})
         return
-    with _status() as status:
-        children = _children() if fork and fence.programs else -1
-        layers = _proven(close(fence, may_fork=fork), status.read())
     _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
-    functions.pop(CLOSED, _nothing)()
     gc.freeze()
     send(place, {"layers": layers})
     with socket.socket(fileno=place) as connection:
@@ -62,14 +71,68 @@ def main(place: int) -> None:
             except ClosedError:
                 return
             message["arguments"] = [*descriptors, *message["arguments"]]
-            if fork and not message.get("kept"):
+            if fork and not message.get("first"):
                 _forked(place, functions, message, fence)
                 _end(children)
             else:
                 _answer(place, functions, message)
+                if message.get("first"):
+                    gc.freeze()
             for descriptor in descriptors:
                 with contextlib.suppress(OSError):  # the function may have closed it
                     os.close(descriptor)
+
+
+def _write_to(folder: str) -> None:
+    """Has temporary files written to a folder; a module that is loaded already may know another."""
+    if Path(folder).is_dir():
+        os.environ["TMPDIR"] = folder
+        if loaded := sys.modules.get("tempfile"):
+            vars(loaded)["tempdir"] = None
+
+
+def _zygote(place: int, parent: int, first: Mapping[str, Any]) -> None:
+    """Imports what cells need, closes this process as far as they can still close themselves, and makes them.
+
+    The first message has `setup` with its `arguments`, and a fence within which those of all cells are. Later ones have
+    the descriptor on which a cell is to answer, or ask how a process of a cell ended.
+    """
+    try:
+        _named(first["setup"])(**first["arguments"])
+        close(Fence(**first["fence"]), may_fork=True, may_close=True)
+    except BaseException as error:
+        send(place, {"failed": _told(error)})
+        return
+    _end_with(parent, place)
+    gc.collect()
+    gc.freeze()
+    send(place, {})
+    connection = socket.socket(fileno=place)
+    made = 0
+    while True:
+        try:
+            message, descriptors = receive_beside(connection)
+        except ClosedError:
+            return
+        if "ended" in message:
+            process, status = os.waitpid(message["ended"], os.WNOHANG)
+            send(place, {"code": os.waitstatus_to_exitcode(status) if process else None})
+            continue
+        made += 1
+        if made <= _MANY and (message["forks"] or made == _MANY):
+            made = _MANY
+            join_pages()
+        zygote, child = os.getpid(), os.fork()
+        if not child:
+            try:
+                connection.close()
+                os.setsid()
+                _cell(descriptors[0], zygote, receive(descriptors[0]))
+            finally:
+                os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        send(place, {"pid": child})
 
 
 def _end_with(parent: int, place: int) -> None:
@@ -121,18 +184,31 @@ def _named(word: str) -> Function:
 
 
 def _proven(layers: tuple[str, ...], status: str) -> list[str]:
-    """Returns the layers that hold when they are tried."""
+    """Returns the layers that hold when they are tried; what a zygote's do not refuse is tried as well."""
     proven = [name for name in layers if name == "rlimits"]
-    if "landlock" in layers and _refused(lambda: os.close(os.open(_OUTSIDE, os.O_RDONLY)), errno.EACCES):
+    if "landlock" in layers and all(_refused(partial(_open, path), errno.EACCES) for path in _OUTSIDE):
         proven.append("landlock")
-    if "seccomp" in layers and "Seccomp:\t2" in status and _refused(_connect, errno.EPERM):
+    tried = (_connect, _limit_again)
+    if "seccomp" in layers and "Seccomp:\t2" in status and all(_refused(each, errno.EPERM) for each in tried):
         proven.append("seccomp")
     return proven
+
+
+def _open(path: str) -> None:
+    os.close(os.open(path, os.O_RDONLY))
 
 
 def _connect() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
         tried.connect(("127.0.0.1", 9))
+
+
+def _limit_again() -> None:
+    limit = resource.RLIMIT_CORE
+    try:
+        resource.setrlimit(limit, resource.getrlimit(limit))
+    except ValueError:  # so Python names EPERM
+        raise PermissionError(errno.EPERM, "not permitted") from None
 
 
 def _refused(attempt: Callable[[], None], expected: int) -> bool:

@@ -13,7 +13,7 @@ import platform
 import resource
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lyncean.cell.syscalls import MACHINES
@@ -59,18 +59,22 @@ class Fence:
     programs: bool = False
 
 
-def close(fence: Fence, *, may_fork: bool = False) -> tuple[str, ...]:
+def close(fence: Fence, *, may_fork: bool = False, may_close: bool = False) -> tuple[str, ...]:
     """Puts every layer that this system has in force and returns their names.
 
     Args:
         fence: What is left.
-        may_fork: Whether processes may be made of this one; each of them calls `forbid_processes`.
+        may_fork: Whether processes may be made of this one; each of them calls `forbid_processes`, or `close`.
+        may_close: Whether they may still close themselves, each in its own way.
     """
+    if may_close:
+        fence = replace(fence, reads=(*fence.reads, *_FOR_CLOSING))
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "prctl") or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        return _limit(fence)
+        return _limit(fence, may_close=may_close)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    layers = [*_limit(fence), *_landlock(libc, fence), *_seccomp(libc, _refused(libc, fence, may_fork=may_fork))]
+    layers = [*_limit(fence, may_close=may_close), *_landlock(libc, fence)]
+    layers += _seccomp(libc, _refused(libc, fence, may_fork=may_fork, may_close=may_close))
     return tuple(name for name in LAYERS if name in layers)
 
 
@@ -78,7 +82,7 @@ def forbid_processes(fence: Fence) -> None:
     """Takes from a process that was made of a closed one the right to make further ones."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not fence.programs or not _scopes_signals(libc):
-        _seccomp(libc, _refused(libc, fence, may_fork=False))
+        _seccomp(libc, _refused(libc, fence, may_fork=False, may_close=False))
 
 
 def adopt_orphans() -> None:
@@ -86,9 +90,9 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _limit(fence: Fence) -> tuple[str, ...]:
+def _limit(fence: Fence, *, may_close: bool) -> tuple[str, ...]:
     fields = Path("/proc/self/statm").read_text().split() if Path("/proc/self/statm").exists() else []
-    if fields:
+    if fields and not may_close:
         data = int(fields[5]) * resource.getpagesize() + fence.memory
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
     for name, most in ((resource.RLIMIT_FSIZE, fence.file_size), (resource.RLIMIT_CORE, 0)):
@@ -154,6 +158,10 @@ _NEVER = (
     "quotactl", "acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname",
     "iopl", "ioperm", "setrlimit",
 )  # fmt: skip
+_FOR_CLOSING = ("/proc",)
+"""Files that a process reads as it closes itself: its own size, whether its filter holds, its children."""
+_CLOSING = ("setsid", "setrlimit", "prlimit64", "kill", "tgkill")
+"""Calls that a process needs as it closes itself, and those that it keeps for itself alone."""
 _PROGRAMS = ("execve", "execveat")
 _PROCESSES = ("fork", "vfork")
 
@@ -176,7 +184,7 @@ class _Rule:
     error: int = errno.EPERM
 
 
-def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool) -> list[_Rule]:
+def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool, may_close: bool) -> list[_Rule]:
     rules = [_Rule(name) for name in _NEVER]
     rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
     wanting = may_fork, fence.programs  # those that signal others, which Landlock keeps among themselves if it can
@@ -188,7 +196,7 @@ def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool) -> list[_Rule]:
             rules += [_Rule(name, error=errno.EAGAIN) for name in _PROCESSES]
             # glibc asks clone3 first, whose flags lie in memory that a filter cannot read, and falls back to clone.
             rules += [_Rule("clone", 0, "thread", errno.EAGAIN), _Rule("clone3", error=errno.ENOSYS)]
-    return rules
+    return [rule for rule in rules if not (may_close and rule.name in _CLOSING)]
 
 
 def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule]) -> tuple[str, ...]:

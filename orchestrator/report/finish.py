@@ -11,7 +11,6 @@ from orchestrator.run_folder import manifest as run_manifest
 from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.lines import JudgedLine
-from orchestrator.run_folder.metrics import counts
 from orchestrator.run_folder.reader import Run, open_run
 from orchestrator.run_folder.scanning import scan
 
@@ -63,15 +62,12 @@ def judge_lines(run: Path) -> list[str]:
     judges = run_manifest.read(run).get("judges")
     if not judges:
         return []
-    count, reason = 0, ""
-    for _, line in scan(run / VERDICTS, JudgedLine):
-        count += line.judged
-        if line.outcome == "unjudged":
-            reason = line.detail
+    count = sum(line.judged for _, line in scan(run / VERDICTS, JudgedLine))
     lines = [f"judge {', '.join(judges)}: {f'{count:,} verdicts' if count else 'configured and never needed'}"]
-    unjudged = counts(open_run(run).tasks)["unjudged"]
-    if unjudged and reason:
+    details = [line.detail for line in open_run(run).unscored() if line.by_judge]
+    if details:
         lines.append(
-            f"{unjudged:,} of them unjudged, the last because {reason}; orchestrator score {run} asks again for these"
+            f"{len(details):,} of them unjudged, the last because {details[-1]}; orchestrator score {run} asks again "
+            "for these"
         )
     return lines

@@ -53,7 +53,7 @@ def check_asked(run: Path, again: str = "run the command again", *, shard: bool 
     names = never[0] if len(never) == 1 else f"{never[0]} and {len(never) - 1} more"
     raise (ConfigError if mistake else IncompleteError)(
         f"{names}: the model was never asked, all {items:,} items are rejected ({error.reason}): "
-        f"{_shortened(error.message)}; {fix}"
+        f"{shortened(error.message)}; {fix}"
     )
 
 
@@ -69,6 +69,7 @@ def _most_frequent(run: Path, tasks: Collection[str]) -> Failure:
     return examples[found.most_common(1)[0][0]] if found else Failure("", "unknown", "")
 
 
-def _shortened(message: str) -> str:
+def shortened(message: str) -> str:
+    """Returns a message of others as one line that is not too long."""
     line = printable(" ".join(message.split()))
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

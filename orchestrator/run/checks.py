@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.errors import LimitError
 from orchestrator.run import results as run_results
-from orchestrator.run.asked import check_asked
+from orchestrator.run.asked import check_asked, shortened
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.files import PARITY_FOLDER
 from orchestrator.run_folder.metrics import counts, metric_results, undefined
@@ -54,7 +55,7 @@ def check_limits(run: Path, request: RunRequest) -> None:
 
 
 def check_judged(run: Path) -> None:
-    """Makes sure that the judge decided something in a complete run.
+    """Makes sure that judges, and code of tasks, decided something in a complete run.
 
     Raises:
         LimitError: If no item at all could be judged.
@@ -62,9 +63,13 @@ def check_judged(run: Path) -> None:
     total = counts(run_results.read(run)["tasks"])
     if total["unjudged"] and not total["scored"] + total["unparsed"]:
         again = f"{run.parent} --parity" if run.name == PARITY_FOLDER else run
-        raise LimitError(
-            f"none of the {total['unjudged']:,} items could be judged; orchestrator score {again} asks the judge again"
-        )
+        left = [line for line in open_run(run).unscored() if line.outcome == Outcome.UNJUDGED]
+        if all(line.by_judge for line in left):
+            fix = f"orchestrator score {again} asks the judge again"
+        else:
+            line = next(line for line in left if not line.by_judge)
+            fix = f"{line.reason}: {shortened(line.detail)}; mend it, then run: orchestrator score {again}"
+        raise LimitError(f"none of the {total['unjudged']:,} items could be judged; {fix}")
 
 
 def check_metrics(run: Path) -> None:

@@ -246,13 +246,16 @@ class CountedLine(Struct):
     reason: str = ""
     detail: str = ""
 
+    @property
+    def by_judge(self) -> bool:
+        """Whether it is a judge that left the item unjudged; code of a task or a plugin does it as well."""
+        return self.outcome == "unjudged" and self.reason.startswith("judge_")
+
 
 class JudgedLine(Struct):
-    """Of a line of `verdicts.jsonl`, what there is to report of judges."""
+    """Of a line of `verdicts.jsonl`, whether there is something to report of judges."""
 
-    outcome: str
     judge: Raw | UnsetType = UNSET
-    detail: str = ""
 
     @property
     def judged(self) -> bool:

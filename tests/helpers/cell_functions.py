@@ -148,6 +148,14 @@ def without_seccomp() -> dict[str, Any]:
     return {}
 
 
+def pretending(layer: str) -> dict[str, Any]:
+    """A layer says that it is in force and is not."""
+    from lyncean.cell import closing
+
+    setattr(closing, f"_{layer}", lambda *_: (layer,))
+    return {}
+
+
 def failing() -> dict[str, Any]:
     """A setup that lacks a package."""
     import nowhere_at_all  # type: ignore[import-not-found]  # noqa: F401

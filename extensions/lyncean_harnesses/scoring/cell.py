@@ -1,7 +1,8 @@
 """Cells in which code of other harnesses scores: answers go in, verdicts and metrics come out, and nothing else.
 
-The tasks of a harness share one warm cell. Those whose code runs text as Python share another, which makes a fresh
-process for each answer: the model chooses what runs there, and nothing of it reaches the next answer.
+Each task has a cell of its own; all are made of one process that has imported the harness. The cell of a task whose
+code runs text as Python makes a fresh process for each answer: the model chooses what runs there, and nothing of it
+reaches the next answer.
 """
 
 from __future__ import annotations
@@ -9,21 +10,23 @@ from __future__ import annotations
 import atexit
 import base64
 import binascii
+import contextlib
 import json
 import math
 import os
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from lyncean.cell import LAYERS, Cell, CellError, Fence, closes
+from lyncean.cell import LAYERS, Cell, CellError, Fence, Zygote, closes
 from lyncean.rpc import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary import Outcome
@@ -46,7 +49,9 @@ SECONDS = 120.0
 """Processor time for one answer."""
 METRIC_SECONDS = 3600.0
 """Processor time for one metric."""
-_SETUP = "lyncean_harnesses.scoring.inside:setup"
+MOST_CELLS = 64
+"""Cells of this process; the one that is unused for longest gives way."""
+_IMPORTED, _SETUP = (f"lyncean_harnesses.scoring.inside:{name}" for name in ("imported", "setup"))
 _READABLE = ("hub", "datasets", "modules")
 """Folders of Hugging Face's cache; its root has the user's tokens."""
 
@@ -58,61 +63,68 @@ Task = tuple[str, str]
 """A harness's prefix, and the name of one of its tasks or groups."""
 
 
+Source = tuple[str, tuple[str, ...]]
+"""A harness's prefix, and folders with further tasks."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """What one cell is for.
 
     Attributes:
-        prefix: The harness.
-        include: Folders with further tasks.
-        forks: Whether the code of its tasks runs text.
-        programs: Whether its tasks start programs.
+        source: Where its task is from.
+        task: Its task or group; "" for none, whose code is only looked at.
+        learned: What the harness learned of the task.
+        forks: Whether the code of the task runs text.
+        programs: Whether the task starts programs.
     """
 
-    prefix: str
-    include: tuple[str, ...]
+    source: Source
+    task: str = ""
+    learned: str = ""
     forks: bool = False
     programs: bool = False
 
 
+class _Imported:
+    """A process that has imported a harness, and the folder in which those that are made of it have theirs."""
+
+    def __init__(self, source: Source) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+        self.folder = self._folder.name
+        prefix, include = source
+        site = harness(prefix).folder().parent.parent
+        self.reads = [str(site), *include, *_packages(), *_caches(), *_CERTIFICATES]
+        about = {"prefix": prefix, "include": include, "environment": _environment(self.folder)}
+        fence = Fence([*self.reads, *readable()], (self.folder,), programs=True)
+        self.zygote = Zygote(_IMPORTED, about, fence)
+
+    def close(self) -> None:
+        """Ends the process and deletes its folder."""
+        self.zygote.close()
+        self._folder.cleanup()
+
+
 class _Place:
-    """A cell with its folders: one that it may write to, and one in which it finds tables.
+    """A cell with its folders: one that it may write to, and one in which it finds tables."""
 
-    Args:
-        kind: What it is for.
-    """
-
-    def __init__(self, kind: _Kind) -> None:
-        self._forks = kind.forks
-        self._loads: list[tuple[str, str]] = []
-        self._lock = threading.Lock()
-        self._folders = [tempfile.TemporaryDirectory(prefix="lyncean-") for _ in range(2)]
+    def __init__(self, kind: _Kind, imported: _Imported) -> None:
+        self.users = 0
+        self._folders = [tempfile.TemporaryDirectory(dir=imported.folder) for _ in range(2)]
         folder, self.inbox = (made.name for made in self._folders)
-        library = harness(kind.prefix)
-        site = library.folder().parent.parent
-        reads = [str(site), *kind.include, *_packages(), *_caches(), *_CERTIFICATES, self.inbox]
-        # A cell that is started again loads what it had loaded.
-        about = {"prefix": kind.prefix, "include": kind.include, "loads": self._loads, "programs": kind.programs}
-        if kind.programs:
-            reads += readable()
+        prefix, include = kind.source
+        reads = [*imported.reads, self.inbox, *(readable() if kind.programs else ())]
         self.cell = Cell(
             _SETUP,
-            {**about, "environment": _environment(folder)},
+            {"prefix": prefix, "include": include, "folder": folder, "programs": kind.programs},
             Fence(reads, (folder,), memory=MEMORY, programs=kind.programs),
             fork=kind.forks,
             layers=LAYERS if closes() else (),
+            zygote=imported.zygote,
+            # A process is made for each answer of one that has loaded the task.
+            first=("load", kind.task, kind.learned) if kind.forks else (),
+            first_seconds=SECONDS,
         )
-
-    def load(self, task: str, learned: str) -> None:
-        """Has a cell that makes a process for each answer load a task before it makes them.
-
-        Raises:
-            CellError: The task's code met a limit, or ended the cell.
-        """
-        with self._lock:
-            if self._forks and (task, learned) not in self._loads:
-                self.cell.call("load", task, learned, seconds=SECONDS, kept=True)
-                self._loads.append((task, learned))
 
     def close(self) -> None:
         """Ends the cell and deletes its folders."""
@@ -121,8 +133,10 @@ class _Place:
             folder.cleanup()
 
 
-_places: dict[_Kind, _Place] = {}
-_looked_at: dict[tuple[Task, tuple[str, ...]], tuple[str, bool]] = {}
+_imported: dict[Source, _Imported] = {}
+_places: OrderedDict[_Kind, _Place] = OrderedDict()
+"""The one that was used last stands last."""
+_looked_at: dict[tuple[Source, str], tuple[str, bool]] = {}
 """Where the code of tasks runs text, "" where it does not, and whether it starts programs."""
 _lock = threading.RLock()
 
@@ -131,6 +145,11 @@ _lock = threading.RLock()
 def _close() -> None:
     for place in _places.values():
         place.close()
+    for imported in _imported.values():
+        imported.close()
+    _places.clear()
+    _imported.clear()
+    _looked_at.clear()
 
 
 def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
@@ -198,13 +217,11 @@ def _task(word: str) -> Task:
 
 def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table | None = None, seconds: float) -> Any:
     """Returns what a function of the task's cell returns."""
-    include = foreign_allowed().include
-    shared = _Kind(task[0], include)
+    source = task[0], foreign_allowed().include
     try:
-        runs_text, programs = _look(shared, task)
-        place = _opened(replace(shared, forks=bool(runs_text), programs=programs))
-        place.load(task[1], learned)
-        return _ask(place, name, *arguments, table=table, seconds=seconds)
+        runs_text, programs = _look(source, task)
+        with _opened(_Kind(source, task[1], learned, forks=bool(runs_text), programs=programs)) as place:
+            return _ask(place, name, *arguments, table=table, seconds=seconds)
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
 
@@ -227,12 +244,13 @@ def _columns(table: Table) -> dict[str, list[Any]]:
     }
 
 
-def _look(shared: _Kind, task: Task) -> tuple[str, bool]:
+def _look(source: Source, task: Task) -> tuple[str, bool]:
     """Returns where a task's code runs text, once it is certain that it may, and whether it starts programs."""
-    key = (task, shared.include)
+    key = (source, task[1])
     with _lock:
         if key not in _looked_at:
-            done = _round(_opened(shared).cell.call("look", task[1], seconds=METRIC_SECONDS))
+            with _opened(_Kind(source)) as place:
+                done = _round(place.cell.call("look", task[1], seconds=METRIC_SECONDS))
             if done.error is not None:
                 raise done.error
             runs_text, programs = done.value or ("", False)
@@ -245,14 +263,28 @@ def _look(shared: _Kind, task: Task) -> tuple[str, bool]:
 
 def _runs_answers(task: Task) -> bool:
     """Whether an answer may have written what the cell replied."""
-    return bool(_looked_at.get((task, foreign_allowed().include), ("",))[0])
+    return bool(_looked_at.get(((task[0], foreign_allowed().include), task[1]), ("",))[0])
 
 
-def _opened(kind: _Kind) -> _Place:
+@contextlib.contextmanager
+def _opened(kind: _Kind) -> Iterator[_Place]:
     with _lock:
+        if kind.source not in _imported:
+            _imported[kind.source] = _Imported(kind.source)
         if kind not in _places:
-            _places[kind] = _Place(kind)
-        return _places[kind]
+            _places[kind] = _Place(kind, _imported[kind.source])
+        _places.move_to_end(kind)
+        place = _places[kind]
+        place.users += 1
+        unused = [each for each, found in _places.items() if not found.users]
+        left = [_places.pop(each) for each in unused[: max(0, len(_places) - MOST_CELLS)]]
+    for each in left:
+        each.close()
+    try:
+        yield place
+    finally:
+        with _lock:
+            place.users -= 1
 
 
 def _packages() -> list[str]:
@@ -278,7 +310,11 @@ def _words() -> str:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """Returns the variables that code of harnesses reads; none of the scorer's own but where caches are."""
+    """Returns the variables that code of harnesses reads; none of the scorer's own but where caches are.
+
+    Args:
+        folder: Its home, until it gets one of its own.
+    """
     kept = ["XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH"]
     kept.append("HF_ALLOW_CODE_EVAL")  # without it some tasks of lm-evaluation-harness run no answers
     return {

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lyncean.arrays import np
-from lyncean.cell import CLOSED
 from lyncean.errors import UserError
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary import Outcome
@@ -27,36 +26,44 @@ from scorer.metrics import Params, Table
 T = TypeVar("T")
 
 
-def setup(
-    prefix: str,
-    include: Sequence[str],
-    loads: Sequence[tuple[str, str]],
-    environment: Mapping[str, str],
-    programs: bool = False,
-) -> dict[str, Callable[..., Any]]:
-    """Imports the harness, and returns the functions of the cell; no code of a task runs before it is closed.
+def imported(prefix: str, include: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Imports the harness, in the process of which the cells are made; it runs no code of a task.
 
     Args:
         prefix: The harness.
         include: Folders with further tasks.
-        loads: Tasks that are loaded before the first call, each with what was learned of it.
-        environment: Variables that the harness's code reads; HOME is the folder to which it may write.
-        programs: Whether the cell may start programs.
+        environment: Variables that the harness's code reads.
     """
-    from lyncean_harnesses.scoring import group_metric, rule, task_metric
+    from lyncean_harnesses.scoring import group_metric, rule, task_metric  # noqa: F401
 
     os.environ.update(environment)
-    os.chdir(environment["HOME"])  # some aggregations write their tables into the folder that they run in
+    os.chdir(environment["HOME"])
     folders = tuple(include)
     allow_foreign(ForeignTasks(on=True, include=folders, trusted=True))
     use_judge(address())
     lock_readable_files()
-    if programs:
-        allow_programs(Path(environment["HOME"]))
     library: Library = harness(prefix)
     with contextlib.suppress(UserError):  # who calls a function gets the error
         _ = library.modules
         library.index(folders)
+
+
+def setup(prefix: str, include: Sequence[str], folder: str, programs: bool = False) -> dict[str, Callable[..., Any]]:
+    """Returns the functions of a cell; no code of a task runs before it is closed.
+
+    Args:
+        prefix: The harness, which is imported.
+        include: Folders with further tasks.
+        folder: Where the cell may write.
+        programs: Whether it may start programs.
+    """
+    from lyncean_harnesses.scoring import group_metric, rule, task_metric
+
+    os.environ["HOME"] = folder
+    os.chdir(folder)  # some aggregations write their tables into the folder that they run in
+    if programs:
+        allow_programs(Path(folder))
+    folders, library = tuple(include), harness(prefix)
     metrics: Mapping[str, Any] = {module.NAME: module for module in (task_metric, group_metric)}
 
     def score(data: str, known: Known) -> dict[str, Any]:
@@ -77,11 +84,7 @@ def setup(
         with contextlib.suppress(UserError):  # who calls a function gets the error
             library.scored(name, folders, learned)
 
-    def load_all() -> None:
-        for each in loads:
-            load(*each)
-
-    return {"score": score, "measure": measure, "check": check, "look": look, "load": load, CLOSED: load_all}
+    return {"score": score, "measure": measure, "check": check, "look": look, "load": load}
 
 
 def lock_readable_files() -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,8 +100,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ToyHarness]
     yield made
     foreign_tasks.allow(before)
     cell._close()
-    cell._places.clear()
-    cell._looked_at.clear()
 
 
 def request(answer: str, task: str = "computes", index: int = 0) -> pb.ScoreRequest:
@@ -241,7 +240,13 @@ def test_a_run_names_what_an_answer_met_and_does_not_score_it_again(toy: ToyHarn
     try:
         logs = []
         for _ in range(2):
-            subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, check=False)
+            done = subprocess.run(
+                command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 4, done.stderr
+            last = done.stderr.strip().splitlines()[-1]
+            assert "Error: none of the 2 items could be judged; task_limit: file: " in last
+            assert last.endswith(f"; mend it, then run: orchestrator score {tmp_path / 'run'}")
             logs.append((tmp_path / "run" / "verdicts.jsonl").read_bytes())
             (tmp_path / "run" / "results.json").unlink()
     finally:
@@ -253,13 +258,60 @@ def test_a_run_names_what_an_answer_met_and_does_not_score_it_again(toy: ToyHarn
     assert not (tmp_path / "proof").exists()
 
 
-def test_tasks_that_do_not_run_text_share_a_warm_cell(toy: ToyHarness) -> None:
-    verdicts = read(request("3", "compares"), request("4", "compares"), request("3", "asks"))
-    assert [verdict.score for verdict in verdicts[:2]] == [1.0, 0.0]
-    assert (verdicts[2].reason, len(cell._places)) == ("no_judge", 1)
-    read(request(RIGHT))
-    assert len(cell._places) == 2
+PATCHES = """
+import sys
+
+def results(doc, answers):
+    sys.modules['lyncean_harnesses.scoring.rule'].number_of = lambda value: 7.0
+    return {'right': 1.0}
+"""
+
+
+def test_each_task_has_a_cell_made_of_one_process_and_reaches_no_other(toy: ToyHarness) -> None:
+    task = (toy.tasks / "compares.yaml").read_text().replace("compares", "patches").replace("plain", "patching")
+    write(toy.tasks, {"patches.yaml": task, "patching.py": PATCHES})
+    verdicts = read(request("3", "compares"), request("4", "patches"), request("4", "compares"), request("3", "asks"))
+    assert [verdict.score for verdict in verdicts[:3]] == [1.0, 7.0, 0.0]
+    assert verdicts[3].reason == "no_judge"
+    assert read(request(RIGHT))[0].score == 1.0
+    (imported,) = cell._imported.values()
+    assert imported.zygote._process
+    assert {parent(place.cell._process) for place in cell._places.values()} == {imported.zygote._process.pid}
     assert "lm_eval" not in sys.modules  # the scorer itself imports nothing of the harness
+
+
+def parent(process: Any) -> int:
+    return int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_the_cell_that_is_unused_for_longest_gives_way(toy: ToyHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cell, "MOST_CELLS", 2)
+    for answer, task in (("3", "compares"), ("3", "asks"), (RIGHT, "computes"), ("3", "compares")):
+        read(request(answer, task))
+        assert len(cell._places) <= 2
+    assert [kind.task for kind in cell._places] == ["computes", "compares"]
+    (imported,) = cell._imported.values()
+    assert len(list(Path(imported.folder).iterdir())) == 4, "folders go with their cells"
+    assert read(request(RIGHT))[0].score == 1.0
+
+
+def test_a_process_that_imported_the_harness_and_ended_starts_again(toy: ToyHarness) -> None:
+    assert read(request("3", "compares"))[0].score == 1.0
+    (imported,) = cell._imported.values()
+    first = imported.zygote._process
+    assert first
+    first.kill()
+    first.wait()
+    late = time.monotonic() + 60
+    while any(running(place.cell._process) for place in cell._places.values()) and time.monotonic() < late:
+        time.sleep(0.05)
+    assert [verdict.score for verdict in read(request("3", "compares"), request("4", "compares"))] == [1.0, 0.0]
+    assert imported.zygote._process is not first
+
+
+def running(process: Any) -> bool:
+    path = Path(f"/proc/{process.pid}/stat")
+    return path.exists() and path.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
 def test_a_judge_in_a_tasks_code_replies_and_metrics_are_computed(toy: ToyHarness) -> None:

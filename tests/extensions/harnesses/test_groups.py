@@ -94,7 +94,9 @@ def test_a_failed_item_leaves_the_group_undefined_and_its_tasks_as_they_are(
     _, paths = drawn("lmms", "blink", GROUPS["blink"][1], tmp_path / "data")
     task = next(iter(paths))
     rows = datasets.load_from_disk(paths[task])
-    failing = {split: [{**row, "prompt": "REFUSE this"} for row in rows[split]] for split in rows}
+    failing = {split: list(rows[split]) for split in rows}
+    for each in failing.values():
+        each[0] = {**each[0], "prompt": "REFUSE this"}
     made = {split: datasets.Dataset.from_list(failing[split], features=rows[split].features) for split in rows}
     datasets.DatasetDict(made).save_to_disk(tmp_path / "failing")
     paths[task] = str(tmp_path / "failing")

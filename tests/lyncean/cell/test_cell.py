@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from lyncean.cell.cell import Cell, CellError
+from lyncean.cell.cell import Cell, CellError, StartError
 from lyncean.cell.closing import LAYERS, Fence
 from lyncean.cell.syscalls import MACHINES
+from lyncean.cell.zygote import Zygote
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cells are closed by Linux: run the tests there")
 ROOT = Path(__file__).parents[3]
@@ -61,9 +62,28 @@ def forking(make: Callable[..., Cell]) -> Cell:
     return make(fork=True)
 
 
-@pytest.fixture(params=["warm", "fork"])
-def cell(request: pytest.FixtureRequest, warm: Cell, forking: Cell) -> Cell:
-    return warm if request.param == "warm" else forking
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    base = str(tmp_path_factory.getbasetemp())
+    made = Zygote(SETUP, {}, Fence(("/bin", "/usr/bin"), (base,), file_size=64 << 20, programs=True))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def made(make: Callable[..., Cell], zygote: Zygote) -> Cell:
+    return make(zygote=zygote)
+
+
+@pytest.fixture(scope="module")
+def made_forking(make: Callable[..., Cell], zygote: Zygote) -> Cell:
+    return make(zygote=zygote, fork=True)
+
+
+@pytest.fixture(params=["warm", "forking", "made", "made_forking"])
+def cell(request: pytest.FixtureRequest) -> Cell:
+    found: Cell = request.getfixturevalue(request.param)
+    return found
 
 
 ESCAPES = {
@@ -115,9 +135,10 @@ def test_what_honest_code_does_works(cell: Cell) -> None:
 @pytest.mark.parametrize(
     ("name", "limit"), [("computing", "cpu"), ("sleeping", "cpu"), ("large_file", "file"), ("ended", "")]
 )
-def test_a_call_that_goes_too_far_ends_alone(make: Callable[..., Cell], name: str, limit: str) -> None:
-    for options in ({}, {"fork": True}):
-        cell = make(**options)
+def test_a_call_that_goes_too_far_ends_alone(make: Callable[..., Cell], zygote: Zygote, name: str, limit: str) -> None:
+    options: list[dict[str, Any]] = [{}, {"fork": True}, {"zygote": zygote}]
+    for each in options:
+        cell = make(**each)
         with pytest.raises(CellError) as caught:
             cell.call(name, seconds=1)
         assert caught.value.limit == limit
@@ -150,17 +171,50 @@ def test_a_cell_that_is_less_closed_does_not_run() -> None:
         Cell("helpers.cell_functions:failing").call("add")
 
 
-def test_programs_start_where_that_is_declared_without_files_or_network(make: Callable[..., Cell]) -> None:
-    cell = make(programs=True)
-    assert cell.call("program") == "hello\n"
-    for name in ("password_file", "home", "outside_write", "tcp", "udp"):
-        with pytest.raises(CellError) as caught:
-            cell.call(name)
-        assert caught.value.limit in ("file", "network")
+@pytest.mark.parametrize("layer", ["landlock", "seccomp"])
+def test_a_layer_of_its_zygote_is_not_taken_for_that_of_a_cell(layer: str, zygote: Zygote) -> None:
+    with pytest.raises(CellError, match=f"{layer} does not hold on this system"):
+        Cell("helpers.cell_functions:pretending", {"layer": layer}, Fence(file_size=1), zygote=zygote).call("add")
 
 
-def test_a_child_ends_with_its_cell(make: Callable[..., Cell]) -> None:
-    cell = make()
+def test_cells_of_a_zygote_share_nothing_but_what_it_imported(make: Callable[..., Cell], zygote: Zygote) -> None:
+    cells = [make(zygote=zygote, first=("stored", "x")) for _ in range(2)]
+    assert [cell.call("stored", "x") for cell in cells] == [2, 2]
+    assert [cells[0].call("stored", "x") for _ in range(2)] == [3, 4]
+
+
+def test_the_first_call_is_seen_by_the_others_of_a_forking_cell(make: Callable[..., Cell], zygote: Zygote) -> None:
+    for options in ({}, {"zygote": zygote}):
+        cell = make(fork=True, first=("stored", "x"), **options)
+        assert [cell.call("stored", "x") for _ in range(2)] == [2, 2]
+    cell = make(fork=True, first=("raises",))
+    for _ in range(2):
+        with pytest.raises(CellError, match="KeyError: 'absent'"):
+            cell.call("add", 1, 2)
+
+
+def test_a_zygote_that_cannot_import_is_an_error() -> None:
+    cell = Cell(SETUP, zygote=Zygote("helpers.cell_functions:failing", {}, Fence()))
+    for _ in range(2):
+        with pytest.raises(StartError, match="No module named 'nowhere_at_all'"):
+            cell.call("add", 1, 2)
+
+
+def test_programs_start_where_that_is_declared_without_files_or_network(
+    make: Callable[..., Cell], zygote: Zygote
+) -> None:
+    for options in ({}, {"zygote": zygote}):
+        cell = make(programs=True, **options)
+        assert cell.call("program") == "hello\n"
+        for name in ("password_file", "home", "outside_write", "tcp", "udp"):
+            with pytest.raises(CellError) as caught:
+                cell.call(name)
+            assert caught.value.limit in ("file", "network")
+
+
+@pytest.mark.parametrize("of_zygote", [False, True])
+def test_a_child_ends_with_its_cell(make: Callable[..., Cell], zygote: Zygote, *, of_zygote: bool) -> None:
+    cell = make(zygote=zygote) if of_zygote else make()
     cell.call("add", 1, 2)
     process = cell._process
     cell.close()

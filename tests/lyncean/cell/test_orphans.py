@@ -14,10 +14,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc: ru
 
 _PARENT = """
 import os, sys, threading, time
-from lyncean.cell import Cell, Fence
+from lyncean.cell import Cell, Fence, Zygote
 folder, name, how = sys.argv[1:]
 fence = Fence(("/bin", "/usr/bin") * (how == "programs"), (folder,), programs=how == "programs")
-cell = Cell("helpers.cell_functions:setup", {"folder": folder}, fence, fork=how == "fork")
+setup = "helpers.cell_functions:setup"
+zygote = Zygote(setup, {}, fence) if how == "made" else None
+cell = Cell(setup, {"folder": folder}, fence, fork=how == "fork", zygote=zygote)
 # A thread that ends before the call does starts the cell, and a further process holds the other side of its socket.
 starter = threading.Thread(target=lambda: cell.call("add", 1, 2))
 starter.start()
@@ -26,7 +28,7 @@ other = os.fork()
 if not other:
     os.close(1)
     time.sleep(600)
-print(other, cell._process.pid, flush=True)
+print(other, cell._process.pid, *([zygote._process.pid] if zygote else []), flush=True)
 cell.call(name, seconds=600)
 """
 
@@ -40,7 +42,8 @@ def runs(process: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("how", "name"), [("warm", "waits"), ("fork", "waits"), ("programs", "waits"), ("programs", "program_waits")]
+    ("how", "name"),
+    [("warm", "waits"), ("fork", "waits"), ("made", "waits"), ("programs", "waits"), ("programs", "program_waits")],
 )
 def test_a_cell_that_sleeps_ends_with_a_parent_that_is_killed(how: str, name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _PARENT, str(tmp_path), name, how]
