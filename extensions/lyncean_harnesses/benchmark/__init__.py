@@ -11,7 +11,7 @@ from lyncean_harnesses.benchmark.lm_eval import LmEvalTask
 from lyncean_harnesses.benchmark.lmms import LmmsTask
 from lyncean_harnesses.benchmark.task import METRIC, ForeignTask
 from lyncean_harnesses.library import HarnessError, harness
-from lyncean_harnesses.library.library import Group
+from lyncean_harnesses.library.catalogue import Group
 from orchestrator.benchmarks import Benchmark, TaskGroup
 from orchestrator.samples import metric
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lyncean_harnesses.library.library import Group, Library, Values
+from lyncean_harnesses.library.catalogue import Group
+from lyncean_harnesses.library.library import Library, Values
 from lyncean_harnesses.library.scored import Docs, OurTask, Scored
 
 _TYPES = {"PY_TASK": "python_task", "TASK": "task", "GROUP": "group", "TAG": "tag"}

@@ -11,7 +11,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from lyncean_harnesses.library import judge_url
-from lyncean_harnesses.library.library import Group, Library, Values
+from lyncean_harnesses.library.catalogue import Group
+from lyncean_harnesses.library.library import Library, Values
 from lyncean_harnesses.library.scored import Docs, OurTask, Scored
 
 

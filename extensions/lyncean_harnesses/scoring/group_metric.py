@@ -11,7 +11,8 @@ from typing import Any
 from lyncean.arrays import Floats, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses.library import HarnessError, harness
-from lyncean_harnesses.library.library import Group, Library
+from lyncean_harnesses.library.catalogue import Group
+from lyncean_harnesses.library.library import Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
 from lyncean_harnesses.scoring import cell, spread

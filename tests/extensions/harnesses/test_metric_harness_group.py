@@ -12,7 +12,7 @@ from helpers.scorer_asking import passed, spec, summarize
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses import library as harness
-from lyncean_harnesses.library.library import Group
+from lyncean_harnesses.library.catalogue import Group
 from lyncean_harnesses.library.values import encode
 from lyncean_harnesses.scoring import cell, group_metric
 from lyncean_harnesses.scoring.judge import Known, Round, run
