@@ -7,6 +7,7 @@ from pathlib import Path
 BENCHES = (
     "bench_start.py",
     "bench_pipeline.py",
+    "bench_episodes.py",
     "bench_harnesses.py",
     "bench_idle.py",
     "bench_replicas.py",

@@ -49,14 +49,14 @@ def make(path: Path, kind: str, rows: int) -> float:
         rows: How many.
     """
     draw = np.random.default_rng(7)
-    bases = [_jpeg(draw) if kind == "big" else _png(draw, 8 if kind == "dot" else 64) for _ in range(BASES)]
+    bases = [jpeg(draw) if kind == "big" else png(draw, 8 if kind == "dot" else 64) for _ in range(BASES)]
     labels = draw.integers(0, 4, rows)
     size, writer, file, in_folder = 0, None, path, not path.suffix
     if in_folder:
         path.mkdir()
     for start in range(0, rows, _CHUNK):
         chunk = range(start, min(start + _CHUNK, rows))
-        images = [_own(bases[row % BASES], row) for row in chunk]
+        images = [own(bases[row % BASES], row) for row in chunk]
         size += sum(map(len, images))
         table = pa.table(
             {
@@ -88,20 +88,23 @@ def save(parquet: Path, folder: Path) -> None:
         datasets.Dataset.from_parquet(str(parquet), cache_dir=cache).save_to_disk(folder)
 
 
-def _png(draw: np.random.Generator, side: int) -> bytes:
+def png(draw: np.random.Generator, side: int) -> bytes:
+    """Returns a square of noise."""
     buffer = io.BytesIO()
     Image.fromarray(draw.integers(0, 128, (side, side, 3), dtype=np.uint8)).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def _jpeg(draw: np.random.Generator) -> bytes:
+def jpeg(draw: np.random.Generator) -> bytes:
+    """Returns a photograph of noise."""
     noise = Image.fromarray(draw.integers(0, 256, (768, 1024, 3), dtype=np.uint8))
     buffer = io.BytesIO()
     noise.filter(ImageFilter.GaussianBlur(1.0)).save(buffer, "JPEG", quality=85)
     return buffer.getvalue()
 
 
-def _own(data: bytes, row: int) -> bytes:
+def own(data: bytes, row: int) -> bytes:
+    """Returns an image file with a number in it, so that it is a file of its own."""
     note = f"{row:08d}".encode()
     if data.startswith(b"\xff\xd8"):
         return data[:2] + b"\xff\xfe" + (len(note) + 2).to_bytes(2, "big") + note + data[2:]

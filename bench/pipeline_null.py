@@ -2,6 +2,9 @@
 
 `kept` is `bare` with the one thing of lyncean.rpc that makes gRPC itself faster: freed memory is kept.
 
+With a number of calls behind the port file, the model of `ours` calls a tool until it has made so many, and holds
+files.
+
 `http` speaks OpenAI's protocol as far as a client notices: it reads each request whole and looks at none.
 """
 
@@ -39,16 +42,39 @@ INFO = model.GetModelInfoResponse(
 )
 
 
+CALL = model.GenerateResponse(
+    parts=[model.Part(tool_call=model.ToolCall(id="call_0", name="ready", arguments="{}"))],
+    finish_reason=model.FINISH_REASON_TOOL_CALLS,
+    usage=ANSWER.usage,
+    served_by=SERVED_BY,
+)
+HOLDS = model.GetModelInfoResponse(max_held_bytes=1 << 30, capabilities=[model.CAPABILITY_MEDIA_BY_HASH])
+TOOLS = [model.CAPABILITY_TOOLS, model.CAPABILITY_MULTI_IMAGE]
+CALLING = model.GetModelInfoResponse(
+    capabilities=TOOLS, tool_rendering=model.ToolRendering(images=model.TOOL_IMAGES_IN_RESULT)
+)
+
+
 class Null(model_pb2_grpc.ModelServiceServicer):
-    """Answers at once."""
+    """Answers at once.
+
+    Args:
+        calls: Requests that an answer takes; None where no tool is called and no file is held.
+    """
+
+    def __init__(self, calls: int | None = None) -> None:
+        self._turns = 2 * (calls or 1) - 1
+        self._info = model.GetModelInfoResponse()
+        for part in (INFO, *([HOLDS, CALLING] if calls else [])):
+            self._info.MergeFrom(part)
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         """Says what it is."""
-        return INFO
+        return self._info
 
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
-        """Answers "B"."""
-        return ANSWER
+        """Answers "B", once the calls are made."""
+        return ANSWER if len(request.messages) >= self._turns else CALL
 
     async def Likelihood(self, request: Any, context: Any) -> model.LikelihoodResponse:  # noqa: N802
         """Not asked here."""
@@ -116,4 +142,4 @@ async def main(kind: str, port_file: Path, null: Null) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Null()))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Null(int(sys.argv[3]) if len(sys.argv) > 3 else None)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ from orchestrator.run_folder.lines import ResponseLine, raw
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
-from orchestrator.samples import Answer, BadRowError, Clip, NoAnswerError, Sample, Turn
+from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Sample, Turn
 
 T = TypeVar("T")
 
@@ -224,9 +224,9 @@ def _built(
         step = Ask(call, len(call.messages), 0)
     check_stated(call, info)
     digests: list[bytes] = trajectory.digests if trajectory else []
-    new = call.messages[len(call.messages) - step.new :]
-    store = partial(_stored, log, info.media_limits.max_image_pixels, digests)
-    line_request = raw(request_json(replace(call, messages=new), store))
+    names = trajectory.names if trajectory else {}
+    store = partial(_stored, log, info.media_limits.max_image_pixels, digests, names)
+    line_request = raw(request_json(_new_part(step, call), store))
     request = request_of(call, digests)
     scoring, name = scoring_json(turn.scoring), turn.name
     if trajectory:
@@ -255,6 +255,12 @@ def _built(
         score=score_request(key, scoring) if scoring else None,
         begun=begun,
     )
+
+
+def _new_part(step: Ask, call: Call) -> Call:
+    """Returns a call with the messages that the one before does not have."""
+    first = len(call.messages) - step.new
+    return replace(call, messages=call.messages[first:]) if first else call
 
 
 def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, changes: Deviations) -> Trajectory:
@@ -286,7 +292,8 @@ def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[
         output = trajectory.run(place)
         name = call_name(trajectory.answered, episode.turn.name, place + 1)
         key = episode.sample.call_key(name)
-        line = tool_line(key, name, episode, trajectory.calls[place], output, partial(_stored, log, 0, []))
+        store = partial(_stored_picture, log, trajectory.names)
+        line = tool_line(key, name, episode, trajectory.calls[place], output, store)
         trajectory.add_output(output)
         yield ToolLine(key, line, output.is_error)
 
@@ -329,9 +336,17 @@ def _repeats(this: PreparedRequest, first: PreparedRequest, place: int) -> bool:
     return same and is_repeat(this.request, first.request, place)
 
 
-def _stored(log: RunLog, most_pixels: int, digests: list[bytes], medium: Medium) -> str:
-    """Stores a request's image or clip; adds the hash by which it may be sent."""
-    if isinstance(medium, Clip):
+def _stored_picture(log: RunLog, names: dict[int, str], medium: Medium) -> str:
+    """Stores an image that a tool made; the next request has the same bytes, which are not hashed again."""
+    name = names[id(medium.data)] = log.images.put(medium.data, check_image)
+    return name
+
+
+def _stored(log: RunLog, most_pixels: int, digests: list[bytes], names: Mapping[int, str], medium: Medium) -> str:
+    """Stores a request's image or clip, unless it has a name; adds the hash by which it may be sent."""
+    if id(medium.data) in names:
+        name = names[id(medium.data)]
+    elif isinstance(medium, Clip):
         name = log.images.put(medium.data, partial(check_clip, medium.kind))
     else:
         name = log.images.put(medium.data, partial(check_image, most_pixels=most_pixels))

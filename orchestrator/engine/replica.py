@@ -213,7 +213,9 @@ class Replica:
             whole: Whether the bytes of all files are sent, whatever is held there.
         """
         try:
-            return checked(await self._call(request, timeout, whole), request)
+            response = checked(await self._call(request, timeout, whole), request)
+            self.files.answered(request)
+            return response
         except CallError as error:
             return error
 
@@ -285,6 +287,7 @@ class Replica:
                     self.files.refused(answer, requests[index])
                     missed.add(index)
                 else:
+                    self.files.answered(requests[index])
                     answered.append((index, answer))
             if answered:
                 yield answered

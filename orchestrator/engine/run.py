@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from lyncean.model.v1 import model_pb2 as model
@@ -13,7 +13,6 @@ from orchestrator.engine.answer_lines import response_line
 from orchestrator.engine.backlog import Backlog
 from orchestrator.engine.beginning import Beginning
 from orchestrator.engine.check import is_cut, was_cut
-from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.dispatch import Dispatcher
 from orchestrator.engine.episode import (
     Episode,
@@ -28,6 +27,7 @@ from orchestrator.engine.episode import (
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.jobs import Job, Result
 from orchestrator.engine.ledger import Ledger
+from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
 from orchestrator.engine.progress import Progress
 from orchestrator.engine.scoring import ScorerClient
@@ -49,25 +49,6 @@ _FEW_CALLS = 8
 STOP_SECONDS = 30.0
 """How long a run that was told to stop waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How the engine runs; nothing here but `changes` changes a result.
-
-    Attributes:
-        timeout: Deadline of one call, seconds.
-        patience: Seconds for which a call that meets full or absent servers is sent again.
-        changes: What is changed in the benchmark's requests.
-        shard: (index from 0, number of shards); None runs everything.
-        repeats: How often each sample is asked; repeats come one behind the other.
-    """
-
-    timeout: float = 600.0
-    patience: float = 600.0
-    changes: Deviations = field(default_factory=Deviations)
-    shard: tuple[int, int] | None = None
-    repeats: int = 1
 
 
 class Engine:
@@ -113,6 +94,7 @@ class Engine:
         self._room = asyncio.Event()
         self._beginning = Beginning()
         self._builds: set[asyncio.Task[None]] = set()
+        self._further: list[Episode] = []
         self._further_builds: set[asyncio.Task[None]] = set()
         ledger.fewer = self._drop_unwanted
         scorer.on_verdict = ledger.judged
@@ -243,18 +225,19 @@ class Engine:
     def _build(self, episodes: list[Episode], builds: set[asyncio.Task[None]]) -> None:
         """Has the next calls of these built, and hands them to the dispatchers once they are."""
         self._open += len(episodes)
-        task = asyncio.create_task(self._build_and_submit(episodes))
+        task = asyncio.create_task(self._build_and_submit(episodes, together=builds is self._builds))
         builds.add(task)
         task.add_done_callback(builds.discard)
         task.add_done_callback(lambda _: self._room.set())
 
-    async def _build_and_submit(self, episodes: list[Episode]) -> None:
+    async def _build_and_submit(self, episodes: list[Episode], *, together: bool) -> None:
+        """Builds the next calls and submits them; repeats of one prompt together where they are the first calls."""
         log, changes = self.ledger.log, self._options.changes
         try:
             episodes = await self._run_tools(episodes)
             made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             going = set(map(id, self._wanted(episodes)))
-            prompts = prompts_of(made) if self._options.repeats > 1 else [None] * len(made)
+            prompts = prompts_of(made) if together and self._options.repeats > 1 else [None] * len(made)
             for episode, built, prompt in zip(episodes, made, prompts, strict=True):
                 self._largest = max(self._largest, built.request.size if isinstance(built, PreparedRequest) else 1)
                 if id(episode) not in going:
@@ -357,8 +340,18 @@ class Engine:
         if episode.over or self._progress.resume(episode):
             self._close()
         elif not self.ledger.draining:
-            self._open -= 1
-            self._build(self._wanted([episode]), self._further_builds)
+            if not self._further:
+                # Not at once: answers that come together are gone on from together.
+                asyncio.get_running_loop().call_soon(self._build_further)
+            self._further.append(episode)
+
+    def _build_further(self) -> None:
+        """Has the next calls of samples built that are under way."""
+        further, self._further = self._further, []
+        for start in range(0, len(further), _BATCH):
+            batch = further[start : start + _BATCH]
+            self._open -= len(batch)
+            self._build(self._wanted(batch), self._further_builds)
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
         line = response_line(built, result, ended, lambda image: self.ledger.log.images.put(image.data))

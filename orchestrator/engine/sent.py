@@ -66,6 +66,13 @@ class SentFiles:
         self._tries += bool(held)
         return held
 
+    def answered(self, request: Request) -> None:
+        """Counts the files of a request that was answered as there: the next call of a trajectory follows at once."""
+        now = self._clock()
+        for sha256, size in request.files if self._files else ():
+            if sha256 in self._files and self._files[sha256][1] > now:
+                self._files[sha256] = size, now
+
     def refused(self, error: CallError, request: Request) -> None:
         """Forgets the files that a replica says it does not hold; all of a request's where it names none of them."""
         self._misses += 1

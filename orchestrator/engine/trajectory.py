@@ -122,6 +122,7 @@ class Trajectory:
         self.calls: tuple[ToolCall, ...] = ()
         self.digests: list[bytes] = []
         self.first_line: bytes = b""
+        self.names: dict[int, str] = {}  # of stored pictures, by the identity of their bytes, which are held here
         names = CALLS, TOOL_CALLS, TOOL_ERRORS, OUTPUT_TOKENS, REASONING_TOKENS
         self.facts: dict[str, float] = dict.fromkeys(names, 0)
 

@@ -27,6 +27,7 @@ SMALL = {
     "bench_start.py": "--rows 20 --runs 1",
     "bench_idle.py": "--seconds 0.3 --delays 1",
     "bench_pipeline.py": "--rows 24 --runs 1 --kinds tiny --folder made/by/it",
+    "bench_episodes.py": "--episodes 6 --runs 1 --kinds tiny",
     "bench_harnesses.py": "--rows 16 --kinds tiny --rounds 1 --pause 0",
     "bench_replicas.py": "--rows 12 --runs 1",
     "bench_scorer.py": "--items 640 --json",

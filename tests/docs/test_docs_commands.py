@@ -50,6 +50,7 @@ TYPED_BY = {
     "docs/performance-scorer.md": "bench/test_bench_pages.py",
     "docs/scale.md": "bench/test_bench_pages.py",
     "docs/reports-and-comparison.md": "docs/test_report_docs.py",
+    "docs/tools.md": "orchestrator/run/test_tools.py",
     "docs/suites.md": "orchestrator/suite/test_suite_docs.py",
     "docs/run-folder.md": "orchestrator/run_folder/remote/test_remote.py",
 }

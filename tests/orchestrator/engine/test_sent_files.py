@@ -142,3 +142,12 @@ def test_bundles_count_what_is_sent(places: list[list[int]], there: set[int], mo
         size = sum(len(b"".join(requests[index].by_hash(sent))) for index in run)
         assert len(run) == 1 or (len(run) <= most and sum(requests[index].size for index in run) <= limit)
         assert size <= MOST_BYTES
+
+
+def test_a_file_of_an_answered_request_is_there() -> None:
+    """The next call of a trajectory follows at once."""
+    files = SentFiles(model.GetModelInfoResponse(capabilities=CLAIMS, max_held_bytes=1 << 20), Clock())
+    assert files.sending(about(0, 1)) == set()
+    assert files.sending(about(0)) == set()
+    files.answered(about(0))
+    assert files.sending(about(0, 1)) == {HASHES[0]}

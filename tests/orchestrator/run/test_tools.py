@@ -12,6 +12,7 @@ import grpc
 import orjson
 import pytest
 from click.testing import CliRunner
+from helpers.page_commands import ROOT, commands
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
@@ -220,6 +221,20 @@ async def test_without_tools_it_is_the_baseline(task: Path, native: tuple[Native
     compared = await asyncio.to_thread(CliRunner().invoke, main, ["compare", *runs])
     assert compared.exit_code == 0, compared.output
     assert "tools" not in compared.output, compared.output
+
+
+async def test_the_commands_of_the_page(
+    tmp_path: Path, native: tuple[Native, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of docs/tools.md, on synthetic rows."""
+    monkeypatch.chdir(tmp_path)
+    found = commands(ROOT / "docs" / "tools.md")
+    assert len(found) == 3
+    for line in found:
+        words = line.replace("127.0.0.1:50051", native[1]).split()[1:]
+        words += ["--synthetic", "--limit", "2", "--max-unparsed", "1"] if words[0] == "eval" else []
+        done = await asyncio.to_thread(CliRunner().invoke, main, words)
+        assert done.exit_code == 0, done.output
 
 
 async def test_a_server_that_drops_images_of_results_is_refused(task: Path, native: tuple[Native, str]) -> None:

@@ -1,0 +1,26 @@
+"""How the engine runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orchestrator.engine.deviations import Deviations
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the engine runs; nothing here but `changes` changes a result.
+
+    Attributes:
+        timeout: Deadline of one call, seconds.
+        patience: Seconds for which a call that meets full or absent servers is sent again.
+        changes: What is changed in the benchmark's requests.
+        shard: (index from 0, number of shards); None runs everything.
+        repeats: How often each sample is asked; repeats come one behind the other.
+    """
+
+    timeout: float = 600.0
+    patience: float = 600.0
+    changes: Deviations = field(default_factory=Deviations)
+    shard: tuple[int, int] | None = None
+    repeats: int = 1
