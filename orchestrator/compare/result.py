@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.benchmarks.reform.datasets import DIMENSIONS
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
-from orchestrator.compare import flips, gate, scores, statistics
+from orchestrator.compare import facts, flips, gate, scores, statistics
 from orchestrator.compare.rows import Match, matched
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.reader import Run, open_run
@@ -29,6 +29,7 @@ class Pairing:
         pairs: The paired tests, step by step.
         overall: The same over the primary metrics of all tasks; None where none of them is a share.
         flips: The items that the other run has worse or better.
+        facts: How numbers beside the scores change, of runs with tools.
     """
 
     second: Run
@@ -36,6 +37,7 @@ class Pairing:
     pairs: Sequence[statistics.Paired]
     overall: statistics.Paired | None
     flips: flips.Flips
+    facts: Sequence[facts.FactChange] = ()
 
     @property
     def caution(self) -> str:
@@ -136,6 +138,7 @@ class Comparison:
                     "flips": {
                         "items": pairing.flips.items, "gained": pairing.flips.gained, "lost": pairing.flips.lost
                     },
+                    **({"facts": [asdict(each) for each in pairing.facts]} if pairing.facts else {}),
                 }
                 for pairing in self.pairings
             ],
@@ -209,7 +212,8 @@ def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> P
             "or of tasks that are variants of one benchmark"
         )
     cautions, overall = scores.cautions(first, second), statistics.pool(units)
-    return Pairing(second.run, cautions, pairs, overall, flips.flips(first, second))
+    changed = facts.changes(first.run, second.run)
+    return Pairing(second.run, cautions, pairs, overall, flips.flips(first, second), changed)
 
 
 def _pair_json(pair: statistics.Paired) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def show(comparison: Comparison, console: Console, most_flips: int) -> None:
         if pairing.beyond_reach:
             console.print(Text(pairing.beyond_reach, "yellow"))
         console.print(f"of {flips.items:,} items {flips.gained:,} better, {flips.lost:,} worse")
+        for change in pairing.facts:
+            console.print(Text(change.words))
         _flips(pairing, first.name, console, most_flips)
     if len(comparison.runs) > 2:
         for ranking in comparison.rankings:

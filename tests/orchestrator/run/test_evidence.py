@@ -145,3 +145,4 @@ def test_the_right_choice_always_at_a_is_said_and_shuffled_options_measure_it(tm
     assert bias["details"]["accuracy_by_key"]["A"] == 1.0 > bias["details"]["accuracy_elsewhere"]
     compared = commands.orchestrator("compare", str(tmp_path / "planted"), str(tmp_path / "shuffled"))
     assert re.search(r"accuracy\s+-\d\d", compared)
+    assert "looks: calls 2 → 2, +0 over 60 items" in compared
