@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import random
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -72,10 +73,18 @@ class Network:
     """Outputs that were answered in one response with others."""
     calls: list[float] = field(default_factory=list)
     """When each call of Generate or Likelihood was made."""
+    delivered: list[tuple[float, str]] = field(default_factory=list)
+    """When each whole answer of this command was handed on, and what it answers."""
+    failed: Counter[tuple[str, S]] = field(default_factory=Counter)
+    """How often each question of this command ended with a status."""
+    shaken: int = 0
+    """How often in this command it may have been unknown who answers: each loses what an address has under way."""
     scorer_up: bool = True
     scorer_silent: bool = False
     unknown: dict[str, str] = field(default_factory=dict)
     """Names that cannot be looked up now, each "wrong" or "silent"."""
+    others: dict[str, ModelServer] = field(default_factory=dict)
+    """Servers that share the calls of an address with its own."""
 
     async def look_up(self, work: Any, _name: str) -> list[Any]:
         """Looks a name up, in place of a thread with the system's resolver: model-1 stands for 10.0.0.1."""
@@ -87,6 +96,17 @@ class Network:
             case "wrong":
                 raise OSError(-2, "Name or service not known")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host.replace("model-", "10.0.0."), port))]
+
+    def answered(self) -> list[str]:
+        """Returns what was answered in this command."""
+        return [prompt for _, prompt in self.delivered]
+
+    def count_failure(self, method: str, data: bytes, code: S) -> None:
+        """Counts a call that ends with a status."""
+        if method == "GetModelInfo":
+            self.shaken += 1
+        else:
+            self.failed.update((prompt, code) for prompt in _asked_in(method, data))
 
     def note(self, address: str, server: ModelServer, prompts: Iterable[str]) -> None:
         """Takes down what a server has answered."""
@@ -101,6 +121,7 @@ class Network:
     def rotate(self, address: str, server: ModelServer | None) -> None:
         """Sends new connections of an address elsewhere, and ends the old ones without a word."""
         self.servers[address] = server
+        self.shaken += 1
         for channel in self.channels:
             if channel.address == address:
                 channel.hang_up()
@@ -108,9 +129,30 @@ class Network:
     def swap(self, address: str, server: ModelServer) -> None:
         """Has another server answer from now on, the connections that there are included: a proxy did it."""
         self.servers[address] = server
+        self.shaken += 1
         for channel in self.channels:
             if channel.address == address:
                 channel.hand_over(server)
+
+    def balance(self, address: str, server: ModelServer | None) -> None:
+        """Has a proxy spread the calls of an address over its server and another; None ends that."""
+        self.shaken += 1
+        self.others.pop(address, None)
+        if server:
+            self.others[address] = server
+
+    def answering(self, address: str, server: ModelServer) -> ModelServer:
+        """Returns who answers this call."""
+        other = self.others.get(address)
+        return other if other and self.draw.random() < 0.3 else server
+
+    def begin(self) -> None:
+        """Forgets what is of one command."""
+        self.channels.clear()
+        self.delivered.clear()
+        self.failed.clear()
+        self.shaken, self.others = 0, {}
+        self.scorer_up, self.scorer_silent, self.unknown = True, False, {}
 
 
 class ModelServer:
@@ -227,6 +269,15 @@ class ModelServer:
         return seen
 
 
+def _asked_in(method: str, data: bytes) -> list[str]:
+    """Returns what a request asks for, output by output."""
+    if method == "Likelihood":
+        return [asked_for(model.LikelihoodRequest.FromString(data).messages[-1].parts[0].text)]
+    asked = model.GenerateRequest.FromString(data)
+    text = asked.messages[-1].parts[0].text
+    return [asked_for(text, asked.config.seed + place) for place in range(max(1, asked.samples))]
+
+
 def asked_for(prompt: str, seed: int = 0) -> str:
     """Returns what tells one output from all others."""
     return f"{prompt}|{seed}"
@@ -333,20 +384,27 @@ class Channel:
         if method != "GetModelInfo":
             net.calls.append(asyncio.get_running_loop().time())
         await asyncio.sleep(draw.uniform(0.01, 0.4))
-        server = self.connected()
+        server = net.answering(self.address, self.connected())
         roll = draw.random()
         for share, code in ((weather.foreign, draw.choice(FOREIGN)), (weather.passing, draw.choice(PASSING))):
             if roll < share:
+                if code in PASSING or method == "GetModelInfo":  # what a proxy says is tried more often
+                    net.count_failure(method, data, code)
                 raise failure(code, "upstream")
             roll -= share
         if roll < weather.partition:
+            net.count_failure(method, data, S.DEADLINE_EXCEEDED)
             await asyncio.sleep(1e6)
         if method == "GetModelInfo":
             return server.info().SerializeToString()
         if weather.forgotten and draw.random() < weather.forgotten:
             server.files.clear()
         before = server.by_hash
-        prompts, answer = server.answer(method, data, brought)
+        try:
+            prompts, answer = server.answer(method, data, brought)
+        except grpc.aio.AioRpcError as error:
+            net.count_failure(method, data, error.code())
+            raise
         net.by_hash += server.by_hash - before
         await asyncio.sleep(draw.uniform(0.01, 1.0))
         if draw.random() < weather.lost:
@@ -358,6 +416,8 @@ class Channel:
             net.together += len(prompts)
             answer, prompts = _some_failed(draw, weather.passing, answer, prompts)
         net.note(self.address, server, prompts)
+        now = asyncio.get_running_loop().time()
+        net.delivered += [(now, prompt) for prompt in prompts]
         return answer
 
     async def _list_rules(self) -> bytes:

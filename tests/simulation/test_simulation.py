@@ -5,37 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, errors as errors_module
-from lyncean.rpc.waits import Wait
+from lyncean.rpc import CallError
 from orchestrator.engine import (
     batch as batch_module,
-    check as check_module,
-    dispatch as dispatch_module,
-    episode as episode_module,
-    pool as pool_module,
-    replica as replica_module,
 )
 from orchestrator.engine.check import checked
-from orchestrator.engine.pool import Pool
-from orchestrator.engine.replica import Replica
-from orchestrator.engine.run import Engine
-from orchestrator.engine.sent import SentFiles
 from orchestrator.engine.wire import Request
 from orchestrator.engine.worker import Worker
-from orchestrator.run_folder import lines as lines_module, log as log_module
-from orchestrator.run_folder.appender import Appender
-from orchestrator.run_folder.lock import Lock
-from orchestrator.run_folder.log import RunLog
 from simulation import network
 from simulation.loop import deterministic
+from simulation.mutants import MUTANTS, Mutant
 from simulation.network import ModelServer, mutations, mutations_of_samples
 from simulation.world import Violation, World, play
 
@@ -82,154 +68,27 @@ def test_work_takes_as_long_as_the_worlds_clock_says() -> None:
         worker.shutdown()
 
 
-def _nothing(*_: Any) -> None:
-    return None
+@pytest.mark.parametrize("name", [name for name, first in MUTANTS.items() if first.often])
+def test_each_repair_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searched from shortly before the world that missed it last."""
+    _search(MUTANTS[name], monkeypatch)
 
 
-async def _soon(*_: Any) -> None:
-    return None
+@pytest.mark.weekly
+@pytest.mark.parametrize("name", [name for name, first in MUTANTS.items() if not first.often])
+def test_each_rare_repair_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _search(MUTANTS[name], monkeypatch)
 
 
-def _no_identity(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "_identify", _nothing)
+def _search(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.patch(monkeypatch)
 
-
-def _no_second_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pool, "_look_at_connections", _soon)
-
-
-def _no_last_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "_wait_for_look", _soon)
-
-
-def _verdicts_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(check_module, "_verdict", lambda *_: "")
-
-
-def _summaries_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(check_module, "_counts", lambda *_: "")
-    patch.setattr(check_module, "_metrics", lambda *_: "")
-
-
-def _capabilities_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pool_module, "_ASKED_FOR", set())
-
-
-def _every_status_is_the_models(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(errors_module, "_MODELS_OWN", frozenset())
-
-
-def _responses_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(check_module, "_generate", lambda *_: "")
-    patch.setattr(check_module, "_likelihood", lambda *_: "")
-
-
-def _images_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(episode_module, "check_image", _nothing)
-
-
-def _lines_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lines_module, "verify", _nothing)
-
-
-def _misses_are_final(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica_module, "not_held", lambda error: False)
-
-
-def _bytes_are_never_sent_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SentFiles, "refused", _nothing)
-    patch.setattr(SentFiles, "sending", lambda files, request: {sha256 for sha256, _ in request.files})
-    real = Replica._pieces
-    patch.setattr(Replica, "_pieces", lambda replica, request, sent, whole=False: real(replica, request, sent))
-
-
-def _hashes_are_of_other_files(patch: pytest.MonkeyPatch) -> None:
-    real, last = episode_module.request_of, [b""]
-
-    def request_of(call: Any, digests: Sequence[bytes]) -> Request:
-        shifted = [last[0] or digest for digest in digests]
-        last[:] = digests or last
-        return real(call, shifted)
-
-    patch.setattr(episode_module, "request_of", request_of)
-
-
-def _any_repeats_go_together(patch: pytest.MonkeyPatch) -> None:
-    for module in (episode_module, dispatch_module):
-        patch.setattr(module, "is_repeat", lambda *_: True)
-
-
-def _samples_are_counted_by_nobody(patch: pytest.MonkeyPatch) -> None:
-    def outputs_of(response: Any, requests: Sequence[Request]) -> list[Any]:
-        pairs = zip(response.samples, requests, strict=False)
-        return [batch_module._output(result, response, request, checked) for result, request in pairs]
-
-    patch.setattr(replica_module, "outputs_of", outputs_of)
-
-
-def _folders_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Appender, "check_there", _nothing)
-    patch.setattr(Lock, "check", _nothing)
-
-
-def _silence_is_borne(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Wait, "left", property(lambda _: 1.0))
-
-
-def _stops_are_as_long_as_calls(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Engine, "stop_soon", Engine.drain)
-
-
-def _verdicts_wait_for_no_answer(patch: pytest.MonkeyPatch) -> None:
-    def flush(log: RunLog) -> None:
-        log.responses.flush()
-        log.verdicts.flush()
-
-    patch.setattr(RunLog, "flush", flush)
-
-
-def _verdicts_are_of_any_answer(patch: pytest.MonkeyPatch) -> None:
-    real = log_module.answers_of
-    patch.setattr(log_module, "answers_of", lambda lines: (np.zeros(len(lines), bool), real(lines)[1]))
-
-
-@pytest.mark.parametrize(
-    ("mutant", "first"),
-    [
-        (_no_identity, 0),
-        (_no_second_look, 90),
-        (_no_last_look, 90),
-        (_verdicts_are_believed, 0),
-        (_summaries_are_believed, 0),
-        (_capabilities_once, 15),
-        (_every_status_is_the_models, 0),
-        (_responses_are_believed, 0),
-        (_images_are_believed, 0),
-        (_lines_are_believed, 0),
-        (_folders_stay, 40),
-        (_misses_are_final, 0),
-        (_bytes_are_never_sent_again, 40),
-        (_hashes_are_of_other_files, 0),
-        pytest.param(_any_repeats_go_together, 60, marks=pytest.mark.weekly),
-        (_samples_are_counted_by_nobody, 0),
-        (_silence_is_borne, 0),
-        (_stops_are_as_long_as_calls, 90),
-        (_verdicts_wait_for_no_answer, 240),
-        (_verdicts_are_of_any_answer, 60),
-    ],
-)
-def test_each_repair_is_missed(
-    mutant: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Searched from `first` on, shortly before the world that missed it last."""
-    mutant(monkeypatch)
-
-    def search() -> None:
-        for seed in range(first, first + 1000):
+    def play_on() -> None:
+        for seed in range(mutant.first, mutant.first + 1000):
             play(seed)
 
     with pytest.raises(Violation, match=r"^seed \d+: "):
-        search()
+        play_on()
 
 
 @pytest.mark.parametrize(("method", "mutation"), list(mutations()))

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc.errors import CONSEQUENCES
 from orchestrator.benchmarks.base import Benchmark, NoSettings
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.engine import (
@@ -38,9 +39,10 @@ from orchestrator.run import evaluate as evaluate_module, plan as plan_module
 from orchestrator.run.plan import Plan, Task, code_hash
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import appender as appender_module, lock as lock_module, manifest as manifest_module
+from orchestrator.run_folder.lines import DamagedLine, loads
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
 from simulation.loop import Crash, Loop, deterministic, run
-from simulation.network import ModelServer, Network, Weather, asked_for
+from simulation.network import ModelServer, Network, S, Weather, asked_for
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
@@ -50,6 +52,9 @@ _QUIET_SESSIONS = 12
 _LONGEST_SILENCE = 400.0
 """Seconds within which a command ends once a peer keeps silent for good: three times its patience, for what it waits
 for one behind the other, and a call's timeout."""
+_SYNC_SECONDS = 1.0
+"""From an answer to its fsync, beside what the disk takes: twice a second, after the looks at who gave it."""
+_OWN = (S.OUT_OF_RANGE, S.PERMISSION_DENIED, S.INTERNAL, S.UNKNOWN, S.DEADLINE_EXCEEDED)
 _GRACE = 36.0
 """The same from SIGTERM on: what calls in flight have (`orchestrator.engine.run.STOP_SECONDS`), and the logs' end."""
 _LONGEST = 20_000.0
@@ -92,7 +97,7 @@ class Disk:
     """`os` as the logs see it: full at times, dead after a crash; knows what would survive a power cut."""
 
     def __init__(self) -> None:
-        self.full = self.dead = self.open_log = self.stuck = False
+        self.full = self.dead = self.open_log = self.stuck = self.unsound = False
         self.tear = 0
         self.seconds = 0.0
         self.safe: dict[int, int] = {}
@@ -108,9 +113,11 @@ class Disk:
         if self.dead:
             return len(data)
         if self.full:
+            self.unsound = True
             raise OSError(28, os.strerror(28))
         if self.tear:
             os.write(fd, data[: min(self.tear, len(data) - 1)])
+            self.unsound = True
             self.tear, self.stuck = 0, True
             raise OSError(5, os.strerror(5))
         return os.write(fd, data)
@@ -134,6 +141,8 @@ class World:
     def __init__(self, seed: int, path: Path, trace: Callable[[str], None]) -> None:
         self.seed, self.path, self.trace = seed, path, trace
         self.draw = random.Random(seed)
+        self.more = random.Random(f"{seed} more")
+        """Draws of faults that came later, so that a seed stays the world that it was."""
         self.method = self.draw.choice(["generate", "generate", "likelihood"])
         self.rows = self.draw.choice([6, 12, 30])
         self.disk = Disk()
@@ -145,7 +154,9 @@ class World:
         self.samples = self.draw.choice([0, 2, 4])
         self.claimed = self.draw.choice([0, 25_000, 1_000_000])
         self.held = self.draw.choice([0, 12_000, self.claimed])  # less than claimed: other clients' files are there
-        self.deleted_at = 0.0
+        self.deleted_at = self.crashed_at = 0.0
+        self.powerless = self.balanced = False
+        self.seconds: list[asyncio.Task[None]] = []
         self.asked = self.orphans = self.verdicts_before = 0
 
     def play(self) -> dict[str, Any]:
@@ -195,11 +206,12 @@ class World:
 
     def _session(self, name: str, *, disturbed: bool) -> bool:
         """Runs the command once; returns whether it ended with 0."""
-        self.network.channels.clear()
+        self.network.begin()
         self.disk.dead, self.disk.open_log, self.deleted_at = False, False, 0.0
-        self.disk.full, self.disk.seconds, self.disk.tear = False, 0.0, 0
-        self.network.scorer_up, self.network.scorer_silent, self.network.unknown = True, False, {}
-        self.silent_at = self.told_at = 0.0
+        self.disk.full, self.disk.seconds, self.disk.tear, self.disk.unsound = False, 0.0, 0, False
+        self.silent_at = self.told_at = self.crashed_at = 0.0
+        self.powerless = False
+        held = self._answered()
         crashed, ended = False, "exit 0"
         verdicts = self.path / LOGS[1]
         self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
@@ -215,6 +227,7 @@ class World:
                 crashed, ended = True, "killed"
             except asyncio.CancelledError:
                 ended = "cancelled by SIGTERM"
+            self._check_seconds(name)
             for since, most, what in (
                 (self.silent_at, _LONGEST_SILENCE, "a peer or the disk kept silent"),
                 (self.told_at, _GRACE, "SIGTERM"),
@@ -229,6 +242,8 @@ class World:
                     raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
             if self.orphans:
                 raise Violation(f"{name}: {self.orphans} verdicts survived a power cut and their answers did not")
+            if not self.disk.unsound:
+                self._count(name, held, set(self.network.answered()))
             self.asked = len(self.network.calls)
             self.network.calls.clear()
             self.trace(f"{name}: {ended} after {loop.time():.2f} s")
@@ -283,6 +298,9 @@ class World:
         events.append(self._sigterm)
         for _ in range(draw.randint(0, 3)):
             loop.call_later(draw.uniform(0.0, 12.0), draw.choice(events), loop)
+        for event in (self._balance, self._second_writer):
+            if self.more.random() < 0.08:
+                loop.call_later(self.more.uniform(0.0, 6.0), event, loop)
         if draw.random() < 0.4:
             loop.call_later(draw.uniform(0.0, 12.0), self._crash, loop)
 
@@ -353,6 +371,19 @@ class World:
         self.told_at = self.told_at or loop.time()
         loop.terminate()
 
+    def _balance(self, loop: Loop) -> None:
+        address = self.more.choice(self.addresses)
+        self.trace(f"{loop.time():.2f}: a proxy spreads the calls of {address} over two checkpoints")
+        self.network.balance(address, self._server(self._checkpoint() + 1))
+        self.balanced |= not self.speaks
+        loop.call_later(self.more.uniform(0.1, 20.0), self.network.balance, address, None)
+
+    def _second_writer(self, loop: Loop) -> None:
+        """The same command once more at the same time: it ends at once, and asks nothing."""
+        if self.disk.open_log and not self.deleted_at:
+            self.trace(f"{loop.time():.2f}: the same command once more")
+            self.seconds.append(loop.create_task(self._evaluate()))
+
     def _disk_full(self, loop: Loop) -> None:
         self.trace(f"{loop.time():.2f}: the disk is full")
         self.disk.full = True
@@ -361,6 +392,7 @@ class World:
         if (self.path / "manifest.json").exists():
             self.trace(f"{loop.time():.2f}: the run folder is deleted")
             shutil.rmtree(self.path)
+            self.disk.unsound = True
             self.verdicts_before = 0
             if self.disk.open_log:
                 self.deleted_at = loop.time()
@@ -368,8 +400,9 @@ class World:
     def _crash(self, loop: Loop) -> None:
         """The process dies, at times with the power: what was not synced is torn off somewhere."""
         self.trace(f"{loop.time():.2f}: the process dies")
-        self.disk.dead = True
+        self.disk.dead, self.crashed_at = True, loop.time()
         if self.draw.random() < 0.5:
+            self.powerless = True
             for log in LOGS:
                 file = self.path / log
                 if file.exists():
@@ -411,6 +444,59 @@ class World:
             del lines[number - 1]
             file.write_bytes(b"\n".join(lines))
 
+    # What must be true of each command
+
+    def _check_seconds(self, name: str) -> None:
+        """Commands that ran at the same time in the same folder have ended, since it was in use."""
+        seconds, self.seconds = self.seconds, []
+        for task in seconds:
+            error = None if task.cancelled() or not task.done() else task.exception()
+            if task.done() and not task.cancelled() and not isinstance(error, UserError | Crash):
+                raise Violation(f"{name}: the same command at the same time ended with {error!r}")
+
+    def _answered(self) -> set[str]:
+        """Returns what the log holds a whole answer to."""
+        file, found = self.path / LOGS[0], dict[str, str]()
+        for text in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
+            try:
+                line = loads(text)
+            except DamagedLine:
+                continue
+            found.pop(line["key"], None)  # the last line of a key counts
+            if "response" in line:
+                found[line["key"]] = _prompt_of(line["request"])
+        return set(found.values())
+
+    def _count(self, name: str, held: set[str], delivered: set[str]) -> None:
+        """Bounds how often a question is asked, by what went wrong.
+
+        Args:
+            name: The command.
+            held: What the log held before it.
+            delivered: What was answered.
+        """
+        network, slots = self.network, len(self.addresses) * (10 if self.batch else 5)
+        if again := delivered & held:
+            raise Violation(f"{name}: {len(again)} questions were asked whose answers the log held: {min(again)}")
+        repeats = len(network.delivered) - len(delivered)
+        if repeats > network.shaken * slots:
+            raise Violation(f"{name}: {repeats} answers were asked for once more, after {network.shaken} faults")
+        together = self.batch + bool(self.samples)  # what fails together is asked once more alone
+        for (prompt, code), count in network.failed.items():
+            retries = CONSEQUENCES[code].retries
+            if retries is not None and code in _OWN and count > 1 + retries + together:
+                raise Violation(f"{name}: {prompt} ended {count} times with {code.name}")
+        if not self.crashed_at or network.shaken:
+            return
+        lost = delivered - self._answered()
+        if self.powerless:
+            safe = self.crashed_at - _SYNC_SECONDS - 3 * self.disk.seconds
+            lost &= {prompt for at, prompt in network.delivered if at < safe}
+            if lost:
+                raise Violation(f"{name}: a power cut lost {len(lost)} answers from before {safe:.2f} s")
+        elif len(lost) > slots:
+            raise Violation(f"{name}: a crash lost {len(lost)} answers, of {slots} slots")
+
     # What must be true in the end
 
     def _account(self) -> dict[str, Any]:
@@ -428,6 +514,8 @@ class World:
             if "response" not in line or "outcome" in line:
                 continue
             tag = line["response"].get("usage", {}).get("image_tokens")
+            if tag != checkpoint and self.balanced:
+                continue  # nobody can know: the results say so
             if tag != checkpoint:
                 raise Violation(f"{key} was answered by checkpoint {tag}, the manifest names {checkpoint}")
             prompt = _prompt_of(line["request"])
@@ -435,6 +523,10 @@ class World:
                 raise Violation(f"{key}: {line['replica']} never sent this answer")
         if any(" bad " in prompt for _, prompt, *_ in self.network.history):
             raise Violation("an image that cannot be decoded was sent")
+        if self.speaks == ("doubt" in results["model"]):
+            raise Violation("results do not say whether each answer said who gave it")
+        if self.balanced:
+            return {"results": results, "outcomes": {}}
         expected = undisturbed(self.method, self.rows, self.repeats, checkpoint)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
         if outcomes != expected["outcomes"]:
