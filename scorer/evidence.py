@@ -1,4 +1,4 @@
-"""What rules read of `ScoreRequest.evidence`, and how a judge is shown it."""
+"""`ScoreRequest.evidence` as rules read it, and as a judge is shown it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Box = tuple[float, float, float, float]
 MAX_PIXELS = 89_478_485
 """Bound on the pixels of an image that is decoded, cut out or made; pillow warns above it."""
 MISTAKES = (*DAMAGE, MemoryError)
-"""What pillow and arithmetic raise for boxes and images that cannot be used."""
+"""Errors of pillow and of arithmetic for boxes and images that cannot be used."""
 
 
 Filter = Literal["nearest", "bilinear", "bicubic", "lanczos"]

@@ -1,4 +1,4 @@
-"""What the crops of a trajectory found of the places that a row's labels name."""
+"""Crops of a trajectory against the places that a row's labels name."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class ToolForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the client makes of images before it sends them; without bounds it sends the files as they are.
+    """Sizes in which the client sends images; without bounds it sends the files as they are.
 
     Attributes:
         policy: Bounds and resampling of a user's image.

@@ -37,7 +37,7 @@ class TextProtocol:
 
     @property
     def judged_at_limit(self) -> bool:
-        """Whether the last answer is judged when there were so many."""
+        """True if the last answer is judged when there were so many."""
         return self.spec.judged_at_limit
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
@@ -68,7 +68,7 @@ class TextProtocol:
         return tuple(_numbered(self._calls(self._whole(answer.text))))
 
     def again(self, answer: Answer) -> bool:
-        """Whether the same request is sent once more: the answer has no call, and nothing that could be judged."""
+        """Returns true if the same request is sent once more: the answer has no call, and nothing to be judged."""
         text = self._whole(answer.text)
         match self.spec.answer.again:
             case "unanswered":

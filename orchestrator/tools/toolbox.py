@@ -19,7 +19,7 @@ NATIVE = "native"
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """What the models of a run may call, and how.
+    """Tools of a run, and the form of their calls.
 
     Attributes:
         protocol: The form of calls and results.

@@ -35,7 +35,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool gives back.
+    """Output of a tool.
 
     Attributes:
         content: Texts and pictures, in the order in which the model is to see them.
@@ -74,7 +74,7 @@ class Protocol(Interface):
 
     @property
     def judged_at_limit(self) -> bool:
-        """Whether the last answer of a trajectory that met its limit is judged, as `final` reads it."""
+        """True if the last answer of a trajectory that met its limit is judged, as `final` reads it."""
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
         """Returns the first request: the task's own, with what tells the model of the tools."""
@@ -83,7 +83,7 @@ class Protocol(Interface):
         """Returns the calls of an answer, malformed ones included; none where it calls no tool."""
 
     def again(self, answer: Answer) -> bool:
-        """Whether an answer without a call is ignored, and the request it answers is sent once more, unchanged."""
+        """Returns true if an answer without a call is ignored, and its request is sent once more, unchanged."""
 
     def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
         """Runs one call: the tool it names, or the protocol's answer to a call that is malformed or names none."""

@@ -1,4 +1,4 @@
-"""What a judge is asked of an answer by a rubric. The wording is ours."""
+"""The question to a judge about an answer and a rubric. The wording is ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a judge is asked of the steps that led to an answer. The wording is ours."""
+"""The question to a judge about the steps that led to an answer. The wording is ours."""
 
 from __future__ import annotations
 
