@@ -21,7 +21,6 @@ from orchestrator.engine import (
     replica as replica_module,
 )
 from orchestrator.engine.check import checked
-from orchestrator.engine.pool import Pool
 from orchestrator.engine.replica import Replica
 from orchestrator.engine.run import Engine
 from orchestrator.engine.sent import SentFiles
@@ -43,10 +42,6 @@ async def _soon(*_: Any) -> None:
 
 def _no_identity(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "_identify", _nothing)
-
-
-def _no_second_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pool, "_look_at_connections", _soon)
 
 
 def _no_last_look(patch: pytest.MonkeyPatch) -> None:
@@ -144,12 +139,6 @@ def _verdicts_are_of_any_answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_module, "answers_of", lambda lines: (np.zeros(len(lines), bool), real(lines)[1]))
 
 
-def _looks_are_numbered_late(patch: pytest.MonkeyPatch) -> None:
-    """A look confirms answers that came while it was under way."""
-    real = Replica.agree
-    patch.setattr(Replica, "agree", lambda replica, look: real(replica, max(look, replica._awaited_look)))
-
-
 def _nothing_is_synced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Disk, "fsync", _nothing)
 
@@ -202,7 +191,6 @@ MUTANTS = {
     mutant.patch.__name__.strip("_"): mutant
     for mutant in (
         Mutant(_no_identity, 18),
-        Mutant(_no_second_look, 290, often=False),
         Mutant(_no_last_look, 280),
         Mutant(_verdicts_are_believed, 0),
         Mutant(_summaries_are_believed, 0),
@@ -221,7 +209,6 @@ MUTANTS = {
         Mutant(_stops_are_as_long_as_calls, 90),
         Mutant(_verdicts_wait_for_no_answer, 290),
         Mutant(_verdicts_are_of_any_answer, 305),
-        Mutant(_looks_are_numbered_late, 200, often=False),
         Mutant(_nothing_is_synced),
         Mutant(_final_is_asked_once_more),
         Mutant(_broken_is_asked_once_more, 25),

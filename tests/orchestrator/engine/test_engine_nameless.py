@@ -16,7 +16,9 @@ from rich.console import Console
 from simulation.world import plan_of
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import PLAIN, CallError
 from orchestrator.engine import pool
+from orchestrator.engine.replica import Replica
 from orchestrator.errors import ConfigError
 from orchestrator.run.evaluate import evaluate
 from orchestrator.run_folder.origins import UNVERIFIED
@@ -86,3 +88,22 @@ async def test_answers_that_wait_for_a_look_keep_their_slots(shared_scorer: Any,
         await going
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["model"]["doubt"] == UNVERIFIED
+
+
+async def test_a_look_confirms_only_what_came_before_it_and_on_its_connection() -> None:
+    replica = Replica("127.0.0.1:1", PLAIN, None)
+    look = replica.begin_look()
+    answer = asyncio.create_task(replica._wait_for_look(0))
+    await asyncio.sleep(0)
+    replica.agree(look)
+    await asyncio.sleep(0.01)
+    assert not answer.done(), "it came while the look was under way"
+    replica.agree(replica.begin_look())
+    await answer
+    answer = asyncio.create_task(replica._wait_for_look(0))
+    await asyncio.sleep(0)
+    replica._connection += 1
+    replica.agree(replica.begin_look())
+    with pytest.raises(CallError, match="may have become another"):
+        await answer
+    await replica.close()
