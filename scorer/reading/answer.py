@@ -175,9 +175,9 @@ def _read_words(text: str, offset: int, reader: Callable[[Seen], Reading]) -> An
     )
     # What a base model asks itself next does not count, if it has stated an answer before.
     reading = before if before and before.value and before.reason not in _OVERRULED else reader(seen)
-    last = max(ending.broken(folded.text), ending.goes_on(folded.text))
-    if (reading.inferred or reading.reason in _WEAK) and reading.value and reading.span[1] <= last:
-        reading = Reading("", Reason.NO_CHOICE)
+    if (reading.inferred or reading.reason in _WEAK) and reading.value:
+        last = max(ending.broken(folded.text), ending.goes_on(folded.text))
+        reading = Reading("", Reason.NO_CHOICE) if reading.span[1] <= last else reading
     if reading.value and cases.depends(folded.text, reading.span[0]):
         reading = Reading("", Reason.CONFLICT)
     if reading.value and (reading.reason not in _OVERRULED or not refusals.overrules(folded.text, reading.span[0])):
