@@ -103,7 +103,7 @@ def test_doubtful_readings_are_counted_and_read_again(tmp_path: Path) -> None:
             "read": {name: number for name, number in task["reading"]["by"].items() if number}
         }
 
-    assert "About 3.2 points of this score may be parsing errors [2.4, 4.3]: 4 doubtful\n" in output
+    assert "About 3.0 points of this score may be parsing errors [2.2, 3.9]: 4 doubtful\n" in output
     assert "--answer constrained holds answers to the options" in output
     assert result() == {"planned": 4, "scored": 4, "read": {"doubtful": 4}}
     for choice, counts in (("A", {"scored": 4}), ("B", {"unparsed": 4})):
