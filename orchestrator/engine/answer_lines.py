@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.engine.jobs import Result
-from orchestrator.engine.trajectory import CALL_LIMIT
+from orchestrator.engine.trajectory import CALL_LIMIT, CONTEXT_LIMIT
 from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import Failure, Origin, ResponseLine, encode, raw
@@ -35,7 +35,8 @@ def unsent_line(episode: Episode, turn: Turn, ended: UnsentOutcome) -> bytes:
 
 def limited_facts(episode: Episode, turn: Turn, ended: UnsentOutcome) -> dict[str, float]:
     """Returns the facts of a trajectory that met its limit; one that a failed call ended has none, resumed or not."""
-    trajectory = episode.trajectory if turn is episode.turn and ended.reason == CALL_LIMIT else None
+    limited = turn is episode.turn and ended.reason in (CALL_LIMIT, CONTEXT_LIMIT)
+    trajectory = episode.trajectory if limited else None
     return dict(trajectory.facts) if trajectory else {}
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import grpc
 import orjson
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import CallError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
@@ -22,7 +24,7 @@ from orchestrator.engine.check import called_tool, check_clip, check_image, chec
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.finishing import Begun
 from orchestrator.engine.sent import LEAST_BYTES
-from orchestrator.engine.trajectory import CALL_LIMIT, Ask, Done, Trajectory, call_name
+from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Trajectory, call_name
 from orchestrator.engine.wire import Request, Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
@@ -54,6 +56,7 @@ class Episode:
         begun: Where the line of a cut answer to the next turn begins that is to be finished; None without one.
         trajectory: The calls of the next turn so far, where it has tools and is under way.
         logged: Where the lines of those calls begin that an earlier process made.
+        beyond: The server's words where one more of them was beyond the context; "" otherwise.
     """
 
     sample: Sample
@@ -61,6 +64,7 @@ class Episode:
     begun: int | None = None
     trajectory: Trajectory | None = None
     logged: Sequence[LoggedCall] = ()
+    beyond: str = ""
 
     @property
     def task(self) -> str:
@@ -149,6 +153,14 @@ def without_answer(response: Response) -> UnsentOutcome | None:
     if cut_in_reasoning(response):
         return _CUT
     return _TOOL_CALL if called_tool(response) else None
+
+
+def beyond_context(episode: Episode, error: CallError) -> UnsentOutcome | None:
+    """Returns what a failure makes of a call of a trajectory under way that no longer fits; None for any other."""
+    under_way = episode.trajectory is not None and episode.trajectory.answered
+    if not under_way or error.code is not grpc.StatusCode.OUT_OF_RANGE:
+        return None
+    return UnsentOutcome(Outcome.UNPARSED, CONTEXT_LIMIT, str(error))
 
 
 def build(
@@ -280,6 +292,8 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
         made.add_answer(answer_of_line(line, log.images.get))
         for offset in logged.tools:
             made.add_output(output_of_line(log.responses.read(offset), log.images.get))
+    if episode.beyond:
+        made.end_of_context(episode.beyond)
     if episode.logged:
         made.digests += map(_digest, made.media)
     episode.trajectory, episode.logged = made, ()
@@ -302,7 +316,7 @@ def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool
     if episode.turn.scoring:
         trajectory.search(episode.turn.scoring.labels)
     if end.answer is None:
-        return UnsentOutcome(Outcome.UNPARSED, CALL_LIMIT, end.detail)
+        return UnsentOutcome(Outcome.UNPARSED, end.reason, end.detail)
     scoring, key = scoring_json(episode.turn.scoring) or {}, episode.key
     score = score_request(key, scoring)
     score.facts.update(trajectory.facts)

@@ -9,7 +9,7 @@ from orchestrator.engine.answer_lines import limited_facts, unsent_line
 from orchestrator.engine.episode import Episode, LoggedCall, UnsentOutcome
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.ledger import Ledger
-from orchestrator.engine.trajectory import call_name
+from orchestrator.engine.trajectory import CONTEXT_LIMIT, call_name
 from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.key_table import shard_of
 from orchestrator.run_folder.log import Entry, State
@@ -94,11 +94,12 @@ class Progress:
         logged: list[LoggedCall] = []
         while True:
             call = self._entry(episode, len(logged) + 1)
-            if call.state is State.ENDED:
-                self.end_unsent(episode, self._logged_end(call))
+            ended = self._logged_end(call) if call.state is State.ENDED else None
+            if ended and ended.reason != CONTEXT_LIMIT:
+                self.end_unsent(episode, ended)
                 return True
             if call.state is not State.ANSWERED:
-                episode.logged = logged
+                episode.logged, episode.beyond = logged, ended.detail if ended else ""
                 return False
             tools: list[int] = []
             while (tool := self._entry(episode, len(logged) + 1, len(tools) + 1)).state is State.ANSWERED:

@@ -19,6 +19,7 @@ from orchestrator.engine.episode import (
     JudgedAnswer,
     PreparedRequest,
     UnsentOutcome,
+    beyond_context,
     build,
     prompts_of,
     run_tools,
@@ -288,6 +289,11 @@ class Engine:
             error = result.error
             if built.begun is not None:
                 self._finishing.leave(built.key, built.begun, error)
+                self._go_on(built.episode)
+                return
+            if (limited := beyond_context(built.episode, error)) and (trajectory := built.episode.trajectory):
+                self._add_line(built, result, limited)
+                trajectory.end_of_context(limited.detail)
                 self._go_on(built.episode)
                 return
             failed = UnsentOutcome(error.consequence.outcome, error.reason, str(error))

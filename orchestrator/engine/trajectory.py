@@ -30,8 +30,8 @@ from orchestrator.tools.types import Picture, ToolOutput
 if TYPE_CHECKING:
     from orchestrator.tools.toolbox import Toolbox
 
-CALL_LIMIT = "call_limit"
-"""Reason of an item whose trajectory met its limit before the model answered."""
+CALL_LIMIT, CONTEXT_LIMIT = "call_limit", "context_limit"
+"""Reasons of an item whose trajectory met its limit, or the model's context, before the model answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,12 @@ class Done:
     Attributes:
         answer: The answer that is judged; None where the trajectory met a limit without one.
         detail: The limit, in words.
+        reason: Reason of an item without an answer.
     """
 
     answer: Answer | None
     detail: str = ""
+    reason: str = CALL_LIMIT
 
 
 def with_tools(sample: Sample, play: Play | None) -> Sample:
@@ -116,6 +118,7 @@ class Trajectory:
         self._pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
         self._new = len(self._call.messages)
         self._answer: Answer | None = None
+        self._last: Answer | None = None
         self._results: list[ToolResult] = []
         self._ended: Done | None = None
         self.answered = 0
@@ -152,7 +155,8 @@ class Trajectory:
         self.facts[CALLS] += 1
         self.facts[OUTPUT_TOKENS] += answer.tokens[0]
         self.facts[REASONING_TOKENS] += answer.tokens[1]
-        self._answer, self._results, self.calls = answer, [], ()
+        self._answer = self._last = answer
+        self._results, self.calls = [], ()
         if len(answer.shown) == len(self._pictures):
             pairs = zip(self._pictures, answer.shown, strict=True)
             self._pictures = [replace(picture, shown=size) for picture, size in pairs]
@@ -163,6 +167,10 @@ class Trajectory:
             self._ended = self._limited(f"{self.answered:,} calls")
         else:
             self.calls = calls
+
+    def end_of_context(self, detail: str) -> None:
+        """Ends the trajectory: its last request was refused, in the server's words, since it is beyond the context."""
+        self._ended = replace(self._limited("the context"), detail=detail, reason=CONTEXT_LIMIT)
 
     def run(self, place: int) -> ToolOutput:
         """Makes a tool call and returns what came of it."""
@@ -207,10 +215,10 @@ class Trajectory:
         return config
 
     def _limited(self, limit: str) -> Done:
-        assert self._answer is not None
+        assert self._last is not None
         protocol = self._play.box.protocol
         detail = f"the trajectory met its limit of {limit} before the model answered"
-        return Done(protocol.final(self._answer) if protocol.judged_at_limit else None, detail)
+        return Done(protocol.final(self._last) if protocol.judged_at_limit else None, detail)
 
 
 def parts_of(output: ToolOutput) -> Iterator[Part]:

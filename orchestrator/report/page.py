@@ -158,7 +158,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         by_chance=by_chance(run.tasks),
         how_read=how_read(run.tasks),
         spent=spent(run.results),
-        offered=offered(run.tasks),
+        offered=offered(run.tasks, run.results),
         problems=ordered(packed.problems),
         model=_model(run),
         configuration=_configuration(run, packed),

@@ -111,7 +111,7 @@ def print_results(run: Path, console: Console) -> None:
         console.print(_problem(problem))
     if len(kinds) > _MOST_PROBLEMS:
         console.print(Text(f"  and {len(kinds) - _MOST_PROBLEMS} more kinds: see the report", "dim"))
-    if better := offered(opened.tasks):
+    if better := offered(opened.tasks, opened.results):
         console.print(Text(better, "yellow"))
     console.print()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lyncean.vocabulary.outcomes import ANSWERED, Outcome
+from orchestrator.run_folder import tools_used
 from orchestrator.run_folder.index import natural_key
 from orchestrator.run_folder.validity import no_result, outcomes
 
@@ -351,8 +352,15 @@ def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
     return f"About {hidden['points']:.1f} points of {whose} may be parsing errors {ends}: {', '.join(parts)}{judged}"
 
 
-def offered(tasks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns the line that names answers without reading, where reading could hide too much; "" if it does not."""
+def offered(tasks: Mapping[str, Mapping[str, Any]], results: Mapping[str, Any]) -> str:
+    """Returns the line that names answers without reading, where reading could hide too much; "" if it does not.
+
+    Args:
+        tasks: What is known of each task.
+        results: The run's results: with tools there are no such answers.
+    """
+    if tools_used.FIELD in results:
+        return ""
     read = [found["reading"] for found in tasks.values() if "reading" in found]
     if any(each["by"]["constraint"] for each in read):
         return ""

@@ -74,7 +74,10 @@ def test_a_task_tells_how_its_answers_were_read() -> None:
     assert words.endswith("1 read by rule, 1 doubtful, 1 unparsed")
     firm = {"by": summary["by"], "hidden": {"points": 0.9, "low": 0.7, "high": 1.3, "level": 0.95}}
     assert how_read({"one": {"reading": firm}}) == ""
-    assert not offered({"one": {"reading": summary}})
+    assert not offered({"one": {"reading": summary}}, {})
+    read = {"one": {"reading": {**summary, "by": {**summary["by"], "constraint": 0}, "hidden": {"points": 9.0}}}}
+    assert "--answer constrained" in offered(read, {})
+    assert not offered(read, {"tools": {"names": ["zoom"]}}), "it is refused beside tools"
 
 
 def test_no_words_are_told_of_a_task_that_is_not_read() -> None:
@@ -82,4 +85,4 @@ def test_no_words_are_told_of_a_task_that_is_not_read() -> None:
     readings.add(line(1, "likelihood", Outcome.SCORED, "most_likely"))
     assert readings.summary() is None
     assert confidence("voila_properties", "scored", Reason.STATED) is None
-    assert how_read({"one": {}}) == offered({"one": {}}) == ""
+    assert how_read({"one": {}}) == offered({"one": {}}, {}) == ""

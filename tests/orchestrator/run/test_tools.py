@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ class Native(model_grpc.ModelServiceServicer):
     def __init__(self) -> None:
         self.requests: list[model.GenerateRequest] = []
         self.images = model.TOOL_IMAGES_IN_RESULT
+        self.context = 0
+        self.said = ""
+        self.look: Callable[[], None] = lambda: None
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         claims = [model.Capability.Value(f"CAPABILITY_{name}") for name in CLAIMS]
@@ -50,6 +55,9 @@ class Native(model_grpc.ModelServiceServicer):
 
     async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
         self.requests.append(request)
+        if self.context and len(request.messages) > self.context:
+            await context.abort(grpc.StatusCode.OUT_OF_RANGE, "9,001 tokens, the context is 9,000")
+        self.look()
         response = self._answer(request)
         if request.samples > 1:
             for _ in range(request.samples):
@@ -59,6 +67,10 @@ class Native(model_grpc.ModelServiceServicer):
         return response
 
     def _answer(self, request: model.GenerateRequest) -> model.GenerateResponse:
+        if self.said:
+            return model.GenerateResponse(
+                parts=[model.Part(text=self.said)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE
+            )
         question = request.messages[0].parts[-1].text.splitlines()[0]
         said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
         zoom = model.ToolCall(id=f"call_{said}", name="zoom", arguments='{"box": [0, 0, 500, 500], "image": 1}')
@@ -188,6 +200,67 @@ async def test_bounds_are_said(task: Path, native: tuple[Native, str]) -> None:
     assert details == ["the trajectory met its limit of 2 calls before the model answered"] * 2
     with pytest.raises(ManifestError, match=r"tools"):
         await run(task, native[1], "run", max_calls=3, limit=2)
+
+
+def results_of(run: Path) -> bytes:
+    return (run / "results.json").read_bytes()
+
+
+async def test_a_trajectory_beyond_the_context_ends_as_its_protocol_says(
+    task: Path, native: tuple[Native, str]
+) -> None:
+    servicer, endpoint = native
+    servicer.context = 3
+    await run(task, endpoint, "run", limit=2)
+    logged, verdicts = lines(task.parent / "run"), lines(task.parent / "run", "verdicts.jsonl")
+    for line in verdicts.values():
+        assert (line["outcome"], line["reason"], line["score"]) == ("unparsed", "context_limit", 0)
+        assert (line["facts"]["calls"], line["facts"]["tool_calls"]) == (2, 2)
+        assert "the context is 9,000" in line["detail"]
+    assert logged["looks/0:call3"]["error"]["reason"] == "context_limit"
+    assert len(servicer.requests) == 6
+
+    # A process that ended before it wrote the item's own line does not ask again.
+    for name in ("responses.jsonl", "verdicts.jsonl"):
+        file = task.parent / "run" / name
+        kept = [each for each in file.read_bytes().splitlines(True) if b":call" in each[:40]]
+        file.write_bytes(b"".join(kept))
+    before = results_of(task.parent / "run")
+    (task.parent / "run" / "results.json").unlink()
+    await run(task, endpoint, "run", limit=2)
+    assert results_of(task.parent / "run") == before
+    assert len(servicer.requests) == 6
+
+    servicer.context = 2
+    servicer.said = (
+        '<tool_call>{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [0, 0, 30, 30]}}</tool_call> It is B.'
+    )
+    await run(task, endpoint, "judged", limit=1, protocol="deepeyes")
+    (verdict,) = lines(task.parent / "judged", "verdicts.jsonl").values()
+    assert (verdict["outcome"], verdict["score"], verdict["facts"]["calls"]) == ("scored", 1, 1)
+
+
+async def test_what_a_tool_gave_back_is_on_the_disk_before_the_next_call(
+    task: Path, native: tuple[Native, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servicer, endpoint = native
+    log, synced, seen = task.parent / "run" / "responses.jsonl", [0], list[set[str]]()
+
+    def counting(sync: Callable[[int], None], file: int) -> None:
+        written = os.fstat(file)
+        sync(file)
+        if log.exists() and os.path.samestat(written, log.stat()):
+            synced[0] = max(synced[0], written.st_size)  # what came after the call began may not be there
+
+    def look() -> None:
+        held = log.read_bytes()[: synced[0]] if log.exists() else b""
+        seen.append({orjson.loads(line)["key"] for line in held.splitlines()})
+
+    monkeypatch.setattr(os, "fsync", partial(counting, os.fsync))
+    servicer.look = look
+    await run(task, endpoint, "run", limit=1)
+    first, second = ({f"looks/0:call{number}", f"looks/0:call{number}-tool1"} for number in (1, 2))
+    assert seen == [set(), first, first | second]
 
 
 async def test_seeds_are_of_the_call_and_blind_hides_from_tools_too(task: Path, native: tuple[Native, str]) -> None:
