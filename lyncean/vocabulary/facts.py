@@ -12,6 +12,8 @@ IOU = "iou"
 """Largest intersection over union of a crop with the target's box; 0 where nothing was cut out."""
 SEARCH_LENGTH = "search_length"
 """Number of the first crop that holds the middle of the target's box; one more than there are where none does."""
+OTHER_SIZE = "other_size"
+"""Fact of a tool call: 1 where its box is in pixels, and the model was shown that image at another size."""
 
 FILTERED = (CALLS, TOOL_ERRORS)
 """Facts by which a report filters its samples."""

@@ -85,6 +85,7 @@ async def write(
     usages = usage.of_answers(run, origin_counts, tool_counts)
     endpoint = origins.summary(origin_counts)
     found = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
+    found += tools_used.notes(tool_counts)
     groups = await _groups(run, manifest, offsets, client)
     _add_doubts(run, manifest, tasks, groups, answers)
     results = {

@@ -199,6 +199,7 @@ class _Response(Struct, frozen=True):
 
 class _Tool(Struct, frozen=True):
     is_error: bool = False
+    facts: dict[str, float] = {}
 
 
 class UsageLine(Struct):

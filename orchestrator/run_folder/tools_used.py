@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
+from orchestrator.run_folder.notes import Note
+
 FIELD = "tools"
 """Field of a run's identity and of its results."""
 
@@ -18,7 +21,20 @@ def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) 
         counts: `tool_calls` and, among them, `tool_errors`.
     """
     kept = {name: identity[name] for name in ("names", "protocol", "max_calls")}
-    return kept | {"calls": calls} | {name: counts.get(name, 0) for name in ("tool_calls", "tool_errors")}
+    return kept | {"calls": calls} | {name: counts.get(name, 0) for name in (TOOL_CALLS, TOOL_ERRORS)}
+
+
+def notes(counts: Mapping[str, int]) -> list[Note]:
+    """Returns the note on boxes that refer to another size than the model was shown; none without such calls."""
+    found, calls = counts.get(OTHER_SIZE, 0), counts.get(TOOL_CALLS, 0)
+    if not found:
+        return []
+    text = (
+        f"{found:,} of {calls:,} tool calls have a box in pixels of an image that the server showed the model at "
+        "another size: they may cut out another place than it meant; let the server show whole images, or take a "
+        "--protocol whose boxes are shares of the image (qwen, mini-o3)"
+    )
+    return [Note(FIELD, text, details={OTHER_SIZE: found, TOOL_CALLS: calls})]
 
 
 def words(results: Mapping[str, Any]) -> str:

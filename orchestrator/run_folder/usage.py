@@ -10,6 +10,7 @@ from typing import Any
 
 from lyncean.arrays import np
 from lyncean.rpc.budget import Prices
+from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
 from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Origin, UsageLine
@@ -105,7 +106,8 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
     Args:
         run: The run folder.
         origins: Gets how many of these answers each part of an endpoint gave.
-        tools: Gets how many calls of tools there were, and how many of them gave back an error.
+        tools: Gets how many calls of tools there were, how many of them gave back an error, and how many had boxes in
+            pixels of an image that the model was shown at another size.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -115,7 +117,7 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
     for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
         found.setdefault(line.task, Usage()).add(_usage(line))
         if line.tool is not None:
-            tools.update(tool_calls=1, tool_errors=line.tool.is_error)
+            tools.update({TOOL_CALLS: 1, TOOL_ERRORS: line.tool.is_error, OTHER_SIZE: OTHER_SIZE in line.tool.facts})
         if line.response is not None and not line.facts:
             origins[line.endpoint] += 1
     return found

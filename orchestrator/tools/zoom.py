@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.vocabulary.facts import OTHER_SIZE
 from orchestrator.tools.arguments import check_schema, read_literal, tool_error
 from orchestrator.tools.pixels import MISTAKES, Box, cut, decoded, encoded, sized
 from orchestrator.tools.spec import Spec
@@ -17,6 +18,9 @@ from orchestrator.tools.types import Picture, ToolOutput
 
 if TYPE_CHECKING:
     from PIL import Image
+
+_ROUNDING = 0.05
+"""Share of a side by which a server's multiples of a patch may differ from the image."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,13 @@ class Zoom:
             data = encoded(crop)
         except MISTAKES as error:
             return self._error(cause, error, len(pictures))
-        return ToolOutput((Picture(data, source=place, box=box, source_size=image.size),))
+        facts = {OTHER_SIZE: 1.0} if self._in_pixels(numbers) and _differs(pictures[place].shown, image.size) else {}
+        return ToolOutput((Picture(data, source=place, box=box, source_size=image.size),), facts=facts)
+
+    def _in_pixels(self, numbers: Box) -> bool:
+        """Returns true if the box is in pixels of the image that is cut, as the protocol's reference takes it."""
+        units = self.spec.crop.units
+        return units == "pixels" or (units == "fraction_or_pixels" and not all(number < 1 for number in numbers))
 
     def _cut_from(self, picture: Picture) -> Image.Image:
         image, form = decoded(picture.data), self.spec.images
@@ -98,3 +108,10 @@ class Zoom:
         words = self.spec.tool.errors.get(cause, "{error}")
         name = self._function["name"]
         return tool_error(words, name=name, type=type(error).__name__, error=str(error), count=str(count))
+
+
+def _differs(shown: tuple[int, int] | None, size: tuple[int, int]) -> bool:
+    """Returns true if an image was shown at another size than its own, by more than rounding."""
+    return shown is not None and any(
+        abs(seen - side) > _ROUNDING * side for seen, side in zip(shown, size, strict=True)
+    )

@@ -38,6 +38,7 @@ class Native(model_grpc.ModelServiceServicer):
         self.images = model.TOOL_IMAGES_IN_RESULT
         self.context = 0
         self.said = ""
+        self.shown: Sequence[tuple[int, int]] = ()
         self.look: Callable[[], None] = lambda: None
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
@@ -68,9 +69,11 @@ class Native(model_grpc.ModelServiceServicer):
 
     def _answer(self, request: model.GenerateRequest) -> model.GenerateResponse:
         if self.said:
-            return model.GenerateResponse(
-                parts=[model.Part(text=self.said)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE
-            )
+            response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+            response.parts.add(text=self.said)
+            images = sum(part.HasField("image") for message in request.messages for part in message.parts)
+            response.usage.images.extend(model.ImageUsage(width=w, height=h) for w, h in self.shown[:images])
+            return response
         question = request.messages[0].parts[-1].text.splitlines()[0]
         said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
         zoom = model.ToolCall(id=f"call_{said}", name="zoom", arguments='{"box": [0, 0, 500, 500], "image": 1}')
@@ -200,6 +203,26 @@ async def test_bounds_are_said(task: Path, native: tuple[Native, str]) -> None:
     assert details == ["the trajectory met its limit of 2 calls before the model answered"] * 2
     with pytest.raises(ManifestError, match=r"tools"):
         await run(task, native[1], "run", max_calls=3, limit=2)
+
+
+ZOOM = '<tool_call>{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [0, 0, 30, 30]}}</tool_call>'
+
+
+async def test_boxes_in_pixels_of_another_size_than_was_shown_are_counted(
+    task: Path, native: tuple[Native, str]
+) -> None:
+    servicer, endpoint = native
+    servicer.said = ZOOM
+    given = {"limit": 1, "protocol": "deepeyes", "max_calls": 3}
+    for name, shown in {"small": (32, 24), "rounded": (66, 48), "silent": ()}.items():
+        servicer.shown = [shown, (56, 56), (56, 56)] if shown else []
+        await run(task, endpoint, name, **given)
+    found = {name: orjson.loads(results_of(task.parent / name)) for name in ("small", "rounded", "silent")}
+    (note,) = found["small"]["notes"]
+    assert note["details"] == {"other_size": 2, "tool_calls": 2}
+    assert note["sentence"].startswith("2 of 2 tool calls have a box in pixels of an image that the server showed")
+    assert "notes" not in found["rounded"]
+    assert "notes" not in found["silent"]
 
 
 def results_of(run: Path) -> bytes:
