@@ -93,7 +93,7 @@ class _Eval(Command):
             raise click.UsageError(f"no such option {error.option_name}: {here}", ctx) from error
         except click.UsageError as error:
             words = re.search(r"unexpected extra arguments? \((.+)\)", error.message)
-            if words is None:
+            if words is None or not re.fullmatch(r"[\w:., -]+", words[1]):  # an address may hold a password
                 raise
             tasks = " ".join(f"--task {word}" for word in words[1].split())
             raise click.UsageError(f"{words[1]}: a task is named by an option, {tasks}", ctx) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class Appender:
         self.path = path
         self._lock = lock
         self._lines: list[bytes] = []
+        self._writing = threading.Lock()  # a thread syncs while the event loop writes and, in the end, closes
         self._fd = _open(path)
         self._end = os.fstat(self._fd).st_size
         self._written = self._end
@@ -61,6 +63,10 @@ class Appender:
                 the calls behind them are made again on resume.
             RunLockError: If the folder's lock is lost; so are the lines then.
         """
+        with self._writing:
+            self._flush(count)
+
+    def _flush(self, count: int | None) -> None:
         if self._broken:
             raise self._broken
         lines = self._lines[:count]
@@ -158,7 +164,8 @@ class Appender:
                 self.flush()
                 self.sync()
         finally:
-            os.close(self._fd)
+            with self._writing:
+                os.close(self._fd)
 
 
 def _open(path: Path) -> int:

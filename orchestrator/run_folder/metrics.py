@@ -313,8 +313,9 @@ CHANCE = "chance"
 
 
 def by_chance(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the accuracy of guesses in percent, for each task of which it is known."""
-    return {task: f"{100 * found[CHANCE]:.1f}" for task, found in tasks.items() if CHANCE in found}
+    """Returns the accuracy of guesses in percent, for each task of which it is known and an answer was read."""
+    known = {task: found[CHANCE] for task, found in tasks.items() if CHANCE in found and found["counts"].get("scored")}
+    return {task: f"{100 * chance:.1f}" for task, chance in known.items()}
 
 
 MATTERS_FROM = 1.0

@@ -120,7 +120,7 @@ def read_amount(seen: Seen, decimal: str = ".") -> Reading:
     Of several amounts the last sentence decides where it alone names what follows from them: "The difference is 2.2".
     """
     reading = _read(seen, decimal)
-    if reading.reason != Reason.CONFLICT:
+    if reading.reason not in (Reason.CONFLICT, Reason.NO_CONCLUSION):
         return reading
     starts = [match.start() for match in LEXICON.DERIVED.finditer(seen.text)]
     if len(starts) != 1 or _SENTENCE_END.search(seen.text.rstrip(), starts[0]):

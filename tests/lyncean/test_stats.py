@@ -321,7 +321,7 @@ allow(ForeignTasks(on=True))
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
-names = [name for name in metrics().names() if name not in ("caption", "rate")]
+names = [name for name in metrics().names() if name not in ("caption", "fact", "rate")]
 specs = [pb.MetricSpec(name=name, metric=name, by=[pb.Slice(labels=["slice"])]) for name in names]
 summarizer = Summarizer(specs, metrics())
 for number in range(80):

@@ -66,7 +66,7 @@ def refused(cluster: Cluster, scorer: Server, words: tuple[str, ...]) -> str:
         ("metrics: [accuracy, accuracy]", "task animals: metric name 'accuracy' is empty or stands twice"),
         ("metrics: [{metric: accuracy, params: {level: 2}}]", "task animals: metric 'accuracy': parameter 'level'"),
         ("metrics: [{metric: accuracy, params: {day: 2024-01-01}}]", "line 6: metrics: Object of type date"),
-        ("rule: nosuch", "task animals, rule 'nosuch': the scorer has no such rule; it has caption, choice"),
+        ("rule: nosuch", "task animals, rule 'nosuch': the scorer has no such rule; it has anls, box, caption, choice"),
         ("params: {nosuch: 1}", "task animals, rule 'choice': it has no parameter 'nosuch'; it has count, labels"),
         ("params: {count: many}", "task animals: item 'animals/q1', rule 'choice': choice: params.count must be"),
         ("rule: count", "target 'B' is no whole number"),

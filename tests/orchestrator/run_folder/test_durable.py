@@ -133,6 +133,30 @@ class SlowDisk:
         self.safe[os.fstat(fd).st_ino] = size
 
 
+def test_lines_that_a_thread_writes_are_not_written_again_by_who_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(fd: int, data: Any) -> int:
+        begun.set()
+        go_on.wait(0.2)  # who closes comes meanwhile
+        return os.write(fd, data)
+
+    log = appender.Appender(tmp_path / "verdicts.jsonl")
+    for number in range(3):
+        log.add(line(f"toy/{number}", "scored"))
+    monkeypatch.setattr(appender, "os", SimpleNamespace(**{**vars(os), "write": write}))
+    thread = threading.Thread(target=log.flush, args=(2,))
+    thread.start()
+    begun.wait()
+    log.close()
+    go_on.set()
+    thread.join()
+    keys = [json.loads(each)["key"] for each in (tmp_path / "verdicts.jsonl").read_bytes().splitlines()]
+    assert keys == ["toy/0", "toy/1", "toy/2"]
+
+
 async def test_no_verdict_is_on_the_disk_without_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = SlowDisk(tmp_path)
     monkeypatch.setattr(appender, "os", disk)
