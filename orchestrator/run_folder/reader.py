@@ -281,8 +281,10 @@ class Run:
 
     @property
     def _tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """The results by task, in the order in which the run asked for them."""
         tasks: Mapping[str, Mapping[str, Any]] = self.results.get("tasks", {})
-        return tasks
+        order = [task for task in self.identity.get("tasks") or () if task in tasks]
+        return {task: tasks[task] for task in dict.fromkeys((*order, *tasks))}
 
     @cached_property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:

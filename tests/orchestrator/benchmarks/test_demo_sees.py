@@ -28,14 +28,14 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     scorer = cluster.scorer()
     servers: dict[str, Server] = {}
 
-    def run(task: str, limit: int, *words: str, mutation: str = "none") -> dict[str, Any]:
+    def run(task: str, limit: int, *words: str, mutation: str = "none", code: int = 0) -> dict[str, Any]:
         if mutation not in servers:
             command = [sys.executable, str(HERE / "demo_mutants.py"), mutation]
             servers[mutation] = Server(cluster.folder / mutation, command).start()
             cluster.servers.append(servers[mutation])
         name = "-".join(word.strip("-") for word in (mutation, task, str(limit), *words))
         if not (cluster.folder / name).exists():
-            cluster.eval(name, [servers[mutation]], scorer, "--task", task, "--limit", str(limit), *words)
+            cluster.eval(name, [servers[mutation]], scorer, "--task", task, "--limit", str(limit), *words, code=code)
         found: dict[str, Any] = json.loads(cluster.results(name))["tasks"][task]
         assert found["counts"]["scored"] + found["counts"]["unparsed"] == found["counts"]["planned"]
         return found
@@ -76,7 +76,6 @@ def test_without_images_it_falls_to_chance(ask: Asked, task: str) -> None:
     ("mutation", "task", "limit", "words", "name"),
     [
         ("mirrored", "vstar_bench_relative_position", 60, (), "accuracy"),
-        ("template", "marvel", 30, ("--set", "questions=fine"), "Fine"),
         ("boundary", "vstar_bench", 60, ("--method", "likelihood"), "accuracy"),
         ("order", "voila_nd", 60, ("--set", "steps=1"), "step 1: subject type"),
         ("dropped", "voila_nd", 60, ("--set", "steps=1"), "step 1: subject type"),
@@ -93,3 +92,10 @@ def test_a_server_that_is_wrong_is_found_out(
     whole = interval(ask(task, limit, *words), name)
     broken = interval(ask(task, limit, *words, mutation=mutation), name)
     assert broken[1] < whole[0], f"{mutation}: {broken}, whole: {whole}"
+
+
+def test_a_template_that_the_model_was_not_trained_on_leaves_no_answer_that_can_be_read(ask: Asked) -> None:
+    fine = "--set", "questions=fine"
+    assert interval(ask("marvel", 30, *fine), "Fine")[0] > 0
+    broken = ask("marvel", 30, *fine, mutation="template", code=4)
+    assert broken["counts"]["unparsed"] > 15, "more than half: the run has no result, and exit code 4 says so"
