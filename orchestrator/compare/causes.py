@@ -14,6 +14,7 @@ from typing import Any
 
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.compare.scores import flat
+from orchestrator.compare.truth import truth
 from orchestrator.run_folder.reader import Item, Run
 
 
@@ -193,7 +194,9 @@ class Attributor:
 
     def _words(self, one: Item, other: Item) -> set[Cause]:
         """Returns whether prompt or row are why two prompts differ; both where that cannot be told."""
-        if _texts(one) == _texts(other):
+        # What one of two methods scores and the other does not send is of the method, which is a setting.
+        both = bool(_request(one).get("continuations")) is bool(_request(other).get("continuations"))
+        if _texts(one, continued=both) == _texts(other, continued=both):
             return set()
         difference = edit(one, other)
         if not any(difference) or self.edits.get(difference, 0) > 1:
@@ -262,12 +265,16 @@ def _said(item: Item) -> str:
 
 
 def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]]:
-    """Returns targets and options where they differ; options that one run does not record do not count."""
-    found = {}
-    for name in ("targets", "options"):
-        mine, theirs = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
-        if mine != theirs and (name == "targets" or (mine and theirs)):
-            found[name] = mine, theirs
+    """Returns targets and options where they differ; options that one run does not record do not count.
+
+    A target may be an option's letter in one run and its number or text in the other.
+    """
+    found, (mine, theirs) = {}, (truth(one), truth(other))
+    for place, name in enumerate(("targets", "options")):
+        recorded = place == 0 or (mine[1] and theirs[1])
+        said, others = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
+        if recorded and mine[place] != theirs[place] and said != others:
+            found[name] = said, others
     return found
 
 
@@ -283,12 +290,13 @@ def _messages(item: Item) -> list[Mapping[str, Any]]:
     return [message for message in _request(item).get("messages", ()) if message.get("role") != "ROLE_ASSISTANT"]
 
 
-def _texts(item: Item) -> list[tuple[str, str]]:
+def _texts(item: Item, *, continued: bool = True) -> list[tuple[str, str]]:
     texts = [
         (str(message.get("role")), "\n".join(part["text"] for part in message.get("parts", ()) if "text" in part))
         for message in _messages(item)
     ]
-    return [*texts, *(("continuation", str(text)) for text in _request(item).get("continuations", ()))]
+    scored = _request(item).get("continuations", ()) if continued else ()
+    return [*texts, *(("continuation", str(text)) for text in scored)]
 
 
 def _layout(item: Item) -> list[list[str]]:

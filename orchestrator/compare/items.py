@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lyncean.columns import Column
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import ANSWERED
+from orchestrator.compare.truth import truth
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.reader import Item
 
@@ -153,12 +154,12 @@ class Gathering:
             column.append(float((verdict.get("scores") or {}).get(part, 0.0)))
         append["labels"](self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
         # Repeats of an item are no new evidence: they belong to one cluster.
-        group, scoring = item.group, item.scoring
+        group = item.group
         append["clusters"](_hash([self._source, group or bare.split("/", 1)[-1]]))
         if self._grouped:
             self._columns["groups"].add(_name(f"{group or bare}#{repeat}"))
         append["asked"](0 if own or not messages else _hash([messages, request.get("continuations", ())]))
-        append["targets"](_hash([scoring.get("targets", ()), scoring.get("options", ())]))
+        append["targets"](_hash(truth(item)))
         self._count += 1
         if self._count % _TOGETHER == 0:
             for column in self._all:

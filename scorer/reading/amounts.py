@@ -64,6 +64,23 @@ class Amount(NamedTuple):
         return number + (self.unit if self.unit in ("", PERCENT) else f" {self.unit}")
 
 
+_DOLLAR = re.compile(r"\$\s?-?\s?\Z")
+_CLOSING = re.compile(r"[^$\n]*(?:(?<!\s)\$|\$(?!\s?\d))")
+"""The rest of a formula between two dollar signs; before a further amount a blank stands, and no closing sign."""
+
+
+def in_dollars(found: Amount, text: str, span: tuple[int, int]) -> Amount:
+    """Returns an amount that was read from a folded text with the dollar sign that folding takes for a formula's.
+
+    Args:
+        found: The amount; another unit is its unit.
+        text: The answer as it was given.
+        span: Where the amount stands in it.
+    """
+    dollars = _DOLLAR.search(text[: span[0]]) and not _CLOSING.match(text, span[1])
+    return found._replace(unit="$") if dollars and not found.unit else found
+
+
 def _digits(text: str, decimal: str) -> float | None:
     """Returns the number that digits with separators stand for; None where they fit neither way: a version, a date."""
     text = re.sub("[ \u00a0\u2009\u202f']", "", text)

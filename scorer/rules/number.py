@@ -7,7 +7,7 @@ from functools import partial
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary.reasons import Reason
 from scorer.errors import RequestError
-from scorer.reading.amounts import amount_of, equal, read_amount
+from scorer.reading.amounts import amount_of, equal, in_dollars, read_amount
 from scorer.reading.answer import read_answer
 from scorer.rule import Rule, refused, scored, unparsed
 from scorer.rules import contains_word, yes_no
@@ -26,8 +26,11 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     found = amount_of(answer.value) if answer.value else None
     if found is None:
         return refused() if answer.reason == Reason.DECLINED else unparsed(answer.reason)
+    value = answer.value
+    if answer.span is not None and (money := in_dollars(found, request.text, answer.span)) != found:
+        found, value = money, str(money)
     right = any(equal(found, each, absolute, relative) for each in wanted)
-    return scored(answer.value, float(right), span=answer.span, reason=answer.reason)
+    return scored(value, float(right), span=answer.span, reason=answer.reason)
 
 
 def _read_text(request: pb.ScoreRequest) -> pb.Verdict:

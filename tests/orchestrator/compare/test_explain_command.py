@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from click.testing import CliRunner
 from helpers.explained import causes
 from helpers.mistakes import mistake
@@ -55,6 +56,26 @@ def test_the_same_answer_with_another_verdict_is_reading_whatever_else_differs(t
     found = causes(*runs)
     assert list(found) == [("reading",)]
     assert found["reading",]["example"]["spots"]["rule"] == ["choice oneoneoneone", "lmms_vstar otherotherot"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "options"),
+    [("choice", "B", ["red", "blue"]), ("choice", "(b).", []), ("choice_number", "2", ["1", "2"])],
+)
+@pytest.mark.parametrize("right", ["blue", "red"])
+def test_the_right_option_is_one_by_its_letter_its_number_and_its_text(
+    tmp_path: Path, rule: str, target: str, options: list[str], right: str
+) -> None:
+    asked, weighed = Writer(tmp_path / "asked", method="generate"), Writer(tmp_path / "weighed", method="likelihood")
+    for number in range(4):
+        key, score = f"marvel/{number}", float(number > 1)
+        asked.item(key, answer="A", rule=rule, targets=[target], options=options, score=score)
+        weighed.item(
+            key, answer="x", rule="likelihood", targets=[right], options=["red", "blue"], score=1.0,
+            method="likelihood", continuations=["red", "blue"], verdict={"extracted": right},
+        )  # fmt: skip
+    found = causes(asked.close(), weighed.close())
+    assert list(found) == [("decoding", "reading") if right == "blue" else ("data", "decoding", "reading")]
 
 
 def test_what_a_peer_said_is_shown_and_not_obeyed(tmp_path: Path) -> None:

@@ -91,6 +91,15 @@ def test_many_tasks_are_one_table(tmp_path: Path, width: int) -> None:
     assert "all tasks  12 planned = 12 scored" in text
 
 
+def test_tasks_stand_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    asked = ["vstar_bench", "marvel", "VisualPuzzles_direct"]
+    writer = Writer(tmp_path / "run", tasks=asked)
+    for task in sorted(asked):
+        writer.item(f"{task}/1", answer="1", score=1.0)
+    run = writer.close()
+    assert [line.split()[0] for line in shown(run, 100).splitlines() if line.rstrip().endswith("  llava-tiny")] == asked
+
+
 def test_what_went_wrong_stands_beneath_with_its_reason(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     writer.item("marvel/1", answer="1", score=1.0)

@@ -54,10 +54,29 @@ RIGHT = [
     ("3 red and 4 blue, so 7 in total", "7"),
     ("In 2019 it was 12.3%, in 2020 it was 14.5%. The difference is 2.2 percentage points.", "2.2"),
     ("7 apples", "7"),
+    ("$5", "$5"),
+    ("$5", "5 dollars"),
+    ("It costs $5, not $6.", "$5"),
+    ("$5$", "5 €"),
+    ("$x = 5$", "5 kg"),
+    ("The mass is $5$ kg", "5 kg"),
+    ("$5 + 1 = 6$", "6 km"),
+    ("5 €", "€5"),
     ("Yes.", "Yes"),
     ("It is blue.", "Blue"),
 ]
-WRONG = [("2020", "2019"), ("-5", "5"), ("5 miles", "5 km"), ("5 kg", "5 m"), ("No.", "Yes"), ("It is red.", "Blue")]
+WRONG = [
+    ("$5", "5 €"),
+    (r"It costs \$5.", "5 €"),
+    ("5 €", "$5"),
+    ("It costs $5, and the other $6 more: $5.", "5 kg"),
+    ("2020", "2019"),
+    ("-5", "5"),
+    ("5 miles", "5 km"),
+    ("5 kg", "5 m"),
+    ("No.", "Yes"),
+    ("It is red.", "Blue"),
+]
 UNREAD = [
     ("12 or 13", "12"),
     ("between 12.5 and 13.5", "13"),
