@@ -18,6 +18,8 @@ OURS = {
     "vstar_bench": "orchestrator.benchmarks.vstar.benchmark",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles.benchmark",
     "VisualPuzzles_knowledge": "orchestrator.benchmarks.visualpuzzles.knowledge",
+    "VisualPuzzles_steps": "orchestrator.benchmarks.visualpuzzles.reasoning",
+    "VisualPuzzles_strategy": "orchestrator.benchmarks.visualpuzzles.reasoning",
     "voila": "orchestrator.benchmarks.voila.benchmark",
     "reform": "orchestrator.benchmarks.reform.benchmark",
 }

@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     TOO_FEW = "too few to tell"
-    OTHER = "other items"
+    OTHER = "not compared"
     MISSING = "missing"
     NOTHING = ""
 
@@ -108,14 +108,17 @@ class Remade:
 
 def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
     """Returns a table made of the runs that are there."""
-    rows = {model: [_cell(paper, table, at, model, runs) for at in range(len(table.columns))] for model in runs.models}
-    if any(column.measure == "correlation" for column in table.columns):
-        rows = {f"{len(runs.models)} models": _correlations(paper, table, runs)} if runs.models else {}
+    rows: dict[str, list[Cell]] = {}
+    if any(column.measure != "correlation" and column.runs for column in table.columns):
+        places = range(len(table.columns))
+        rows = {model: [_cell(paper, table, at, model, runs) for at in places] for model in runs.models}
+    if runs.models and any(column.measure == "correlation" for column in table.columns):
+        rows[f"{len(runs.models)} models"] = _correlations(paper, table, runs)
     missing = [*runs.missing]
     for model, cells in rows.items():
         by_reason: dict[str, list[str]] = {}
         for cell in cells:
-            if cell.value is None and _makes(table, cell.column):
+            if cell.value is None and _makes(table, cell.column, alone=model in runs.models):
                 by_reason.setdefault(cell.why, []).append(cell.column)
         missing += [": ".join(filter(None, [model, ", ".join(names), why])) for why, names in by_reason.items()]
     missing += _dimensions(paper, table, runs)
@@ -147,8 +150,10 @@ def _standings(name: str, runs: Runs) -> Mapping[str, Standing]:
     return standings({model: scores_of(run.results) for (model, of), run in runs.found.items() if of == name})
 
 
-def _makes(table: Table, name: str) -> bool:
-    return any(column.runs for column in table.columns if column.name == name)
+def _makes(table: Table, name: str, *, alone: bool) -> bool:
+    """Returns whether a column is made of our runs: of one model's, or of all models' together."""
+    columns = (column for column in table.columns if column.name == name)
+    return any((column.runs or column.of) and alone == (column.measure != "correlation") for column in columns)
 
 
 def published_row(table: Table, model: str) -> Sequence[float | None]:
@@ -245,22 +250,30 @@ def _as_printed(value: float, column: Column, digits: int, printed: float) -> bo
 
 
 def _correlations(paper: Paper, table: Table, runs: Runs) -> list[Cell]:
-    """Returns Pearson's correlation of two slices over the models, None below three models or without a spread."""
+    """Returns Pearson's correlation of two columns over the models, None below three models or without a spread."""
     printed = next(iter(table.rows.values()), ())
     cells = []
     for at, column in enumerate(table.columns):
-        sides = []
-        for part in column.of:
-            slices = [
-                _metric(run.tasks_and_groups, paper.runs[name].task, column.metric, {"category": part})
-                for model in runs.models
-                if (run := runs.found.get((model, name := _chosen(paper, column, model, runs))))
-            ]
-            sides.append([one.value for one in slices if one and one.value is not None])
-        known = len(sides[0]) == len(sides[1]) >= 3 and all(len(set(side)) > 1 for side in sides)
-        value = correlation(*sides) if known else None
-        cells.append(Cell(column.name, value, n=len(sides[0]), printed=printed[at] if printed else None))
+        if column.measure != "correlation":
+            cells.append(Cell(column.name))
+            continue
+        sides = [_side(table, column, part) for part in column.of]
+        found = ([_number(_measured(paper, side, model, runs)) for side in sides] for model in runs.models)
+        pairs = [(first, second) for first, second in found if first is not None and second is not None]
+        known = len(pairs) >= 3 and all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
+        value = correlation(*zip(*pairs, strict=True)) if known else None
+        cells.append(Cell(column.name, value, n=len(pairs), printed=printed[at] if printed else None))
     return cells
+
+
+def _side(table: Table, column: Column, part: str) -> Column:
+    """Returns the column of a name, where the table has none the slice of that category."""
+    sliced = Column(part, column.run, column.metric, {"category": part})
+    return next((each for each in table.columns if each.name == part), sliced)
+
+
+def _number(measured: MetricResult | float | None) -> float | None:
+    return measured.value if isinstance(measured, MetricResult) else measured
 
 
 def _contrast(paper: Paper, table: Table, pair: tuple[str, str], model: str, runs: Runs) -> Contrast | None:

@@ -48,7 +48,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         n: Number of items that the printed cells are percent of; 0 where that is not known.
         printed: "rounded", `TRUNCATED` or `MEAN_OF_OTHERS`.
         measure: "metric"; "tokens", mean of output tokens a request; "average" and "rank" of ReForm-Eval's dimensions;
-            "correlation" over models of the two columns in `of`.
+            "correlation" over models of the two columns, or categories of this one, in `of`.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         references: Rows that are not a model's: people, chance.
         contrasts: Pairs of runs that are compared item by item.
         not_counts: Row and column of each cell that is not a count of its column's items.
-        comparable: Whether our cells are over the same items.
+        comparable: Whether our cells are over the same items and scored alike.
         same_as: The table that a figure plots.
     """
 

@@ -25,6 +25,12 @@ def _criteria(request: pb.ScoreRequest) -> list[str]:
     return words
 
 
+def _graded_text(request: pb.ScoreRequest) -> str:
+    """Returns the answer, with `params.reasoning` after the reasoning that the server gave beside it."""
+    whole = "reasoning" in request.params.fields and request.params.fields["reasoning"].bool_value
+    return "\n\n".join(filter(None, (request.evidence.reasoning if whole else "", request.text)))
+
+
 async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     criteria = _criteria(request)
     if not request.evidence.messages:
@@ -34,7 +40,7 @@ async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     prompt = JudgePrompt(
         name=rubric.NAME,
         system=rubric.SYSTEM,
-        user=rubric.question(asked, request.targets, criteria, request.text),
+        user=rubric.question(asked, request.targets, criteria, _graded_text(request)),
         schema=rubric.schema(len(criteria)),
         images=tuple(shown.images),
     )
@@ -54,7 +60,10 @@ RULE = EvidenceRule(
         "share of criteria that are met, each of which is a part of it. Targets are shown where there are some."
     ),
     read=_read,
-    params={"criteria": "Sentences that are true of a good answer: a list of 1 to 32."},
+    params={
+        "criteria": "Sentences that are true of a good answer: a list of 1 to 32.",
+        "reasoning": "Whether the judge reads the model's reasoning before the answer; default: false.",
+    },
     depends=(rubric.NAME, rubric.SYSTEM),
-    needs=("messages", "input_images"),
+    needs=("messages", "input_images", "reasoning"),
 )

@@ -35,7 +35,14 @@ from orchestrator.samples import (
 )
 
 LETTERS = "ABCD"
-MAIN = ("VisualPuzzles_cot", "VisualPuzzles_direct")
+INSTRUCTIONS = {
+    "VisualPuzzles_cot": prompts.COT,
+    "VisualPuzzles_direct": prompts.DIRECT,
+    "VisualPuzzles_steps": prompts.STEPS,
+    "VisualPuzzles_strategy": prompts.COT,
+}
+MAIN = tuple(INSTRUCTIONS)
+"""The tasks of all 1,168 puzzles; `reasoning` scores the last two."""
 VISUAL_COT = "_visual_cot"
 
 COLUMNS: dict[str, Kind] = {"id": object, "question": str, "options": (list, NoneType), "answer": str}
@@ -96,7 +103,7 @@ def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
 
     block = prompts.question_block(row["question"], options)
     visual = variant.task.endswith(VISUAL_COT)
-    instruction = prompts.COT if variant.task == "VisualPuzzles_cot" else prompts.DIRECT
+    instruction = INSTRUCTIONS.get(variant.task, prompts.DIRECT)
     prompt = prompts.stage_2(block, category) if visual else f"{block}\n{instruction}"
     config = model.GenerationConfig(
         max_output_tokens=512 if visual else 4096,

@@ -9,6 +9,9 @@ from pathlib import Path
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 COT: str = _TEXTS["cot"]
 DIRECT: str = _TEXTS["direct"]
+STEPS: str = _TEXTS["steps"]
+MARK = "STEP START"
+"""What `STEPS` asks to begin each step with."""
 STAGE_2: str = _TEXTS["stage_2"]
 CATEGORIES = tuple[str, ...](_TEXTS["categories"])
 

@@ -214,6 +214,27 @@ def test_categories_are_correlated_over_models(tmp_path: Path) -> None:
     assert cells["algorithmic ~ inductive"].value is None
 
 
+def test_knowledge_is_correlated_with_reasoning_over_models(tmp_path: Path) -> None:
+    paper = papers()["visualpuzzles"]
+    found = {}
+    for model, knows, right in (("a", 1, 2), ("b", 2, 3), ("c", 4, 9), ("d", None, 10)):
+        for run, task, metric, count in (
+            ("knowledge", "VisualPuzzles_knowledge", "Items known", knows),
+            ("cot", "VisualPuzzles_cot", "accuracy", right),
+        ):
+            if count is None:
+                continue
+            writer = Writer(tmp_path / model / run, tasks=[task])
+            for number in range(10):
+                writer.item(f"{task}/{number}", answer="A", score=float(number < count))
+            found[model, run] = open_run(writer.close({task: [accuracy(metric, writer.verdicts)]}))
+    remade = remake(paper, paper.table("figure-3"), Runs(found, ()))
+    assert [cell.value for cell in remade.rows["c"]] == [None, None, 40.0, 90.0]
+    cell = remade.rows["4 models"][1]
+    assert (cell.value, cell.n, cell.printed) == (pytest.approx(0.97986, abs=1e-4), 3, 0.4)
+    assert remade.missing == ["d: knowledge"]
+
+
 def test_tokens_are_the_mean_of_the_answers(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", tasks=["VisualPuzzles_cot"])
     for number in range(4):

@@ -112,6 +112,42 @@ async def test_the_steps_of_a_single_answer_are_its_paragraphs(url: str) -> None
     assert verdict.extracted == "right wrong right"
 
 
+KINDS = ["logical: it concludes something.", "other: anything else: also this."]
+
+
+async def test_marked_steps_are_sorted_by_kinds(url: str, vendor: Vendor) -> None:
+    vendor.answer = lambda user: (
+        {"explanation": ""}
+        | {f"step_{n + 1}": "logical" if "so" in words else "other" for n, words in enumerate(user.split("Step ")[1:])}
+    )
+    found = item("judge_steps", evidence=evidence())
+    found.params.update({"kinds": KINDS, "mark": "STEP"})
+    found.text = "Well. STEP 1 I see. STEP 2 so it is. STEP 3 I know. STEP 4 It is blue."
+    (verdict,) = await judged(url, found)
+    assert (verdict.extracted, verdict.score) == ("other logical other other", 0.25)
+    assert dict(verdict.scores) == {"logical": 0.25, "other": 0.75}
+    shown = vendor.requests[0]["messages"][-1]["content"][0]["text"]
+    assert "Kinds of steps:\n- logical: it concludes something.\n- other: anything else: also this.\n" in shown
+    assert "Well." not in shown
+
+
+@pytest.mark.parametrize("kinds", [["one: alone"], ["a: b", "a: c"], ["a: b", "c"], "a: b"])
+async def test_kinds_without_names_and_meanings_are_a_defect(url: str, kinds: Any) -> None:
+    found = item("judge_steps", evidence=evidence())
+    found.params.update({"kinds": kinds})
+    with pytest.raises(RequestError, match=r"has params\.kinds"):
+        await judged(url, found)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_criteria_are_of_the_reasoning_too_where_that_is_asked(url: str, vendor: Vendor, whole: bool) -> None:
+    found = item("judge_rubric", evidence=evidence())
+    found.evidence.reasoning = "No cat is seen."
+    found.params.update({"reasoning": whole})
+    (verdict,) = await judged(url, found)
+    assert verdict.score == (1.0 if whole else 0.5)
+
+
 async def test_without_evidence_nothing_is_judged(url: str, vendor: Vendor) -> None:
     for verdict in await judged(url, item("judge_rubric"), item("judge_steps"), item("judge_steps", evidence={})):
         assert (verdict.outcome, verdict.reason) == ("unjudged", "no_evidence")
@@ -125,7 +161,7 @@ async def test_a_rubric_without_criteria_is_a_defect(url: str) -> None:
 
 def test_the_rules_say_what_they_need() -> None:
     needs = {rule.name: list(rule.needs) for rule in listing(rules(), metrics()).rules}
-    assert needs["judge_rubric"] == ["messages", "input_images"]
+    assert needs["judge_rubric"] == ["messages", "input_images", "reasoning"]
     assert needs["judge_steps"] == ["messages", "input_images", "reasoning", "steps"]
     assert {name for name, found in needs.items() if found} == {"judge_rubric", "judge_steps"}
 
