@@ -31,7 +31,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 setup: $(VENV)/.installed
 
 # An evaluation of the bundled model, without images first, for comparison: no endpoint, no data, no network.
-DEMO := --task vstar_bench --task marvel --task VisualPuzzles_direct --synthetic --limit 40
+DEMO := --task VisualPuzzles_direct --task marvel --task vstar_bench --synthetic --limit 40
 demo: $(VENV)/.demo
 	$(BIN)/orchestrator eval $(DEMO) --blind --quiet --run runs/demo-blind
 	$(BIN)/orchestrator eval $(DEMO) --run runs/demo

@@ -25,7 +25,6 @@ from orchestrator.run_folder.metrics import (
     overall,
     slices,
     undefined,
-    without_interval,
 )
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.usage import spent
@@ -34,6 +33,7 @@ from orchestrator.run_folder.validity import lines, no_result
 _MOST_VALUES = 24
 _MOST_TASKS = 3
 _MOST_PROBLEMS = 5
+_MOST_NAMES = 3
 _LONGEST_MESSAGE = 240
 _STACKED = 60
 """Below this width a task stands above its metric rather than beside it."""
@@ -100,8 +100,10 @@ def print_results(run: Path, console: Console) -> None:
         _labels(one, console)
     for line in undefined(metrics):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
-    for line in without_interval(overall(metrics)):
-        console.print(Text(f"  no interval: {printable(line)}", "dim"))
+    if bare := dict.fromkeys(metric.name for metric in overall(metrics) if metric.no_interval):
+        more = f" and {len(bare) - _MOST_NAMES} more" if len(bare) > _MOST_NAMES else ""
+        names = f"{', '.join([*bare][:_MOST_NAMES])}{more}"
+        console.print(Text(f"  no interval, see the report: {printable(names)}", "dim"))
     if opened.deviations:
         console.print(Text(f"not the benchmark's own decoding: {opened.deviations}", "yellow"))
     for note in opened.notes:

@@ -75,7 +75,7 @@ def test_a_number_without_an_interval_says_why(tmp_path: Path) -> None:
     console = Console(record=True, width=120)
     print_results(folder, console)
     shown = console.export_text()
-    assert "no interval: marvel, m0; marvel, m1; marvel, m2 and 2 more: it asks a judge" in shown
+    assert "\n  no interval, see the report: m0, m1, m2 and 3 more\n" in shown
     assert "\x1b" not in shown
 
 
