@@ -20,10 +20,11 @@ from lyncean.rpc import DeadlineExceeded, InternalFailure, InvalidRequest, Unava
 from model_server.backend import Backend, Call, Output, continuation_score, usage_since
 from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.decoding import check_context, effective_config, limit_output
-from model_server.hf import memory, selfcheck
+from model_server.hf import selfcheck
 from model_server.hf.constraint import Constraint
 from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.draw import Drawer
+from model_server.hf.fitting import drop_frames, free
 from model_server.hf.generate import generate
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.loaded import Loaded
@@ -293,7 +294,7 @@ class HfBackend(Backend):
                 jobs[0].resolve(score_prompt(self._loaded.checkpoint, jobs[0].work.prompt))
         except torch.OutOfMemoryError as error:
             cause = str(error).split(".")[0]
-            memory.drop_frames(error)
+            drop_frames(error)
         except RuntimeError:
             if not self._device_works():
                 self._lose_device(jobs)
@@ -302,7 +303,7 @@ class HfBackend(Backend):
         else:
             return
         # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
-        memory.free()
+        free()
         raise OutOfMemory(cause)
 
     def _device_works(self) -> bool:

@@ -37,10 +37,15 @@ class Prefill:
     next_position: torch.Tensor
     inputs: dict[str, Any]
 
-    def narrow(self, added: int) -> None:
-        """Forgets the last `added` tokens."""
-        if added:
-            self.cache.crop(-added)
+    def lengths(self) -> list[int]:
+        """Returns how many keys each layer holds: of the prompt's tokens, or of its images where it sees these."""
+        return [layer.get_seq_length() for layer in self.cache.layers]
+
+    def narrow(self, lengths: Sequence[int]) -> None:
+        """Forgets what stands behind so many keys of each layer, also where a pass ended between two layers."""
+        for layer, length in zip(self.cache.layers, lengths, strict=True):
+            if layer.is_initialized:
+                layer.keys, layer.values = layer.keys[..., :length, :], layer.values[..., :length, :]
 
 
 def is_recurrent(model: Any) -> bool:

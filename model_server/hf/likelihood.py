@@ -12,7 +12,8 @@ with `plain`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -20,6 +21,7 @@ import torch
 from model_server.hf.batch import Replace, prefill, to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import Prefill
+from model_server.hf.fitting import fitted
 from model_server.hf.prompt import Joined, Prompt
 
 MAX_NODES = 512
@@ -200,15 +202,21 @@ def packed(
         faults: Mistakes to make.
     """
     state = _prefill(checkpoint, questions, replace)
+    lengths, most = state.lengths(), MAX_NODES
     results: list[list[Scored]] = [[] for _ in questions]
-    for trees in _passes(questions):
+    while any(len(q.joined) > len(done) for q, done in zip(questions, results, strict=True)):
+        trees = [_tree(q, len(done), most) for q, done in zip(questions, results, strict=True)]
         nodes = max(len(tree.ids) for tree in trees)
-        logits = state.last[:, None]
-        if nodes:
-            logits = torch.cat([logits, _step(checkpoint, state, trees, nodes, faults)], dim=1)
-            state.narrow(nodes)
-        for row, tree in enumerate(trees):
-            results[row] += _read(logits[row], tree)
+        read = functools.partial(_read_trees, checkpoint, state, trees, faults)
+        # Several questions are divided by whoever put them together, and learns from it.
+        smaller = len(trees) == 1 and len(trees[0].paths) > 1
+        scores = fitted(read, nodes, "tokens of continuations", smaller=smaller)
+        state.narrow(lengths)
+        if scores is None:
+            most = nodes // 2
+            continue
+        for done, some in zip(results, scores, strict=True):
+            done += some
     return results
 
 
@@ -223,29 +231,41 @@ def expanded(checkpoint: Checkpoint, question: Question, rows: int = 64, *, step
         stepwise: Whether each pass reads one token of each row, not all.
     """
     state = _prefill(checkpoint, [question])
-    shared, device = question.shared, checkpoint.device
     results: list[Scored] = []
-    for first in range(0, len(question.joined), rows):
-        part = question.joined[first : first + rows]
-        tails = [each.ids[shared:] for each in part]
-        longest = max(len(tail) for tail in tails) - 1
-        logits = [state.last[:, None].expand(len(part), -1, -1)]
-        if longest:
-            ids = torch.zeros((len(part), longest), dtype=torch.long, device=device)
-            for row, tail in enumerate(tails):
-                ids[row, : len(tail) - 1] = torch.tensor(tail[:-1], device=device)
-            cache = copy.deepcopy(state.cache)
-            cache.reorder_cache(torch.zeros(len(part), dtype=torch.long, device=device))
-            step = 1 if stepwise else longest
-            for done in range(0, longest, step):
-                some = ids[:, done : done + step]
-                logits.append(checkpoint.family.step_rows(checkpoint.model, cache, state, some, done))
-        seen = torch.cat(logits, dim=1)
-        for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
-            tree = Tree(
-                paths=[list(range(each.start - shared - 1, len(tail) - 1))], owned=[tail[each.start - shared :]]
-            )
-            results += _read(seen[row], tree)
+    while len(results) < len(question.joined):
+        part = question.joined[len(results) : len(results) + rows]
+        read = functools.partial(_read_rows, checkpoint, state, part, question.shared, stepwise=stepwise)
+        scores = fitted(read, len(part), "continuations", smaller=len(part) > 1)
+        if scores is None:
+            rows = len(part) // 2
+            continue
+        results += scores
+    return results
+
+
+def _read_rows(
+    checkpoint: Checkpoint, state: Prefill, part: Sequence[Joined], shared: int, *, stepwise: bool
+) -> list[Scored]:
+    """Scores continuations in one pass, or one for each of their tokens, behind a copy of the prompt's cache."""
+    device = checkpoint.device
+    tails = [each.ids[shared:] for each in part]
+    longest = max(len(tail) for tail in tails) - 1
+    logits = [state.last[:, None].expand(len(part), -1, -1)]
+    if longest:
+        ids = torch.zeros((len(part), longest), dtype=torch.long, device=device)
+        for row, tail in enumerate(tails):
+            ids[row, : len(tail) - 1] = torch.tensor(tail[:-1], device=device)
+        cache = copy.deepcopy(state.cache)
+        cache.reorder_cache(torch.zeros(len(part), dtype=torch.long, device=device))
+        step = 1 if stepwise else longest
+        for done in range(0, longest, step):
+            some = ids[:, done : done + step]
+            logits.append(checkpoint.family.step_rows(checkpoint.model, cache, state, some, done))
+    seen = torch.cat(logits, dim=1)
+    results: list[Scored] = []
+    for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
+        tree = Tree(paths=[list(range(each.start - shared - 1, len(tail) - 1))], owned=[tail[each.start - shared :]])
+        results += _read(seen[row], tree)
     return results
 
 
@@ -254,19 +274,22 @@ def _prefill(checkpoint: Checkpoint, questions: Sequence[Question], replace: Rep
     return prefill(checkpoint, prompts, replace)
 
 
-def _passes(questions: Sequence[Question]) -> Iterator[list[Tree]]:
-    """Divides the continuations so that no pass has too many tokens; every question is in each pass."""
-    waiting = [list(q.joined) for q in questions]
-    shared = [q.shared for q in questions]
-    while any(waiting):
-        trees = []
-        for row, queue in enumerate(waiting):
-            tree = Tree()
-            while queue and (not tree.paths or len(tree.ids) + len(queue[0].ids) - shared[row] <= MAX_NODES):
-                each = queue.pop(0)
-                tree.add(each.ids[shared[row] :], each.start - shared[row])
-            trees.append(tree)
-        yield trees
+def _tree(question: Question, first: int, most: int) -> Tree:
+    """Returns the continuations from the first on that have together at most so many tokens; one at least, if any."""
+    tree, shared = Tree(), question.shared
+    for each in question.joined[first:]:
+        if tree.paths and len(tree.ids) + len(each.ids) - shared > most:
+            break
+        tree.add(each.ids[shared:], each.start - shared)
+    return tree
+
+
+def _read_trees(checkpoint: Checkpoint, state: Prefill, trees: Sequence[Tree], faults: Faults) -> list[list[Scored]]:
+    nodes = max(len(tree.ids) for tree in trees)
+    logits = state.last[:, None]
+    if nodes:
+        logits = torch.cat([logits, _step(checkpoint, state, trees, nodes, faults)], dim=1)
+    return [_read(logits[row], tree) for row, tree in enumerate(trees)]
 
 
 def _step(checkpoint: Checkpoint, state: Prefill, trees: Sequence[Tree], nodes: int, faults: Faults) -> torch.Tensor:

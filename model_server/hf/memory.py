@@ -1,11 +1,9 @@
-"""Memory of the device: how many tokens a batch may have, and what is freed after a batch that did not fit."""
+"""Memory of the device: how many tokens a batch may have."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
-import traceback
 from collections.abc import Callable, Sequence
 
 import torch
@@ -13,6 +11,7 @@ import torch
 from model_server.hf import selfcheck
 from model_server.hf.batch import prefill
 from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.fitting import free
 from model_server.hf.prompt import Prompter
 
 log = logging.getLogger(__name__)
@@ -74,21 +73,3 @@ def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.de
         per_token = max(1.0, (three - one) / (2 * tokens))
         limits.append(_SHARE * torch.cuda.mem_get_info(device)[0] / per_token)
     return min(limits)
-
-
-def drop_frames(error: BaseException) -> None:
-    """Clears the local variables of the frames that an error and its causes went through."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            traceback.clear_frames(each.__traceback__)
-            waiting += [each.__cause__, each.__context__]
-
-
-def free() -> None:
-    """Gives memory that nothing refers to back to the device; called where no exception is being handled."""
-    gc.collect()
-    torch.cuda.empty_cache()
