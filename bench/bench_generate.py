@@ -67,7 +67,8 @@ class Way:
         self.backend = HfBackend(settings, Metrics())
         self.backend.load()
         if static:
-            self.backend._verdict = dataclasses.replace(self.backend._verdict, continuous=False)
+            loaded = self.backend._loaded
+            loaded.verdict = dataclasses.replace(loaded.verdict, continuous=False)
         self.seconds: list[float] = []
         self.texts: list[str] = []
 

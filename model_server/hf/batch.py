@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.family import SEQUENCES, Prefill
+from model_server.hf.family import Prefill, runs_along
 from model_server.hf.prompt import Prompt
 
 Inputs = dict[str, torch.Tensor]
@@ -30,8 +30,8 @@ def collate(prompts: Sequence[Inputs], pad: int) -> Inputs:
         return dict(prompts[0])
     length = max((p["input_ids"].shape[1] for p in prompts if "input_ids" in p), default=0)
     batch: Inputs = {}
-    for name in prompts[0]:
-        if name in SEQUENCES:
+    for name, value in prompts[0].items():
+        if runs_along(name, value):
             fill = pad if name == "input_ids" else -1 if name == "image_patches_indices" else 0
             batch[name] = torch.cat([_pad(p[name], length - p[name].shape[1], 0, fill) for p in prompts])
         elif name.startswith("qformer_"):

@@ -110,7 +110,15 @@ SEQUENCES = {
     "image_attention_mask",
     "image_patches_indices",
 }
-"""Inputs that run along the prompt's tokens; all others belong to its images and clips."""
+"""Names of inputs that run along the prompt's tokens; all others belong to its images and clips."""
+
+
+def runs_along(name: str, value: Any) -> bool:
+    """Whether an input runs along the prompt's tokens.
+
+    IDEFICS has an `image_attention_mask` of its tokens and images; Phi-4's says which pixels of each crop are real.
+    """
+    return name in SEQUENCES and not (name == "image_attention_mask" and value.dim() > 3)
 
 
 _IMAGES_SEEN = {"cross_attention_mask", "image_attention_mask"}
@@ -177,7 +185,7 @@ class Family:
         if kept == inputs["input_ids"].shape[1] and not more:
             return extended
         for name, value in inputs.items():
-            if name not in SEQUENCES:
+            if not runs_along(name, value):
                 continue
             tail = value[:, -1:].repeat_interleave(len(more), dim=1)
             if name == "input_ids":
@@ -206,7 +214,7 @@ class Family:
         more: dict[str, Any] = _as_argument(model, cache)
         if self.prefill_positions:
             more["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0) + self.first_position
-        elif self.text_prefill_positions and not inputs.keys() - SEQUENCES:
+        elif self.text_prefill_positions and all(runs_along(name, value) for name, value in inputs.items()):
             more["position_ids"] = self.text_positions((mask.cumsum(-1) - 1).clamp(min=0))
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
             more["logits_to_keep"] = 1

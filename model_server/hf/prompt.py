@@ -20,7 +20,7 @@ from model_server import images
 from model_server.clips import usage_of
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import ClipDecoder, Decoded
-from model_server.hf.family import SEQUENCES
+from model_server.hf.family import runs_along
 from model_server.hf.shown import sizes
 from model_server.hf.template import Template
 from model_server.parts import content
@@ -65,7 +65,7 @@ class Prompt:
     @property
     def signature(self) -> tuple[Any, ...]:
         """Prompts that can share a batch have the same."""
-        shapes = ((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if name not in SEQUENCES)
+        shapes = ((name, tuple(value.shape[1:])) for name, value in self.inputs.items() if not runs_along(name, value))
         return (self.clips, *shapes)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from model_server.hf.family import SEQUENCES
+from model_server.hf.family import runs_along
 from model_server.hf.prompt import Prompt
 
 _CACHES = ("past_key_values", "cache_params")
@@ -45,7 +45,7 @@ def read_once(
     """
     where = places(prompts)
     first = [where.index(place) for place in range(max(where) + 1)]
-    media = {name: value for name, value in inputs.items() if name not in SEQUENCES}
+    media = {name: value for name, value in inputs.items() if not runs_along(name, value)}
     encodes = _encodes(net)
     handles: list[Any] = []
 

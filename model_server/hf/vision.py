@@ -10,7 +10,7 @@ import torch
 
 from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.family import SEQUENCES
+from model_server.hf.family import runs_along
 from model_server.hf.prompt import Prompt
 from model_server.lru import LruCache
 from model_server.metrics import Metrics
@@ -97,7 +97,7 @@ class VisionCache:
 
 
 def _images(prompt: Prompt) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in prompt.inputs.items() if name not in SEQUENCES}
+    return {name: value for name, value in prompt.inputs.items() if not runs_along(name, value)}
 
 
 def _merge(name: str, values: Sequence[Any]) -> Any:

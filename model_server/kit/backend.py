@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import os
 import time
@@ -32,6 +33,7 @@ _SYSTEM = {
     False: model.SYSTEM_MESSAGES_REFUSED,
     None: model.SYSTEM_MESSAGES_UNSPECIFIED,
 }
+_METHODS = ("load", "generate", "generate_batch", "generate_samples", "likelihood", "render", "tokenize", "properties")
 _LEAST_WAITING = 2
 """Covers a network delay of twice the time of an answer."""
 
@@ -61,6 +63,8 @@ class KitBackend(Backend):
     def load(self) -> None:
         """Loads the author's model."""
         kit = self.kit
+        for name in _METHODS:
+            _refuse_unplain(kit, name)
         if (kit.audio_input or kit.video_input) and find_spec("av") is None:
             raise LoadError("audio and video need PyAV: pip install 'lyncean[media]'")
         kit.load()
@@ -319,3 +323,13 @@ class KitBackend(Backend):
         usage = usage_since(queued, work.call.started, input_tokens=prompt_tokens, output_tokens=out, **media)
         usage.media.extend(clips.usage_of(work.messages, work.audio, work.videos))
         return usage
+
+
+def _refuse_unplain(kit: Model, name: str) -> None:
+    """Raises LoadError for an author's method whose result would be a coroutine or a generator, and not the answer."""
+    method = getattr(kit, name)
+    where = f"{type(kit).__name__}.{name}"
+    if inspect.iscoroutinefunction(method):
+        raise LoadError(f"{where} is async, and the kit calls it in a thread: write a plain def, asyncio.run() inside")
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise LoadError(f"{where} yields, and the kit wants all at once: return the whole answer")

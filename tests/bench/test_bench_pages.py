@@ -33,7 +33,7 @@ SMALL = {
     "bench_scorer.py": "--items 640 --json",
     "bench_reading.py": "--rounds 2 --json",
     "bench_likelihood.py": "--candidates 2 --repeats 1 --width 64 --layers 1 --json figures.json",
-    "bench_generate.py": "--batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
+    "bench_generate.py": "--static --batches 1 2 --samples 2 --tokens 2 --width 64 --layers 1 --json figures.json",
     "bench_gates.py": "--worlds 40",
     "bench_intervals.py": "--worlds 40",
     "bench_labels.py": "--worlds 10",

@@ -6,7 +6,7 @@ import asyncio
 import re
 import runpy
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from helpers.model_serving import refusal
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, call, is_serving
 from model_server import images
+from model_server.backend import LoadError
 from model_server.kit.backend import KitBackend
 from model_server.kit.model import Model, Output, Request, Score
 from model_server.metrics import Metrics
@@ -472,3 +473,31 @@ async def test_a_format_reaches_a_model_that_claims_it_and_is_held_against_its_a
         assert refused == ("INTERNAL", "format_not_kept")
         refused = await refusal(server.send(request(ask("yes"), response_format={"regex": "yes"})))
         assert refused == ("UNIMPLEMENTED", "no_response_format")
+
+
+class Awaited(Echo):
+    async def generate(self, request: Request) -> str:  # type: ignore[override]
+        return request.text
+
+
+class Streamed(Echo):
+    def generate(self, request: Request) -> Iterator[str]:  # type: ignore[override]
+        yield from request.text.split()
+
+
+class StreamedLater(Scorer):
+    async def likelihood(self, request: Request, continuations: Sequence[str]) -> AsyncIterator[Score]:  # type: ignore[override]
+        yield Score(0.0, [(request.text, 0.0)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Awaited, "Awaited.generate is async.*plain def"),
+        (Streamed, "Streamed.generate yields.*whole answer"),
+        (StreamedLater, "StreamedLater.likelihood yields"),
+    ],
+)
+def test_handlers_whose_result_is_not_the_answer_are_refused_at_load(kind: type[Model], words: str) -> None:
+    with pytest.raises(LoadError, match=words):
+        echo(kind).load()
