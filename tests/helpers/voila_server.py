@@ -1,8 +1,9 @@
 """A model server that knows what VOILA's drawings show, and grades VOILA as a judge: `python voila_server.py`.
 
 As a model it reads the question from the images it is sent, by their bytes, and nothing else: no key, no target. Of
-the property in VOILA_WRONG ("" for none) it says something false at every step. As a judge it compares what it
-is given, word by word, without any of the scorer's own reading.
+the property in VOILA_WRONG ("" for none) it says something false at every step, with VOILA_RIGHT ("WD,ND") not of the
+first so many questions with and without distraction. As a judge it compares what it is given, word by word, without any
+of the scorer's own reading.
 """
 
 from __future__ import annotations
@@ -11,13 +12,26 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 from lyncean.model.v1 import model_pb2 as model
 from model_server.kit import Model, Output, Request, main
-from orchestrator.benchmarks.voila.rules import ACTIONS, ALL, ANY, NUMBERS, SUBJECTS, Question, Spec, recognise
+from orchestrator.benchmarks.voila.rules import (
+    ACTIONS,
+    ALL,
+    ANY,
+    ND_RULES,
+    NUMBERS,
+    SUBJECTS,
+    WD_RULES,
+    Question,
+    Spec,
+    recognise,
+)
 from orchestrator.benchmarks.voila.sampling import draw_balanced
 from orchestrator.benchmarks.voila.synthetic import draw
 from orchestrator.benchmarks.voila.texts import (
@@ -37,9 +51,19 @@ class Knowing(Model):
 
     @cached_property
     def seen(self) -> dict[str, Spec]:
-        questions = draw_balanced(ALL.rules, 0)
-        specs = {spec for _ in range(int(os.environ["VOILA_ROWS"])) for spec in next(questions).images}
-        return {digest(draw(spec)): spec for spec in specs}
+        rows = int(os.environ["VOILA_ROWS"])
+        drawn = (islice(draw_balanced(rules, 0), rows) for rules in {ALL.rules, *self._tables})
+        return {digest(draw(spec)): spec for spec in {spec for one in drawn for each in one for spec in each.images}}
+
+    @cached_property
+    def _tables(self) -> dict[Sequence[int], int]:
+        """Rules -> how many questions of them are answered right, empty where all are alike."""
+        counts = os.environ.get("VOILA_RIGHT", "")
+        return dict(zip((WD_RULES, ND_RULES), map(int, counts.split(",")), strict=True)) if counts else {}
+
+    @cached_property
+    def _right(self) -> set[tuple[Spec, ...]]:
+        return {each.images for rules, count in self._tables.items() for each in islice(draw_balanced(rules, 0), count)}
 
     def generate(self, request: Request) -> str | Output:
         specs = [self.seen[digest(data)] for data in request.image_bytes]
@@ -51,7 +75,8 @@ class Knowing(Model):
             return Output(image_files=[draw(spec)])
         question = recognise(*specs)
         assert question
-        return said(question, request.text, os.environ.get("VOILA_WRONG", ""))
+        wrong = "" if question.images in self._right else os.environ.get("VOILA_WRONG", "")
+        return said(question, request.text, wrong)
 
 
 def digest(data: bytes) -> str:
