@@ -204,6 +204,24 @@ class BadRowError(_UnaskedError):
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """Further calls of a turn, each a conversation of its own, as the answers so far have it.
+
+    Attributes:
+        follow: Returns the next conversation, or the answer that is judged, from the answers so far. It depends on
+            nothing but the row and them, and raises as `Turn.ask` does.
+        max_calls: Calls at most; after so many it returns an answer.
+    """
+
+    follow: Callable[[Sequence[Answer]], Sequence[Message] | Answer]
+    max_calls: int
+
+    def first(self, call: Call) -> Call:
+        """Returns the first request: the turn's own."""
+        return call
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One answer of a sample: by one call, or by as many as its tools take.
 
@@ -213,14 +231,14 @@ class Turn:
         name: Name of the step; "" in a single-turn sample.
         scoring: How the answer is judged; None for a turn that only prepares another.
         may_be_cut: Whether an output that its limit cut inside its reasoning is used by a later turn all the same.
-        play: Tools that may be called before the answer; None for one call.
+        play: Tools that may be called before the answer, or the task's own rounds; None for one call.
     """
 
     ask: Callable[[Sequence[Answer]], Call]
     name: str = ""
     scoring: Scoring | None = None
     may_be_cut: bool = False
-    play: Play | None = None
+    play: Play | Rounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

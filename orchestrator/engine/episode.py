@@ -23,6 +23,7 @@ from orchestrator.engine.answer_lines import judged_line, output_of_line, tool_l
 from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning, is_cut
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.finishing import Begun
+from orchestrator.engine.rounds import RoundsTrajectory
 from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Trajectory, call_name
 from orchestrator.engine.wire import Request, Response, is_repeat, request_of
@@ -33,7 +34,7 @@ from orchestrator.run_folder.lines import ResponseLine, raw
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
-from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Sample, Turn
+from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Rounds, Sample, Turn
 
 T = TypeVar("T")
 
@@ -282,7 +283,12 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
     turn, key = episode.turn, episode.key
     assert turn.play is not None
     call = changes.seen(turn.ask(answers))
-    made = Trajectory(turn.play, call, key, lambda each: changes.decoded(each, key, turn.scoring))
+    decoded = partial(changes.decoded, key=key, scoring=turn.scoring)
+    made = (
+        RoundsTrajectory(turn.play, call, key, decoded)
+        if isinstance(turn.play, Rounds)
+        else Trajectory(turn.play, call, key, decoded)
+    )
     for number, logged in enumerate(episode.logged):
         line = log.responses.read(logged.offset)
         if not number:

@@ -11,13 +11,16 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from lyncean.vocabulary.facts import CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
 from lyncean.vocabulary.keys import split_repeat
+from orchestrator.errors import ConfigError
 from orchestrator.samples import (
     Answer,
     BadRowError,
     Call,
     Clip,
     Image,
+    Message,
     Part,
+    Rounds,
     Sample,
     ToolCall,
     ToolResult,
@@ -84,9 +87,15 @@ class Done:
 
 
 def with_tools(sample: Sample, play: Play | None) -> Sample:
-    """Returns a sample whose scored turns may call tools."""
+    """Returns a sample whose scored turns may call tools.
+
+    Raises:
+        ConfigError: If its task asks in rounds of its own.
+    """
     if play is None:
         return sample
+    if any(turn.play for turn in sample.turns):
+        raise ConfigError(f"{sample.key}: its task asks in rounds of its own: leave out --tools")
     return replace(sample, turns=tuple(replace(turn, play=play) if turn.scoring else turn for turn in sample.turns))
 
 
@@ -100,7 +109,7 @@ class Trajectory:
     """The calls of one item so far. The same answers and results lead to the same next request.
 
     Args:
-        play: The tools.
+        play: The tools, or the task's rounds.
         call: The task's own request, without what the run hides from the model: tools see its images.
         key: The item's key, on which seeds depend.
         decoded: Applies the run's decoding to a request.
@@ -109,10 +118,10 @@ class Trajectory:
         BadRowError: If the request does not ask for text.
     """
 
-    def __init__(self, play: Play, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
+    def __init__(self, play: Play | Rounds, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
         if call.continuations or call.modality == model.MODALITY_IMAGE:
             raise BadRowError("no_text", "tools are for answers in words, and this request asks for something else")
-        self._play, self._key = play, key
+        self._given, self._key = play, key
         self._call = decoded(play.first(call))
         self._seed = self._call.config.seed if self._call.config.HasField("seed") else None
         self._pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
@@ -128,6 +137,11 @@ class Trajectory:
         self.names: dict[int, str] = {}  # of stored pictures, by the identity of their bytes, which are held here
         names = CALLS, TOOL_CALLS, TOOL_ERRORS, OUTPUT_TOKENS, REASONING_TOKENS
         self.facts: dict[str, float] = dict.fromkeys(names, 0)
+
+    @property
+    def _play(self) -> Play:
+        assert isinstance(self._given, Play)
+        return self._given
 
     @property
     def stage(self) -> str:
@@ -150,7 +164,6 @@ class Trajectory:
 
     def add_answer(self, answer: Answer) -> None:
         """Takes the answer to the last request; `calls` are the tool calls that are to be made for it."""
-        protocol = self._play.box.protocol
         self.answered += 1
         self.facts[CALLS] += 1
         self.facts[OUTPUT_TOKENS] += answer.tokens[0]
@@ -160,6 +173,10 @@ class Trajectory:
         if len(answer.shown) == len(self._pictures):
             pairs = zip(self._pictures, answer.shown, strict=True)
             self._pictures = [replace(picture, shown=size) for picture, size in pairs]
+        self._take(answer)
+
+    def _take(self, answer: Answer) -> None:
+        protocol = self._play.box.protocol
         calls = protocol.read(answer)
         if not calls and not protocol.again(answer):
             self._ended = Done(protocol.final(answer))
@@ -192,15 +209,21 @@ class Trajectory:
         """
         if self._answer is None or self._ended:
             return self._ended or Ask(self._call, self._new, 1)
-        answer, turn = self._answer, self.answered - 1
+        return self._next(self._answer, info)
+
+    def _next(self, answer: Answer, info: model.GetModelInfoResponse) -> Ask | Done:
+        turn = self.answered - 1
         added = self._play.box.protocol.next(answer, self._results, turn) if self.calls else ()
         if self.calls and not added:
             return Done(self._play.box.protocol.final(answer))
-        call = replace(self._call, messages=(*self._call.messages, *added), config=self._config())
+        return self._asked((*self._call.messages, *added), len(added), info)
+
+    def _asked(self, messages: tuple[Message, ...], new: int, info: model.GetModelInfoResponse) -> Ask | Done:
+        """Returns the next request, the last `new` messages of which are new, unless it passes a limit."""
+        call = replace(self._call, messages=messages, config=self._config())
         if limit := _too_much(call, info):
             return self._limited(limit)
-        self._call, self._answer = call, None
-        self._new = len(added)
+        self._call, self._answer, self._new = call, None, new
         return Ask(call, self._new, self.answered + 1)
 
     def _config(self) -> model.GenerationConfig:

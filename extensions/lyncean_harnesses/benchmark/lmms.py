@@ -11,11 +11,24 @@ from typing import Any, Literal
 from lyncean.model.v1 import model_pb2 as model
 from lyncean_harnesses.benchmark.task import ForeignTask, Round
 from lyncean_harnesses.benchmark.visuals import Sources, document, parts
+from lyncean_harnesses.library import seeded
 from lyncean_harnesses.library.lmms_eval import LIBRARY
 from lyncean_harnesses.library.requests import LMMS_EVAL_TOKENS, ROLES, NotAskableError, decoding, pieces, shown
 from orchestrator.benchmarks import setting
 from orchestrator.data import Row
-from orchestrator.samples import Answer, Call, Message, NoAnswerError, Turn, Variant, image_part, text_part
+from orchestrator.samples import (
+    Answer,
+    BadRowError,
+    Call,
+    Message,
+    NoAnswerError,
+    Rounds,
+    Turn,
+    Variant,
+    image_part,
+    text_part,
+    user,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,35 @@ def _tagged(context: str) -> tuple[str, str]:
         raise NotAskableError("its context does not say what is to be drawn")
     asked = question.group(1).strip()
     return draw.group(1).strip().replace("{question}", asked), asked
+
+
+class _AskedError(Exception):
+    """The loop asks what has no answer yet."""
+
+    def __init__(self, context: str, visuals: Sequence[Any]) -> None:
+        super().__init__(context)
+        self.context, self.visuals = context, visuals
+
+
+class _Script:
+    """Stands for a model of lmms-eval that gives known answers to one document, one after the other."""
+
+    is_simple = True
+
+    def __init__(self, doc: Any, answers: Sequence[str]) -> None:
+        self.task_dict = {"": {"": [doc]}}
+        self._doc, self._answers = doc, iter(answers)
+
+    def generate_until(self, requests: Sequence[Any]) -> list[str]:
+        """Returns the next answer.
+
+        Raises:
+            _AskedError: If there is none.
+        """
+        context, _, visuals, *_ = requests[0].args
+        for answer in self._answers:
+            return [answer]
+        raise _AskedError(context, visuals(self._doc) or ())
 
 
 class LmmsTask(ForeignTask):
@@ -131,6 +173,35 @@ class LmmsTask(ForeignTask):
             found = (asked[0], asked[1], bool(asked[2]))
             before = list(before)
         return found
+
+    def play(self, row: Row) -> Rounds | None:
+        """Returns the rounds of an agentic task, by lmms-eval's own loop."""
+        if self.kind != "generate_until_agentic":
+            return None
+        most = int((self._task.config.generation_kwargs or {}).get("max_agentic_steps", 12))
+        if not 0 < most <= MOST_ROUNDS:
+            raise NotAskableError(f"its code asks {most} rounds; from 1 to {MOST_ROUNDS} are asked")
+        return Rounds(partial(self._followed, row), most)
+
+    def _followed(self, row: Row, answers: Sequence[Answer]) -> list[Message] | Answer:
+        """Returns what the task's code asks after some answers, or the record of them that it judges."""
+        task = self._task
+        script = _Script(
+            document(task.dataset[self.split], row["doc_id"], self.files), [answer.text.strip() for answer in answers]
+        )
+        ask = partial(task.config.doc_to_text, lmms_eval_specific_kwargs=task.lmms_eval_specific_kwargs)
+        given = row["context"], task.config.generation_kwargs or {}, task.doc_to_visual, ask, 0, "", ""
+        try:
+            with self._failing(), seeded(f"{self.word} {row['doc_id']}"):
+                try:
+                    final = LIBRARY.agentic(script, given)
+                except _AskedError as asked:
+                    if asked.visuals:  # the engine would not hide them where it hides the first ones
+                        raise NotAskableError("its code shows images after the first round") from None
+                    return [user(text_part(asked.context))]
+        except BadRowError as error:  # the row was asked already: it is the answer on which the code fails
+            raise NoAnswerError(error.reason, str(error)) from error
+        return replace(answers[-1], text=final, reasoning="")
 
     def drawing(self, row: Row) -> Turn | None:
         """Returns the first stage of Visual CoT: the task's images, and what is to be drawn of them."""

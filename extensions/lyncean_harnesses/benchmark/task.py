@@ -27,6 +27,7 @@ from orchestrator.samples import (
     Call,
     Message,
     NoAnswerError,
+    Rounds,
     Sample,
     Scoring,
     Turn,
@@ -41,6 +42,7 @@ _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 _KINDS = {
     "generate_until": "generate",
     "generate_until_multi_round": "generate",
+    "generate_until_agentic": "generate",
     "generate_visual_cot": "generate",
     "multiple_choice": "likelihood",
     "loglikelihood": "likelihood",
@@ -222,6 +224,10 @@ class ForeignTask:
         """Returns the turn in which the model draws what the rounds are asked with."""
         return None
 
+    def play(self, row: Row) -> Rounds | None:
+        """Returns the rounds whose number depends on the answers; None where there are none."""
+        return None
+
     def _generate(self, row: Row, settings: Any) -> Iterator[Turn]:
         repeats = self._task.config.repeats or 1
         config = self.generation(settings)
@@ -229,9 +235,9 @@ class ForeignTask:
             yield drawing
         try:
             with self._failing(), seeded(f"{self.word} {row['doc_id']}"):
-                rounds = self.rounds(row, settings)
+                rounds, play = self.rounds(row, settings), self.play(row)
         except BadRowError as error:
-            rounds = [_rejected(error)]
+            rounds, play = [_rejected(error)], None
         for repeat in range(repeats):
             for place, build in enumerate(rounds):
                 name = f"repeat{repeat + 1}" * (repeats > 1) + f"round{place + 1}" * (len(rounds) > 1)
@@ -239,7 +245,8 @@ class ForeignTask:
                 numbers = {"round": place, "rounds": len(rounds)} if several else {}
                 scoring = self._scoring(row, (), request=0, repeat=repeat, requests=1, repeats=repeats, **numbers)
                 before = 0 if drawing else repeat * len(rounds)
-                yield Turn(self._asking(row, build, config, (), before), name or "answer" * bool(drawing), scoring)
+                ask = self._asking(row, build, config, (), before)
+                yield Turn(ask, name or "answer" * bool(drawing), scoring, play=play)
 
     def _likelihood(self, row: Row) -> Iterator[Turn]:
         """Yields a turn for each context: usually one, whose continuations are all options."""

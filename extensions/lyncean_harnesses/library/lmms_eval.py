@@ -141,6 +141,19 @@ class LmmsEval(Library):
         evaluator_utils.consolidate_group_results(results, {}, tree)
         return results[group.name]
 
+    def agentic(self, script: Any, arguments: tuple[Any, ...]) -> str:
+        """Returns what its evaluator makes of one document of an agentic task, by its own loop.
+
+        Args:
+            script: What stands for a simple model of its own.
+            arguments: Those of the task's request.
+        """
+        from lmms_eval.evaluator import _run_generate_until_agentic
+
+        request = SimpleNamespace(args=arguments, metadata={"task": "", "doc_id": 0, "repeats": 1})
+        [final] = _run_generate_until_agentic(script, [request])
+        return str(final)
+
     def size(self, counts: Sequence[int]) -> int:
         """Returns the number of values of the last metric."""
         return counts[-1]
