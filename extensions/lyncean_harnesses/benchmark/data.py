@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyncean.media import UNKNOWN, media_type
 from orchestrator.data import HUB_ID, DataError, cause, digest_files, is_saved
 
 if TYPE_CHECKING:
@@ -58,6 +59,34 @@ def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[dat
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     base = path.parent if path.is_file() else path
     return found, path.name, digest_files((str(file.relative_to(base)), file) for file in files)
+
+
+def with_images(splits: datasets.DatasetDict) -> datasets.DatasetDict | None:
+    """Returns splits whose columns of plain {bytes, path} are images; None where there are no such columns.
+
+    A table that was not written by datasets does not say that it holds images, so its task is handed the bytes.
+    """
+    import datasets
+
+    found = {}
+    for split, table in splits.items():
+        first = table.with_format("arrow")[:1].to_pylist()[0] if len(table) else {}  # nothing is decoded
+        kinds: dict[str, Any] = {name: datasets.Image() for name, value in first.items() if _is_image(value)}
+        kinds |= {
+            name: datasets.List(datasets.Image())
+            for name, value in first.items()
+            if isinstance(value, list) and value and all(map(_is_image, value))
+        }
+        for name, kind in kinds.items():
+            table = table.cast_column(name, kind)
+        found[split] = table
+    changed = any(found[split].features != table.features for split, table in splits.items())
+    return datasets.DatasetDict(found) if changed else None
+
+
+def _is_image(value: Any) -> bool:
+    stored = isinstance(value, dict) and value.keys() == {"bytes", "path"} and value["bytes"]
+    return isinstance(stored, bytes) and media_type(stored) != UNKNOWN
 
 
 @contextlib.contextmanager

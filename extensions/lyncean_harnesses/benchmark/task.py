@@ -11,7 +11,7 @@ from typing import Any
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.plugins import OwnFiles
 from lyncean.scorer.v1 import scorer_pb2 as scorer
-from lyncean_harnesses.benchmark.data import FORMS, open_splits, uncached
+from lyncean_harnesses.benchmark.data import FORMS, open_splits, uncached, with_images
 from lyncean_harnesses.benchmark.visuals import Sources
 from lyncean_harnesses.library import HarnessError, seeded
 from lyncean_harnesses.library.library import Library
@@ -117,14 +117,25 @@ class ForeignTask:
         if data is not None:
             given, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
             self.files = OwnFiles((self.harness.folder(), *self.include, data))
-        with seeded(self.harness.seeds), uncached(data):
-            self._task = self.harness.load(self.name, self.include, given)
-            docs = self.documents()
-        self._state = json.dumps(state(self._task))
-        how = self._look() if len(docs) else ""
+        with uncached(data):
+            try:
+                docs, how = self._open(given)
+            except (DataError, HarnessError):
+                # Some tasks' code opens the bytes of {bytes, path} itself, so images are tried second.
+                if given is None or (images := with_images(given)) is None:
+                    raise
+                docs, how = self._open(images)
         words = f"{digest or docs._fingerprint}\n{self.harness.code(self.name, self.include)}"
         origin = f"{source} ({self.split}) by {self.title}{how}"
         return RowSource(origin, hashlib.sha256(words.encode()).hexdigest(), len(docs), self._rows)
+
+    def _open(self, given: Any | None) -> tuple[Any, str]:
+        """Loads the task with some splits; returns its documents and how their images are sent."""
+        with seeded(self.harness.seeds):
+            self._task = self.harness.load(self.name, self.include, given)
+            docs = self.documents()
+        self._state = json.dumps(state(self._task))
+        return docs, self._look() if len(docs) else ""
 
     @property
     def split(self) -> str:

@@ -122,6 +122,33 @@ def test_too_few_rows_or_a_failing_item_leave_one_metric_undefined(address: str,
     assert _why(tmp_path / "run4", "not_computed") == "1 of 5 items have no result; the value is over the others"
 
 
+@installed
+@pytest.mark.full
+@pytest.mark.parametrize("several", [False, True])
+def test_a_plain_table_of_bytes_and_paths_holds_images(several: bool, tmp_path: Path) -> None:
+    import datasets
+    import pyarrow
+    import pyarrow.parquet
+    from helpers import harness_rows
+
+    from lyncean_harnesses.benchmark import LMMS
+
+    kinds = {"question_id": "name", "image": "image", "question": "text", "answer": "yes", "category": "kind"}
+    rows = [{**row, "category": "existence"} for row in harness_rows.make(kinds, rows=4).cast_column(
+        "image", datasets.Image(decode=False))]  # fmt: skip
+    if several:
+        (tmp_path / "mine.py").write_text("def visual(doc): return [each.convert('RGB') for each in doc['image']]\n")
+        (tmp_path / "mine.yaml").write_text(
+            "task: mine\ndataset_path: nobody/mine\ntest_split: test\noutput_type: generate_until\n"
+            "doc_to_visual: !function mine.visual\ndoc_to_text: question\ndoc_to_target: answer\n"
+            "metric_list:\n  - metric: exact_match\n"
+        )
+        rows = [row | {"image": [row["image"]] * 2} for row in rows]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "plain.parquet")
+    task = LMMS.make("mine" if several else "mme", (str(tmp_path),) if several else ())
+    assert "images as in the data" in task.rows("", str(tmp_path / "plain.parquet")).origin
+
+
 def _why(run: Path, key: str) -> str:
     results = json.loads((run / "results.json").read_text())
     return str(results["tasks"]["lmms:mme"]["metrics"][0]["details"][key])
