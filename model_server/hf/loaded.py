@@ -67,6 +67,8 @@ class Loaded:
         self.verdict = selfcheck.Verdict("none")  # no vision features are kept until they are checked
         parts = (self.checkpoint, self.prompter, self._vision)
         self.verdict = selfcheck.check(*parts)
+        if self.verdict.method == "none" and self.checkpoint.has_vision:
+            selfcheck.check_images(self.checkpoint, self.prompter)
         self.clips = {kind: selfcheck.check(*parts, kind) for kind in sorted(self.checkpoint.clips)}
         for kind, verdict in self.clips.items():
             log.info("%s: likelihood %s%s", kind, verdict.method, f" ({verdict.reason})" if verdict.reason else "")

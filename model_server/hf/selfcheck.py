@@ -20,7 +20,7 @@ import torch
 from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import StatusError
-from model_server.backend import Call
+from model_server.backend import Call, LoadError
 from model_server.hf import synthetic
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.clips import window
@@ -307,6 +307,21 @@ def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str, k
     shown = kind or ("image" if checkpoint.has_vision else None)
     prompt = _prompt(prompter, [synthetic.part(shown, seed)] if shown else [], text)
     return Question(prompt, prompter.join(prompt, _TEXTS))
+
+
+def check_images(checkpoint: Checkpoint, prompter: Prompter) -> None:
+    """Has the model say a token about a made-up image.
+
+    Raises:
+        LoadError: Its processor or the model itself fails at it, as at every image.
+    """
+    try:
+        generate(checkpoint, [_prompt(prompter, [synthetic.part("image", 1)], "What is it?")], [_row(1)])
+    except FAILURES as error:
+        raise LoadError(
+            f"this {checkpoint.kind} model takes images, and fails at one of 224 x 224 pixels ({_short(error)}): "
+            "are its processor's files and settings those of the checkpoint?"
+        ) from error
 
 
 def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind]) -> None:

@@ -234,11 +234,12 @@ def test_likelihood(here: Run, folder: Path) -> None:
 @pytest.mark.weekly
 def test_generate(here: Run, folder: Path) -> None:
     (printed,) = here("bench_generate.py")
-    assert printed.count("2 of 2 texts as there") == 6
+    assert printed.count("2 of 2 texts as there") == 9
     figures = json.loads((folder / "figures.json").read_text())
-    assert [(row["way"], row["same_texts"]) for row in figures[:6]] == 3 * [("batch 1", 2), ("batch 2", 2)]
-    assert all(row["milliseconds_per_drawn_token"] > 0 for row in figures[6:])
-    assert len(figures) == 8
+    ways = [("batch 1", 2), ("batch 2", 2), ("batch 2, static", 2)]
+    assert [(row["way"], row["same_texts"]) for row in figures[:9]] == 3 * ways
+    assert all(row["milliseconds_per_drawn_token"] > 0 for row in figures[9:])
+    assert len(figures) == 11
 
 
 def test_variance(run: Run) -> None:

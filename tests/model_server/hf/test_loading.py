@@ -128,3 +128,21 @@ def test_quantization_without_its_package_is_one_line(method: str, checkpoint_fo
     line = refused("--backend", "transformers", "--model", str(folder), *options)
     assert package in line
     assert "install" in line
+
+
+@pytest.mark.parametrize("part", ["processor", "model"])
+def test_a_model_that_cannot_take_its_own_images_is_not_loaded(
+    part: str, hf: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the sizes in its processor's files are not those of its encoder."""
+
+    def wrong(*args: Any, **kwargs: Any) -> Any:
+        raise ValueError("the image has 256 patches, and the model has places for 1024")
+
+    place = {
+        "processor": "transformers.LlavaProcessor.__call__",
+        "model": "transformers.LlavaModel.get_image_features",
+    }[part]
+    monkeypatch.setattr(place, wrong)
+    with pytest.raises(LoadError, match=r"llava model takes images, and fails at one of .*processor"):
+        hf("llava").load()
