@@ -132,22 +132,34 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
 
 
 def _dimensions(paper: Paper, table: Table, runs: Runs) -> list[str]:
-    """Returns which averages are over fewer of ReForm-Eval's dimensions than the paper's."""
+    """Returns which averages are over fewer of ReForm-Eval's dimensions or data sets than the paper's."""
     lines = []
     for column in (column for column in table.columns if column.measure == "average"):
-        likelihood = paper.runs[column.runs[0]].options.get("method") == "likelihood"
-        wanted = {
-            each.dimension for each in DATASETS.values() if not likelihood or each.formulations[0] == SINGLE_CHOICE
-        }
-        for model, standing in _standings(column.runs[0], runs).items():
-            if len(there := wanted & standing.dimensions.keys()) < len(wanted):
-                lines.append(f"{model}: {column.name} is over {len(there)} of {len(wanted)} dimensions")
+        name = column.runs[0]
+        wanted = _wanted(paper, name)
+        for model in runs.models:
+            if (run := runs.found.get((model, name))) is None:
+                continue
+            there = wanted.keys() & scores_of(run.results).keys()
+            dimensions = len({wanted[task] for task in there}), len({*wanted.values()})
+            counts = [(*dimensions, "dimensions"), (len(there), len(wanted), "data sets")]
+            if less := ", ".join(f"{few} of {many} {what}" for few, many, what in counts if few < many):
+                lines.append(f"{model}: {column.name} is over {less}")
     return lines
 
 
-def _standings(name: str, runs: Runs) -> Mapping[str, Standing]:
+def _wanted(paper: Paper, name: str) -> Mapping[str, str]:
+    """Returns the data sets of a run's averages with their dimensions: by likelihood not those that are generated."""
+    likelihood = paper.runs[name].options.get("method") == "likelihood"
+    sets = DATASETS.items()
+    return {task: each.dimension for task, each in sets if not likelihood or each.formulations[0] == SINGLE_CHOICE}
+
+
+def _standings(paper: Paper, name: str, runs: Runs) -> Mapping[str, Standing]:
     """Returns the means and ranks of all models that made a run of ReForm-Eval."""
-    return standings({model: scores_of(run.results) for (model, of), run in runs.found.items() if of == name})
+    wanted = _wanted(paper, name)
+    scores = {model: scores_of(run.results) for (model, of), run in runs.found.items() if of == name}
+    return standings({model: {task: own[task] for task in own if task in wanted} for model, own in scores.items()})
 
 
 def _makes(table: Table, name: str, *, alone: bool) -> bool:
@@ -191,7 +203,7 @@ def _measured(paper: Paper, column: Column, model: str, runs: Runs) -> MetricRes
         return None
     task = paper.runs[name].task
     if column.measure in ("average", "rank"):
-        standing = _standings(name, runs)[model]
+        standing = _standings(paper, name, runs)[model]
         return standing.average if column.measure == "average" else standing.average_rank
     if column.measure == "tokens":
         used = ((run.results.get(USAGE) or {}).get("tasks") or {}).get(task) or {}

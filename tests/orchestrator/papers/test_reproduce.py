@@ -192,7 +192,7 @@ def test_ranks_over_dimensions(tmp_path: Path) -> None:
     assert ours["mmGPT"] == [3.0, pytest.approx(25.0), None, None]
     assert [cell.printed for cell in remade.rows["BLIP-2"]] == [2.3, 62.94, 4.3, 62.92]
     assert "BLIP-2: likelihood rank, likelihood score" in remade.missing
-    assert "Lynx: generation score is over 2 of 8 dimensions" in remade.missing
+    assert "Lynx: generation score is over 2 of 8 dimensions, 2 of 61 data sets" in remade.missing
 
 
 def test_categories_are_correlated_over_models(tmp_path: Path) -> None:

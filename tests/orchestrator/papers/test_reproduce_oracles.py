@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
+from statistics import fmean
 from typing import Any
 
 import pytest
 from helpers.engine_cluster import HERE, Cluster, Server
+from helpers.reform_folder import write_folder
+
+from orchestrator.benchmarks.reform.datasets import DATASETS
 
 pytestmark = pytest.mark.full
 
@@ -18,15 +23,17 @@ def started(cluster: Cluster, script: str) -> Server:
     return cluster.servers[-1]
 
 
-def made(cluster: Cluster, paper: str, tables: str, models: dict[str, Server], **options: Any) -> list[dict[str, Any]]:
+def made(
+    cluster: Cluster, paper: str, tables: str, models: dict[str, Server], code: int = 0, **options: Any
+) -> list[dict[str, Any]]:
     file = cluster.folder / "models.yaml"
     named = {name: {"endpoint": server.address} for name, server in models.items()}
     file.write_text(json.dumps({"models": named, "options": options}))
     words = [word for table in tables.split() for word in ("--table", table)]
     words += ["--models", str(file), "--run", str(cluster.folder / "made"), "--json"]
-    output = cluster.orchestrator("reproduce", paper, *words)
+    output = cluster.orchestrator("reproduce", paper, *words, code=code)
     found, _ = json.JSONDecoder().raw_decode(output[output.index("[\n  {") :])
-    assert not any(table["missing"] for table in found)
+    assert code or not any(table["missing"] for table in found)
     return list(found)
 
 
@@ -66,3 +73,45 @@ def test_voila_by_step_and_property(cluster: Cluster, shared_scorer: Server, mon
         assert value == (0.0 if name.endswith(("number", "all three")) else 100.0), name
     contrasts = [(each["difference"], each["items"]) for table in tables[2:] for each in table["contrasts"]]
     assert contrasts == [(0.0, 19)] * 4
+
+
+def test_reform_eval_s_averages_and_ranks(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 61 data sets of a model that sees colours and of one to which all is red; captions need Java to be scored."""
+    write_folder(cluster.folder / "hub", 1)
+    models = {"BLIP-2": started(cluster, "reform_server.py")}
+    monkeypatch.setenv("COLOUR", "red")
+    models["red"] = started(cluster, "reform_server.py")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", "/nonexistent")
+        scorer = Server(cluster.folder / "scorer", [sys.executable, "-m", "scorer", "serve"]).start()
+    cluster.servers.append(scorer)
+    options = {"data": str(cluster.folder / "hub"), "scorer": scorer.address, "max_unparsed": 1}
+    (table,) = made(cluster, "reform", "1", models, code=3, **options)
+    (short,) = (line for line in table["missing"] if "BLIP-2" in line)
+    assert short.startswith("BLIP-2: generation score is over 7 of 8 dimensions, ")
+    found = {model: values(table, model) for model in models}
+    assert len(by_hand(cluster, "BLIP-2", "likelihood")) == 6  # as in the paper
+    hand = {model: by_hand(cluster, model, "likelihood") for model in models}
+    for model, scores in hand.items():
+        assert found[model]["likelihood score"] == pytest.approx(fmean(scores.values()))
+    assert found["BLIP-2"]["generation score"] == pytest.approx(
+        fmean(by_hand(cluster, "BLIP-2", "generation").values())
+    )
+    # Models that are alike share the better rank.
+    pairs = [(score, hand["red"][name]) for name, score in hand["BLIP-2"].items()]
+    ranks = [fmean(1 + (other > mine) for mine, other in pairs), fmean(1 + (mine > other) for mine, other in pairs)]
+    assert [found[model]["likelihood rank"] for model in models] == pytest.approx(ranks)
+    assert ranks[0] < ranks[1]
+
+
+def by_hand(cluster: Cluster, model: str, method: str) -> dict[str, float]:
+    """The mean accuracy of the data sets of each dimension that has one, in percent."""
+    (file,) = (cluster.folder / "made").rglob(f"{model}-reform-{method}/results.json")
+    scores = defaultdict(list)
+    for task, entry in json.loads(file.read_bytes())["tasks"].items():
+        if method == "likelihood" and DATASETS[task].dimension == "stp":
+            continue  # texts in images are read by generation alone
+        for metric in entry["metrics"] if entry["counts"]["scored"] else ():  # nothing can be said where none is read
+            if metric["name"] == "Accuracy" and not metric.get("labels"):
+                scores[DATASETS[task].dimension].append(100 * metric["value"])
+    return {name: fmean(each) for name, each in scores.items()}
