@@ -11,6 +11,7 @@ import orjson
 
 from lyncean.cli import Command, examples
 from lyncean.cli.options import client_options
+from lyncean.errors import UserError
 from lyncean.rpc import Credentials
 from orchestrator.cli.options import refuse, refuse_dialling, request_options, run_to_end
 from orchestrator.run.request import RunRequest
@@ -84,6 +85,7 @@ class _Eval(Command):
     """Shows its options by what they concern, and answers those of other harnesses."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -95,6 +97,10 @@ class _Eval(Command):
             words = re.search(r"unexpected extra arguments? \((.+)\)", error.message)
             if words is None or not re.fullmatch(r"[\w:., -]+", words[1]):  # an address may hold a password
                 raise
+            if all(given.count(word) == 1 and _is_task(word) for word in words[1].split()):
+                ctx.params.clear()
+                named = [["--task", word] if word in words[1].split() else [word] for word in given]
+                return super().parse_args(ctx, [word for pair in named for word in pair])
             tasks = " ".join(f"--task {word}" for word in words[1].split())
             raise click.UsageError(f"{words[1]}: a task is named by an option, {tasks}", ctx) from error
 
@@ -104,6 +110,16 @@ class _Eval(Command):
         for title, names in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([record for name in names if (record := options.get(name)) is not None])
+
+
+def _is_task(word: str) -> bool:
+    """Returns whether a word without an option before it can only be a task of ours."""
+    from orchestrator.benchmarks.registry import find
+
+    try:
+        return bool(re.fullmatch(r"\w+", word) and find([word]))
+    except UserError:
+        return False
 
 
 @click.command(

@@ -41,7 +41,8 @@ from orchestrator.cli.eval import command
         (("--model", "openai:m@host:8000"), "give the URL with http:// or https://"),
         (("--endpoint", "a:1", "--model-option", "dtype=float32"), "--model-option starts a model server"),
         (("--tasks", "a,b"), "no such option --tasks: give --task"),
-        (("vstar_bench",), "vstar_bench: a task is named by an option, --task vstar_bench"),
+        (("vstar",), "vstar: a task is named by an option, --task vstar"),
+        (("marvel", "--run", "marvel"), "marvel: a task is named by an option, --task marvel"),
         (("--task", "vstar_bench,nowhere"), "nowhere"),
         (("--model_args", "pretrained=x"), "--model names the checkpoint, --model-option"),
         (("--batch_size", "8"), "--model-option max-batch=N"),
@@ -51,6 +52,16 @@ from orchestrator.cli.eval import command
 )
 def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
     assert hint in mistake(command, "--task", "marvel", "--synthetic", *words)
+
+
+def test_a_tasks_name_alone_is_that_task() -> None:
+    named = [
+        CliRunner().invoke(main, ["eval", *words, "--synthetic", "--limit", "1", "--dry-run"])
+        for words in (["marvel", "vstar_bench"], ["--task", "marvel", "--task", "vstar_bench"])
+    ]
+    assert [each.exit_code for each in named] == [0, 0], named[0].output
+    assert named[0].stdout == named[1].stdout
+    assert "vstar_bench" in named[0].stdout
 
 
 def test_the_help_has_every_option_once() -> None:
