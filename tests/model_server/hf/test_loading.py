@@ -98,6 +98,15 @@ async def test_settings_of_the_processor_are_obeyed_and_identify_the_model(
         assert (infos[0].properties.get("processor"), infos[1].properties["processor"]) == (None, text)
 
 
+def test_an_encoder_of_a_package_that_is_missing_names_it(checkpoint_folder: Any, tmp_path: Path) -> None:
+    if importlib.util.find_spec("timm"):
+        pytest.skip("timm is installed")
+    folder = shutil.copytree(checkpoint_folder("llava"), tmp_path / "copy")
+    tf.AutoConfig.for_model("fast_vlm").save_pretrained(folder)
+    line = refused("--backend", "transformers", "--model", str(folder))
+    assert "pip install timm" in line
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "words"),
     [
