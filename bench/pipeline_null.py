@@ -62,11 +62,15 @@ class Null(model_pb2_grpc.ModelServiceServicer):
         calls: Requests that an answer takes; None where no tool is called and no file is held.
     """
 
+    _turns = 1
+    _info = INFO
+
     def __init__(self, calls: int | None = None) -> None:
-        self._turns = 2 * (calls or 1) - 1
-        self._info = model.GetModelInfoResponse()
-        for part in (INFO, *([HOLDS, CALLING] if calls else [])):
-            self._info.MergeFrom(part)
+        if calls:
+            self._turns = 2 * calls - 1
+            self._info = model.GetModelInfoResponse()
+            for part in (INFO, HOLDS, CALLING):
+                self._info.MergeFrom(part)
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         """Says what it is."""
