@@ -21,7 +21,7 @@ from orchestrator.samples import Answer, ToolCall, Turn, image_part
 from orchestrator.tools.types import Picture, ToolOutput
 
 if TYPE_CHECKING:
-    from orchestrator.engine.episode import Episode, PreparedRequest, UnsentOutcome
+    from orchestrator.engine.prepared import Episode, PreparedRequest, UnsentOutcome
     from orchestrator.engine.trajectory import Trajectory
 
 

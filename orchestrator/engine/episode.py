@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import grpc
 import orjson
@@ -14,7 +14,6 @@ import orjson
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
-from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.keys import split_repeat
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.data.rows import DataError
@@ -22,11 +21,11 @@ from orchestrator.engine import finishing
 from orchestrator.engine.answer_lines import judged_line, output_of_line, tool_line
 from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning, is_cut
 from orchestrator.engine.deviations import Deviations
-from orchestrator.engine.finishing import Begun
+from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.rounds import RoundsTrajectory
 from orchestrator.engine.sent import LEAST_BYTES
 from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Trajectory, call_name
-from orchestrator.engine.wire import Request, Response, is_repeat, request_of
+from orchestrator.engine.wire import Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.errors import RunLogError
@@ -34,113 +33,9 @@ from orchestrator.run_folder.lines import ResponseLine, raw
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
-from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Rounds, Sample, Turn
+from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Rounds
 
 T = TypeVar("T")
-
-
-class LoggedCall(NamedTuple):
-    """Where the line of a call begins, and those of the results of its tools."""
-
-    offset: int
-    tools: list[int]
-
-
-@dataclass(slots=True, eq=False)
-class Episode:
-    """A sample and its progress.
-
-    Attributes:
-        sample: The sample.
-        answers: The answers to its earlier turns; for one that an earlier process got, where
-            its line begins, read only if a later turn asks.
-        begun: Where the line of a cut answer to the next turn begins that is to be finished; None without one.
-        trajectory: The calls of the next turn so far, where it has tools and is under way.
-        logged: Where the lines of those calls begin that an earlier process made.
-        beyond: The server's words where one more of them was beyond the context; "" otherwise.
-    """
-
-    sample: Sample
-    answers: list[Answer | int] = field(default_factory=list)
-    begun: int | None = None
-    trajectory: Trajectory | None = None
-    logged: Sequence[LoggedCall] = ()
-    beyond: str = ""
-
-    @property
-    def task(self) -> str:
-        """The task's name, which begins every key."""
-        return self.sample.key.split("/", 1)[0]
-
-    @property
-    def turn(self) -> Turn:
-        """The turn that is next."""
-        return self.sample.turns[len(self.answers)]
-
-    @property
-    def key(self) -> str:
-        """The key of the turn that is next."""
-        return self.sample.item_key(self.turn)
-
-    @property
-    def answered_key(self) -> str | None:
-        """The key of the turn that was answered last, None before the first answer."""
-        return self.sample.item_key(self.sample.turns[len(self.answers) - 1]) if self.answers else None
-
-    @property
-    def over(self) -> bool:
-        """Whether every turn has its answer."""
-        return len(self.answers) == len(self.sample.turns)
-
-
-@dataclass(slots=True, eq=False)
-class PreparedRequest:
-    """A call ready to be sent.
-
-    Attributes:
-        key: That of its line: the turn's, or for a turn with tools the call's own.
-        line: The line of the log, without what becomes of the request.
-        scoring: How the answer is scored; None for a call that only prepares another.
-        score: The ScoreRequest, but for the answer; None likewise.
-        begun: The cut answer that it finishes; None for any other request.
-    """
-
-    episode: Episode
-    key: str
-    request: Request
-    stage: str
-    line: ResponseLine
-    scoring: dict[str, Any] | None
-    score: scorer.ScoreRequest | None
-    begun: Begun | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedAnswer:
-    """The answer of a turn with tools, once no call is left to make.
-
-    Attributes:
-        line: The line of the log.
-        answer: The answer.
-        scoring: How it is scored.
-        score: The ScoreRequest, but for the answer.
-        cut: Whether the output limit ended it, or what it follows.
-    """
-
-    line: bytes
-    answer: Answer
-    scoring: dict[str, Any]
-    score: scorer.ScoreRequest
-    cut: bool
-
-
-@dataclass(frozen=True, slots=True)
-class UnsentOutcome:
-    """The outcome of a turn without an answer, and its reason."""
-
-    outcome: Outcome
-    reason: str
-    detail: str
 
 
 _CUT = UnsentOutcome(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine.answer_lines import limited_facts, unsent_line
-from orchestrator.engine.episode import Episode, LoggedCall, UnsentOutcome
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.ledger import Ledger
+from orchestrator.engine.prepared import Episode, LoggedCall, UnsentOutcome
 from orchestrator.engine.trajectory import CONTEXT_LIMIT, call_name
 from orchestrator.run_folder.cut import CUT_REASONING
 from orchestrator.run_folder.key_table import shard_of

@@ -14,22 +14,13 @@ from orchestrator.engine.backlog import Backlog
 from orchestrator.engine.beginning import Beginning
 from orchestrator.engine.check import is_cut, was_cut
 from orchestrator.engine.dispatch import Dispatcher
-from orchestrator.engine.episode import (
-    Episode,
-    JudgedAnswer,
-    PreparedRequest,
-    UnsentOutcome,
-    beyond_context,
-    build,
-    prompts_of,
-    run_tools,
-    without_answer,
-)
+from orchestrator.engine.episode import beyond_context, build, prompts_of, run_tools, without_answer
 from orchestrator.engine.finishing import Finishing
 from orchestrator.engine.jobs import Job, Result
 from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.options import Options
 from orchestrator.engine.pool import Pool
+from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.progress import Progress
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.engine.worker import Worker
