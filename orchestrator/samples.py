@@ -10,7 +10,7 @@ import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from google.protobuf import json_format
 
@@ -20,8 +20,6 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-    from orchestrator.engine.trajectory import Play
 
     SettingsT = TypeVarWithDefault("SettingsT", default=Any)
 else:
@@ -203,6 +201,17 @@ class BadRowError(_UnaskedError):
     """
 
 
+class Calls(Protocol):
+    """The calls that one answer takes: a task's own rounds, or those of a model with tools, which the engine plays."""
+
+    @property
+    def max_calls(self) -> int:
+        """Calls at most."""
+
+    def first(self, call: Call) -> Call:
+        """Returns the first request for a task's own one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """Further calls of a turn, each a conversation of its own, as the answers so far have it.
@@ -238,7 +247,7 @@ class Turn:
     name: str = ""
     scoring: Scoring | None = None
     may_be_cut: bool = False
-    play: Play | Rounds | None = None
+    play: Calls | None = None
 
 
 @dataclass(frozen=True, slots=True)

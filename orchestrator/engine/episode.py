@@ -24,7 +24,7 @@ from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.rounds import RoundsTrajectory
 from orchestrator.engine.sent import LEAST_BYTES
-from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Trajectory, call_name
+from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Play, Trajectory, call_name
 from orchestrator.engine.wire import Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
@@ -176,14 +176,14 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
     if episode.trajectory:
         return episode.trajectory
     turn, key = episode.turn, episode.key
-    assert turn.play is not None
     call = changes.seen(turn.ask(answers))
     decoded = partial(changes.decoded, key=key, scoring=turn.scoring)
-    made = (
-        RoundsTrajectory(turn.play, call, key, decoded)
-        if isinstance(turn.play, Rounds)
-        else Trajectory(turn.play, call, key, decoded)
-    )
+    made: Trajectory
+    if isinstance(turn.play, Rounds):
+        made = RoundsTrajectory(turn.play, call, key, decoded)
+    else:
+        assert isinstance(turn.play, Play)
+        made = Trajectory(turn.play, call, key, decoded)
     for number, logged in enumerate(episode.logged):
         line = log.responses.read(logged.offset)
         if not number:
