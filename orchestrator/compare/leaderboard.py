@@ -12,6 +12,7 @@ from lyncean.errors import UserError
 from orchestrator.compare import gate, scores, statistics
 from orchestrator.compare.contrasts import Contrast, contrasts
 from orchestrator.compare.scores import Scores, Step
+from orchestrator.compare.series import Change
 from orchestrator.compare.statistics import Paired, Place
 from orchestrator.errors import ConfigError
 from orchestrator.run_folder.files import has_results
@@ -172,6 +173,7 @@ class Leaderboard:
         tables: One for each variant.
         findings: What the gate came to.
         unjudged: Why the gate did not judge a model, one sentence each.
+        changes: What each model is against its baseline, in the suite's order, where the baseline moves.
     """
 
     name: str
@@ -179,6 +181,7 @@ class Leaderboard:
     sources: Sequence[Source]
     findings: Sequence[gate.Finding]
     unjudged: Sequence[str]
+    changes: Sequence[Change] = ()
 
     @property
     def verdict(self) -> str:
@@ -215,6 +218,7 @@ class Leaderboard:
                 "findings": [asdict(each) for each in self.findings],
                 "unjudged": list(self.unjudged),
             },
+            **({"changes": [change.as_json() for change in self.changes]} if self.changes else {}),
         }
 
 

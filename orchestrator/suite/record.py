@@ -34,6 +34,9 @@ class RecordedCell:
         request: Hash of the request that its results are of; "" as long as it is not complete.
         exit_code: How it ended last, None before it did.
         error: Why, "" where it is complete.
+        step: The training step of its model, None where the model is not a checkpoint of a series.
+        checkpoint: The checkpoint's folder as it was found, "" where the model is none.
+        fingerprint: What tells its files from others of the same names (`checkpoints.fingerprint`).
     """
 
     name: str
@@ -43,6 +46,9 @@ class RecordedCell:
     request: str = ""
     exit_code: int | None = None
     error: str = ""
+    step: int | None = None
+    checkpoint: str = ""
+    fingerprint: str = ""
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ class Record:
 
     Attributes:
         suite: The suite's name.
-        baseline: The model that the gate compares with, "" for none.
+        baseline: The model that the gate compares with, `previous` or `best` for one of those before, "" for none.
         gate: The gate, "" for none.
         cells: The cells, in the suite's order.
     """
