@@ -60,10 +60,11 @@ class Answers:
 
     def add(self, line: VerdictLine) -> None:
         """Adds the verdict of an item; of repeats the first counts, since a question has one answer."""
-        choices = line.rule in _GUESSED and len(line.options) > 1 and len(line.targets) == 1
+        options = len(line.options) or line.choices
+        choices = line.rule in _GUESSED and options > 1 and len(line.targets) == 1
         self._answered += 1
         self._offered += choices
-        self._by_chance += 1 / len(line.options) if choices else 0.0
+        self._by_chance += 1 / options if choices else 0.0
         if line.outcome != Outcome.SCORED or split_repeat(line.key)[1]:
             return
         score = float(line.score) if isinstance(line.score, int | float) else 0.0
@@ -77,11 +78,11 @@ class Answers:
                 self._read = None
         if choices:
             self._guessed += 1
-            self._chance += 1 / len(line.options)
+            self._chance += 1 / options
             self._guesses += score
             if line.rule in _BY_PLACE:
                 self._keys[line.targets[0]] += 1
-        if score == 1.0 and not line.options and line.targets:
+        if score == 1.0 and not options and line.targets:
             targets = frozenset(target.strip().casefold() for target in line.targets)
             self._first = self._first or targets
             self.rivals |= self._first.isdisjoint(targets)

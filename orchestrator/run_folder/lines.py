@@ -131,6 +131,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         group: Name of the group, "" where it has none.
         targets: The correct answers.
         options: The options of a choice.
+        choices: Number of options of a choice that names none, since an image shows them; 0 elsewhere.
         params: The rule's parameters, of an item without an answer: no rule could take from them what metrics need.
         cut: Whether the output limit ended the answer, or the reasoning that it follows.
         facts: Numbers known of the item beside its score.
@@ -154,6 +155,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
     group: str
     targets: list[str]
     options: list[str]
+    choices: int = 0
     params: Mapping[str, Any] = {}
     cut: bool = False
     facts: dict[str, float] = {}

@@ -329,7 +329,16 @@ def _verdict(
     key: str, outcome: Outcome, reason: str, detail: str, task: str, scoring: Mapping[str, Any]
 ) -> VerdictLine:
     fields = {name: scoring[name] for name in _SCORED}
-    return VerdictLine(key=key, outcome=outcome, reason=reason, detail=detail, task=task, **fields)
+    choices = _unnamed_choices(scoring)
+    return VerdictLine(key=key, outcome=outcome, reason=reason, detail=detail, task=task, choices=choices, **fields)
+
+
+def _unnamed_choices(scoring: Mapping[str, Any]) -> int:
+    """Returns how many options a choice rule tells apart where the request names none, by the rules' own default."""
+    if scoring["options"] or scoring["rule"] not in ("choice", "choice_number"):
+        return 0
+    params = scoring["params"]
+    return len(params.get("labels") or ()) or int(params.get("count", 4))
 
 
 @lru_cache(maxsize=1024)

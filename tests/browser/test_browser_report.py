@@ -148,6 +148,19 @@ def test_anchors_bring_back_the_view(tab: Any, report: str) -> None:
     assert status(tab) == "11 of 154 items"
 
 
+@pytest.mark.parametrize(
+    ("link", "text"),
+    [("q=cannot%20be+determined", "cannot be determined"), ("q=50%25", "50%"), ("q=50%", "50%"), ("q=%zz", "%zz")],
+)
+def test_a_link_with_a_search_is_one(tab: Any, report: str, link: str, text: str) -> None:
+    """A sign that a person typed into the address and did not escape is a sign."""
+    page = tab.open(f"{report}#{link}&sample=marvel%2F26%3Aavr")
+    assert page.locator("#controls [name=q]").input_value() == text
+    assert status(tab) == f"{11 if 'cannot' in text else 0} of 154 items"
+    assert page.locator("#detail h2").inner_text() == "marvel/26:avr"
+    assert tab.complaints == []
+
+
 def test_what_went_wrong_leads_to_its_samples(tab: Any, report: str) -> None:
     page = tab.open(report)
     page.get_by_role("link", name="rejected · context_overflow").click()

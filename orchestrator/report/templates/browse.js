@@ -266,7 +266,7 @@ function jump(at) {
 // ---- address
 function remember() {
   const text = new URLSearchParams(filter).toString();
-  if (text !== decodeURI(location.hash.slice(1)) && (text || location.hash.includes("="))) history.replaceState(null, "", "#" + text);
+  if (text !== new URLSearchParams(location.hash.slice(1)).toString() && (text || location.hash.includes("="))) history.replaceState(null, "", "#" + text);
 }
 
 function recall(scroll) {

@@ -6,11 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec.json import decode
 
 from lyncean.statistics.intervals import wilson
+from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.run.doubts import Answers, of_run
 from orchestrator.run_folder.lines import VerdictLine, encode, sealed
 from orchestrator.run_folder.reader import Run
+from orchestrator.run_folder.records import outcome_line
 from orchestrator.run_folder.validity import of_counts, of_group
 
 LETTERS = "ABCD"
@@ -79,6 +82,21 @@ def test_fewer_right_than_guesses_would_be(tmp_path: Path) -> None:
     assert causes(tmp_path, wrong, blind=True) == []
     open_answers = [line(n, f"word {n}", "dog", rule="contains_word", options=[]) for n in range(12)]
     assert causes(tmp_path, open_answers) == ["none_right"]
+
+
+def test_options_that_an_image_shows_count_too(tmp_path: Path) -> None:
+    scoring = {"rule": "choice", "targets": ["B"], "options": [], "labels": {}, "group": ""}
+    for params, choices in (({}, 4), ({"count": 6}, 6), ({"labels": ["I", "II", "III"]}, 3)):
+        line_of = outcome_line("t/0", Outcome.UNPARSED, "no_choice", "", "t", {**scoring, "params": params})
+        assert decode(line_of, type=VerdictLine).choices == choices
+    named = outcome_line("t/0", Outcome.UNPARSED, "no_choice", "", "t", {**scoring, "options": ["x"], "params": {}})
+    assert b"choices" not in named
+    shown = [line(n, LETTERS[(n + 1) % 4], LETTERS[n % 4], options=[], choices=4) for n in range(60)]
+    assert causes(tmp_path, shown) == ["below_chance"]
+    answers = Answers()
+    for each in shown:
+        answers.add(each)
+    assert answers.chance == 0.25
 
 
 @pytest.mark.parametrize(("rejected", "void"), [(50, False), (51, True)])
