@@ -1,4 +1,4 @@
-"""The items of a run as columns: some ninety bytes an item on disk, however long its lines are."""
+"""The items of a run as columns: some hundred bytes an item on disk, however long its lines are."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ class Items:
 
     Attributes:
         keys: What they are paired by across runs, as `Names`.
+        questions: The same without the repeat.
         places: Where each stands in the run (`Run.at`).
         lines: Where its lines begin in the two logs (`Run.lines`).
         scores: The verdict's score; 0 where the item was not answered, as over planned.
@@ -65,9 +66,11 @@ class Items:
         targets: Hash of targets and options.
         parts: The named parts of the score that metrics are made of.
         kinds: The labels that items have.
+        repeats: How often a question was asked at most.
     """
 
     keys: Column
+    questions: Column
     places: Column
     lines: Column
     scores: Column
@@ -79,6 +82,7 @@ class Items:
     targets: Column
     parts: Mapping[str, Column]
     kinds: Sequence[Mapping[str, str]]
+    repeats: int
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -112,6 +116,19 @@ class Items:
             return Units(names, right, self.clusters.read()[rows][first])
         return Units(self.keys.read()[rows], self.values(spec)[rows], self.clusters.read()[rows])
 
+    def questions_of(self, spec: Mapping[str, Any]) -> Units:
+        """Returns the same with the mean over its repeats as the score of a question, or of a group of questions."""
+        if spec.get("metric") == GROUP_ALL:
+            units = self.units(spec)
+            names = units.clusters.view("S8")
+        else:
+            rows = self.rows(spec)
+            names = self.questions.read()[rows]
+            units = Units(names, self.values(spec)[rows], self.clusters.read()[rows])
+        found, first, question = np.unique(names, return_index=True, return_inverse=True)
+        means = np.bincount(question, weights=units.scores) / np.bincount(question)
+        return Units(found, means, units.clusters[first])
+
 
 class Gathering:
     """Gathers the items of one task.
@@ -128,15 +145,16 @@ class Gathering:
     ) -> None:
         self._source, self._name = source, name
         self._columns = {
-            "keys": Column("B", _NAME), "places": Column("I"), "lines": Column("q", _LINES), "scores": Column("d"),
-            "answered": Column("b", np.bool_), "labels": Column("I"), "clusters": Column("Q"),
-            "groups": Column("B", _NAME), "asked": Column("Q"), "targets": Column("Q"),
+            "keys": Column("B", _NAME), "questions": Column("B", _NAME), "places": Column("I"),
+            "lines": Column("q", _LINES), "scores": Column("d"), "answered": Column("b", np.bool_),
+            "labels": Column("I"), "clusters": Column("Q"), "groups": Column("B", _NAME),
+            "asked": Column("Q"), "targets": Column("Q"),
         }  # fmt: skip
         self._append = {name: column.append for name, column in self._columns.items()}
         self._parts = {part: Column("d") for spec in specs if (part := part_of(spec))}
         self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
         self._grouped = any(spec.get("metric") == GROUP_ALL for spec in specs)
-        self._count = 0
+        self._count = self._repeats = 0
 
     def add(self, item: Item, place: int) -> None:
         """Adds an item that stands at a place of its run."""
@@ -146,7 +164,11 @@ class Gathering:
         # A later turn is asked with what the model said or drew before, whoever is made to say it.
         own = bool(response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
         bare, repeat = split_repeat(item.key)
-        self._columns["keys"].add(_name(self._name(item)))
+        name = self._name(item)
+        hashed = _name(name)
+        self._columns["keys"].add(hashed)
+        self._columns["questions"].add(_name(split_repeat(name)[0]) if repeat else hashed)
+        self._repeats = max(self._repeats, repeat + 1)
         append["places"](place)
         append["scores"](item.score or 0.0)
         append["answered"](item.outcome in ANSWERED)
@@ -179,7 +201,8 @@ class Gathering:
 
     def items(self) -> Items:
         """Returns what was gathered."""
-        return Items(**self._columns, parts=self._parts, kinds=[dict(kind) for kind in self._kinds])
+        kinds = [dict(kind) for kind in self._kinds]
+        return Items(**self._columns, parts=self._parts, kinds=kinds, repeats=self._repeats)
 
 
 def part_of(spec: Mapping[str, Any]) -> str:

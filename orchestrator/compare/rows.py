@@ -86,6 +86,7 @@ def _naming(task: str) -> Callable[[Item], str]:
 
     def name(item: Item) -> str:
         bare, repeat = split_repeat(item.key)
-        return f"{benchmark.row(bare.partition('/')[2], item.labels)}#{repeat}"
+        row = benchmark.row(bare.partition("/")[2], item.labels)
+        return f"{row}#{repeat}" if repeat else row
 
     return name

@@ -41,9 +41,10 @@ class Scores:
     rules: Mapping[str, str] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
 
-    def units(self, step: Step) -> Units:
-        """Returns what a step's metric is the mean of."""
-        return self.items[step.task].units(self.steps[step])
+    def units(self, step: Step, *, questions: bool = False) -> Units:
+        """Returns what a step's metric is the mean of: items, or questions with the mean over their repeats."""
+        items, spec = self.items[step.task], self.steps[step]
+        return items.questions_of(spec) if questions else items.units(spec)
 
     def by_item(self) -> Scores:
         """Returns the same with the mean score of all items as the only metric of each task."""
@@ -116,12 +117,16 @@ def _specs(run: Run, task: str) -> Sequence[Mapping[str, Any]]:
 
 
 def common(runs: Sequence[Scores], step: Step) -> list[Units]:
-    """Returns the units that every run has in a step, in the same order for each; empty where a run lacks the step."""
+    """Returns the units that every run has in a step, in the same order for each; empty where a run lacks the step.
+
+    Where runs repeated the questions unequally often, a unit is a question, and its score the mean over its repeats.
+    """
     if not all(step in run.steps for run in runs):
         return []
     if step.group:
         return _common_of_group(runs, runs[0].steps[step]["weights"])
-    units = [run.units(step) for run in runs]
+    repeats = {run.items[step.task].repeats for run in runs}
+    units = [run.units(step, questions=len(repeats) > 1) for run in runs]
     rows = pair([each.names for each in units])
     if all(mine is rows[0] for mine in rows):
         # The same items in the same order, as of most runs: nothing is copied, and names are held once.
@@ -179,7 +184,7 @@ def _several(names: Sequence[str]) -> str:
 
 
 _EXPECTED_TO_DIFFER = frozenset({
-    "model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model", "share", "items"
+    "model_name", "model_revision", "chat_template_sha256", "processor_sha256", "model", "share", "items", "repeats"
 })  # fmt: skip
 """Parts of the identity that are the comparison itself, or said in a sentence of their own."""
 
@@ -218,6 +223,11 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
         shared = _shared(mine, theirs) if mine and theirs else None
         both = shared.items if shared else 0
         only = [len(each or ()) - both for each in (mine, theirs)]
+        if mine and theirs and mine.repeats != theirs.repeats:
+            repeats = f"{mine.repeats} and {theirs.repeats} times"
+            text = f"{task}: questions were asked {repeats}: the score of each is the mean over its repeats"
+            found.append(Caution("repeats", task, text))
+            only = [0, 0] if _same_questions(mine, theirs) else only
         if any(only):
             text = (
                 f"{task}: {both:,} items in both, {only[0]:,} only in {first.run.name}, "
@@ -280,6 +290,10 @@ class _Shared:
     items: int
     prompts: NDArray[np.bool_]
     targets: NDArray[np.bool_]
+
+
+def _same_questions(mine: Items, theirs: Items) -> bool:
+    return np.array_equal(np.unique(mine.questions.read()), np.unique(theirs.questions.read()))
 
 
 def _shared(mine: Items, theirs: Items) -> _Shared:

@@ -123,6 +123,21 @@ def test_repeats_are_one_cluster(tmp_path: Path) -> None:
     assert pair.p >= 0.2, "three questions, not twelve"
 
 
+def test_a_question_repeated_in_one_run_alone_has_the_mean_over_its_repeats(tmp_path: Path) -> None:
+    found = []
+    for name, repeats in (("a", 4), ("b", 1)):
+        writer = Writer(tmp_path / name)
+        for number, repeat in itertools.product(range(8), range(repeats)):
+            right = float(repeat < number % 4) if name == "a" else 1.0
+            writer.item(f"marvel/{number}{f'#{repeat}' if repeat else ''}", answer="1", score=right)
+        found.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*found)
+    assert (pair.items, pair.first, pair.second) == (8, 0.375, 1.0), "of each 0, 1, 2 or 3 of four answers are right"
+    cautions = scores.cautions(*found)
+    assert [one.what for one in cautions] == ["repeats"]
+    assert "4 and 1 times" in cautions[0].text
+
+
 def test_a_hash_within_a_name_is_no_repeat(tmp_path: Path) -> None:
     found = []
     for name, right in (("a", 0.0), ("b", 1.0)):
