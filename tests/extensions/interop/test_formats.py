@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pyarrow.parquet as pq
@@ -221,8 +222,9 @@ def test_no_run_there(tmp_path: Path) -> None:
 
 
 def test_mlflow_has_the_metrics(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mlflow = pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow = pytest.importorskip("mlflow", reason="pip install 'lyncean[mlflow]'")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the export leaves it set
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
     assert invoke(run).exit_code == 0
     result = invoke(run, "--format", "mlflow")
@@ -242,6 +244,22 @@ def test_wandb_takes_a_run_offline(run: Path, tmp_path: Path, monkeypatch: pytes
     assert result.exit_code == 0, result.output
     (written,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert b"marvel/AVR" in written.read_bytes()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("wandb", "init"), ("mlflow", "start_run")])
+def test_a_tracker_that_does_not_take_a_run_is_one_line(
+    run: Path, name: str, begins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise RuntimeError("Supported schemes are:\n['', 'file'] \x1b[31m")
+
+    package = SimpleNamespace(**{begins: refuse}, get_tracking_uri=lambda: "sqlite:///mlflow.db")
+    monkeypatch.setitem(sys.modules, name, package)  # type: ignore[arg-type]
+    result = invoke(run, "--format", name)
+    assert result.exit_code == 2, result.output
+    (line,) = result.output.splitlines()
+    assert "did not take the run: RuntimeError: Supported schemes are: ['', 'file']" in line
+    assert "\x1b" not in line
 
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
