@@ -63,7 +63,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(LONG_FIRST) -m 
 # The core's tests pass where no extension is installed: they run with the extensions hidden from every process.
 test-core: export PYTHONPATH := $(CURDIR)/tests/helpers/without_extensions
 test-core: $(VENV)/.test
-	$(PYTEST) $(addprefix tests/,lyncean protos model_server orchestrator scorer simulation faults demo_model)
+	$(PYTEST) $(addprefix tests/,lyncean protos model_server orchestrator scorer tool_server simulation faults demo_model)
 
 test-others: $(VENV)/.test
 	$(PYTEST) $(addprefix tests/,extensions deploy docs examples bench browser)

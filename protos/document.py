@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parent
-CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto")
+CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto", "lyncean/tool/v1/tool.proto")
 OUT = ROOT.parent / "docs" / "contract"
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -23,8 +23,10 @@ _SAMPLES = {
     "Likelihood": '{"messages": [{"role": "ROLE_USER", "parts": [{"text": "What is 2 + 2?"}]}], '
     '"continuations": ["4", "5"], "return_tokens": true}',
     "ListRules": "{}",
+    "ListTools": "{}",
 }
 """Requests that a server answers as they stand, for the grpcurl line."""
+_PORTS = {"ModelService": 50051, "ScorerService": 50052, "ToolService": 50053}
 
 
 class Contract:
@@ -61,7 +63,7 @@ class Contract:
             self.comments[path],
         ]
         if method.name in _SAMPLES:
-            port = 50051 if service.name == "ModelService" else 50052
+            port = _PORTS[service.name]
             line = f"grpcurl -plaintext -d '{_SAMPLES[method.name]}' 127.0.0.1:{port} {full}/{method.name}"
             lines += ["A server with reflection needs no files:", f"```sh\n{line}\n```"]
         seen: list[str] = []

@@ -11,7 +11,7 @@ import grpc_tools
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parent
-CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto")
+CONTRACTS = ("lyncean/model/v1/model.proto", "lyncean/scorer/v1/scorer.proto", "lyncean/tool/v1/tool.proto")
 
 
 def generate(out: Path) -> None:

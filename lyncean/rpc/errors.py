@@ -21,6 +21,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from lyncean.vocabulary.outcomes import Outcome
+from lyncean.vocabulary.tool_results import OTHER_REVISION, REPLAY_DIFFERS
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,18 @@ class NotHeld(StatusError):
         self.metadata = {"sha256": ",".join(digest.hex() for digest in digests[:_NAMED_FILES])}
 
 
+class OtherState(StatusError):
+    """The server is another one than the request was made for: no such request can be answered."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Aborted(StatusError):
+    """The state that the request goes on from cannot be had again."""
+
+    code = grpc.StatusCode.ABORTED
+
+
 class Denied(StatusError):
     """Refused by policy: the sender must not send it again."""
 
@@ -150,6 +163,8 @@ _ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
 _NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
 _BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
 _ABORT = Consequence(retries=0, outcome=Outcome.FAILED, abort=True)
+_REASONS: Mapping[str, Consequence] = {SETTING_REFUSED: _ABORT, OTHER_REVISION: _ABORT, REPLAY_DIFFERS: _ONCE}
+"""Reasons from which something else follows than from their status."""
 _FOREIGN = Consequence(retries=2, outcome=Outcome.FAILED)
 """Of a status that only the model may end a call with, and that somebody else did."""
 
@@ -220,9 +235,7 @@ class CallError(Exception):
     @property
     def consequence(self) -> Consequence:
         """What follows from it."""
-        if self.reason == SETTING_REFUSED:
-            return _ABORT
-        return _FOREIGN if self.foreign else CONSEQUENCES[self.code]
+        return _REASONS.get(self.reason) or (_FOREIGN if self.foreign else CONSEQUENCES[self.code])
 
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TypeVar
 
+from lyncean.lru import LruCache
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server import clips, images
@@ -21,7 +22,6 @@ from model_server.batching import Batcher, Job, Workers, unstopped
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit import tools
 from model_server.kit.model import Model, Output, Request
-from model_server.lru import LruCache
 from model_server.metrics import Metrics
 from model_server.parts import content
 

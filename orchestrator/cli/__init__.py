@@ -58,6 +58,7 @@ COMMANDS = {
 SERVICES = {
     "model-server": ("model_server.cli:main", "Serve a model."),
     "scorer": ("scorer.cli:main", "Serve the scorer, score files, list rules, calibrate a judge."),
+    "tool-server": ("tool_server.cli:main", "Serve tools that models call."),
     "orchestrator": ("orchestrator.cli:main", "All commands above."),
 }
 """Groups of `lyncean` beside the subcommands above."""

@@ -282,7 +282,7 @@ def test_images_are_ours_or_named_exceptions(name: str) -> None:
 def test_variables_are_read_by_someone(name: str) -> None:
     code = "".join(
         path.read_text()
-        for folder in ("lyncean", "model_server", "scorer", "orchestrator", "extensions")
+        for folder in ("lyncean", "model_server", "scorer", "tool_server", "orchestrator", "extensions")
         for path in (REPOSITORY / folder).rglob("*.py")
     )
     libraries = {"HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "HF_HOME"}

@@ -1,7 +1,7 @@
 """The grpcurl and check lines of docs/contract.md and the pages in docs/contract/, sent as grpcurl sends them.
 
-Those are ModelService.Generate.md, ModelService.GetModelInfo.md, ModelService.Likelihood.md and
-ScorerService.ListRules.md.
+Those are ModelService.Generate.md, ModelService.GetModelInfo.md, ModelService.Likelihood.md,
+ScorerService.ListRules.md and ToolService.ListTools.md.
 
 grpcurl itself is a Go program that few test machines have. In its place stands what it does with these words: it asks
 the server's reflection for the method, makes the request of the JSON, and prints the response as JSON.
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from helpers.page_commands import ROOT, commands
 from helpers.page_typist import Typist
 
 DOCS = ROOT / "docs"
-MODEL, SCORER = "127.0.0.1:50051", "127.0.0.1:50052"
+MODEL, SCORER, TOOLS = "127.0.0.1:50051", "127.0.0.1:50052", "127.0.0.1:50053"
 WRITTEN = [
     line
     for page in (DOCS / "contract.md", *sorted((DOCS / "contract").iterdir()))
@@ -59,19 +61,25 @@ def grpcurl(line: str, servers: dict[str, Server]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def servers(demo: Server, shared_scorer: Server) -> dict[str, Server]:
-    return {MODEL: demo, SCORER: shared_scorer}
+def servers(
+    demo: Server, shared_scorer: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Server]]:
+    command = [sys.executable, "-m", "tool_server", "serve", str(ROOT / "examples" / "counter_tools.py")]
+    tools = Server(tmp_path_factory.mktemp("tools"), command).start()
+    yield {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
+    tools.kill()
 
 
 def test_every_line_is_answered(servers: dict[str, Server]) -> None:
     said = {line.rpartition(" ")[2]: grpcurl(line, servers) for line in WRITTEN}
-    assert len(WRITTEN) == 8
+    assert len(WRITTEN) == 9
     assert "lyncean.model.v1.ModelService" in said["list"]
     assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(said["lyncean.model.v1.ModelService"])
     assert said["grpc.health.v1.Health/Check"] == {"status": "SERVING"}
     assert said["lyncean.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
     assert said["lyncean.model.v1.ModelService/Generate"]["parts"][0]["text"]
     assert len(said["lyncean.model.v1.ModelService/Likelihood"]["scores"]) == 2
+    assert said["lyncean.tool.v1.ToolService/ListTools"]["stateful"]
     assert "choice" in [rule["name"] for rule in said["lyncean.scorer.v1.ScorerService/ListRules"]["rules"]]
 
 

@@ -12,6 +12,7 @@ FOLDERS = (
     "orchestrator",
     "scorer",
     "model_server",
+    "tool_server",
     "protos",
     "lyncean",
     "extensions",

@@ -16,8 +16,8 @@ from helpers.light_commands import outside_of_cli, shows_help_lightly
 from helpers.page_commands import made
 
 ROOT = Path(__file__).parents[2]
-CORE = ("lyncean", "orchestrator", "scorer", "model_server")
-CONTRACTS = {"lyncean.model.v1", "lyncean.scorer.v1"}
+CORE = ("lyncean", "orchestrator", "scorer", "model_server", "tool_server")
+CONTRACTS = {"lyncean.model.v1", "lyncean.scorer.v1", "lyncean.tool.v1"}
 EXTENSIONS = ["lyncean_harnesses", "lyncean_interop", "lyncean_kubernetes", "lyncean_openai_front"]
 PAGE = ROOT / "docs" / "write-an-extension.md"
 HIDING = ROOT / "tests" / "helpers" / "without_extensions"
@@ -88,7 +88,7 @@ def test_extensions_import_what_the_page_declares() -> None:
 
 
 def test_no_room_of_an_extension_imports_two_services() -> None:
-    services = {"orchestrator", "scorer", "model_server"}
+    services = {"orchestrator", "scorer", "model_server", "tool_server"}
     rooms: dict[str, set[str]] = {}
     for path in (ROOT / "extensions").rglob("*.py"):
         room = str(path.parent.relative_to(ROOT))
@@ -123,7 +123,9 @@ def test_click_is_imported_in_cli_alone() -> None:
     assert not outside_of_cli(ROOT / "extensions")
 
 
-@pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
+@pytest.mark.parametrize(
+    "command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main", "tool_server.cli:main"]
+)
 def test_help_with_extensions_imports_nothing_heavy(command: str) -> None:
     shows_help_lightly(command)
 

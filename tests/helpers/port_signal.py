@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SIGNALLED = """
-import os, signal, sys
+import importlib, os, signal, sys
 from lyncean.rpc import serve
 write = serve.write_port
 def write_and_end(file, port):
@@ -11,9 +11,5 @@ def write_and_end(file, port):
     os.kill(os.getpid(), signal.SIGTERM)
 serve.write_port = write_and_end
 sys.argv = sys.argv[1:]
-if sys.argv[0] == "scorer":
-    from scorer.cli import main
-else:
-    from model_server.cli import main
-main()
+importlib.import_module(sys.argv[0].replace("-", "_") + ".cli").main()
 """

@@ -13,13 +13,15 @@ ALLOWED = {"model_server/kit/__init__.py"}
 """The kit makes command lines for the servers of its users."""
 
 
-@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "lyncean"])
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "tool_server", "lyncean"])
 def test_click_is_imported_in_cli_alone(package: str) -> None:
     outside = outside_of_cli(ROOT / package)
     assert outside <= ALLOWED
 
 
-@pytest.mark.parametrize("command", ["orchestrator.cli:main", "orchestrator.cli:lyncean", "scorer.cli:main"])
+@pytest.mark.parametrize(
+    "command", ["orchestrator.cli:main", "orchestrator.cli:lyncean", "scorer.cli:main", "tool_server.cli:main"]
+)
 def test_help_imports_nothing_heavy(command: str) -> None:
     module, _, name = command.partition(":")
     code = f"""
@@ -36,7 +38,9 @@ sys.exit(",".join({{"grpc", "numpy", "pydantic", "orjson", "rich"}} & sys.module
     assert "Commands:" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main"])
+@pytest.mark.parametrize(
+    "command", ["orchestrator.cli:main", "scorer.cli:main", "model_server.cli:main", "tool_server.cli:main"]
+)
 def test_help_of_every_subcommand_imports_nothing_heavy(command: str) -> None:
     shows_help_lightly(command)
 

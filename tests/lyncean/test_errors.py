@@ -11,7 +11,7 @@ import pytest
 
 from lyncean import errors
 
-CORE = ("lyncean", "orchestrator", "scorer", "model_server")
+CORE = ("lyncean", "orchestrator", "scorer", "model_server", "tool_server")
 
 
 def drawn() -> Iterator[tuple[str, str, int]]:

@@ -413,6 +413,7 @@ async def test_a_stream_without_the_token_is_refused_before_it_says_anything(ser
     [
         ("scorer", "serve"),
         ("model-server", "serve", "--backend", "demo"),
+        ("tool-server", "serve", "examples/counter_tools.py"),
     ],
 )
 def test_whoever_reads_the_port_may_send_a_signal(words: tuple[str, ...], tmp_path: Any) -> None:

@@ -24,7 +24,7 @@ PAGES = ROOT / "docs" / "contract"
 def test_generated_code_is_what_the_generator_makes(tmp_path: Path) -> None:
     runpy.run_path(str(PROTOS / "generate.py"))["generate"](tmp_path)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*_pb2*"))
-    assert len(made) == 8
+    assert len(made) == 12
     for path in made:
         assert (tmp_path / path).read_text() == (ROOT / path).read_text(), f"run `make protos`: {path} is stale"
 
@@ -68,9 +68,9 @@ def test_buf_lint_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "lyncean"])
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "model_server", "tool_server", "lyncean"])
 def test_services_import_nothing_of_each_other(package: str) -> None:
-    others = {"orchestrator", "scorer", "model_server"} - {package}
+    others = {"orchestrator", "scorer", "model_server", "tool_server"} - {package}
     for path in (ROOT / package).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -83,7 +83,7 @@ def test_services_import_nothing_of_each_other(package: str) -> None:
             assert not met, f"{path.relative_to(ROOT)}:{node.lineno} imports {met}"
 
 
-@pytest.mark.parametrize("package", ["orchestrator", "scorer"])
+@pytest.mark.parametrize("package", ["orchestrator", "scorer", "tool_server"])
 def test_imports_without_torch(package: str) -> None:
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

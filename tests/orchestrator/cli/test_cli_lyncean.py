@@ -13,11 +13,11 @@ from helpers.python_path import only_hiding
 
 from orchestrator.cli import COMMANDS, lyncean
 
-SHADOWS = ("scorer", "orchestrator", "model_server", "lyncean", "grpc", "typing")
+SHADOWS = ("scorer", "orchestrator", "model_server", "tool_server", "lyncean", "grpc", "typing")
 
 
 BELOW = [(name,) for name in COMMANDS if name != "submit"]
-BELOW += [("orchestrator", "eval"), ("scorer", "serve"), ("model-server", "serve")]
+BELOW += [("orchestrator", "eval"), ("scorer", "serve"), ("model-server", "serve"), ("tool-server", "serve")]
 
 
 @pytest.mark.parametrize("words", BELOW)

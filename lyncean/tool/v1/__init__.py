@@ -1,0 +1,1 @@
+"""Generated from the contract of the same name."""

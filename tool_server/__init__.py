@@ -1,0 +1,1 @@
+"""Serves tools that models call behind lyncean.tool.v1: `tool-server serve FILE.py`."""

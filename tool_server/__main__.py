@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m tool_server`."""
+
+from tool_server.cli import main
+
+main()

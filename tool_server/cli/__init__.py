@@ -1,0 +1,15 @@
+"""The command `tool-server`: one file per subcommand, imported on use."""
+
+from __future__ import annotations
+
+from lyncean.cli import root
+
+COMMANDS = {
+    "serve": ("tool_server.cli.serve", "Serve the tools of a Python file."),
+}
+"""Subcommand -> its module, and its line in `--help`; others come from the entry points `lyncean.tool_servers`."""
+
+
+@root(COMMANDS, noun="tool_server")
+def main() -> None:
+    """Serve tools that models call."""

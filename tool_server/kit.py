@@ -1,0 +1,231 @@
+"""The kit for tools in Python: subclass `Tools`, give it methods, and run `tool-server serve FILE.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import PIL
+
+from lyncean.errors import UserError
+from lyncean.media.pictures import DAMAGE, open_image
+from lyncean.model.v1 import model_pb2 as model
+from tool_server.types import Output, Session
+
+if TYPE_CHECKING:
+    from PIL import Image
+    from pydantic import BaseModel
+
+__all__ = ["Output", "ToolError", "Tools"]
+
+MAX_PIXELS = 100_000_000
+"""Pixels of an image that a tool is given."""
+_ARGUMENT = re.compile(r"(\w+)(?: *\([^)]*\))?: *(.*)")
+_SECTION = re.compile(r"\n[ \t]*(Args|Returns|Raises|Yields|Attributes|Examples?|Notes?):[ \t]*(?:\n|$)")
+_IMAGE = "Number of the image, from 1, in the order of the conversation; images from tools count."
+
+
+class ToolError(Exception):
+    """Raised by a tool for a mistake of the model, which reads the message; anything else makes the call fail."""
+
+
+class Tools:
+    """Base class of tools: an instance is one conversation, and each public method is a tool.
+
+    A method's name, docstring and annotations describe it to the model: arguments of any type that pydantic reads
+    from JSON, and images (`PIL.Image.Image`), which the model names by their number. It returns text, an image, the
+    bytes of an image file, several of them, or an `Output`. Methods of several conversations run at a time.
+
+    Attributes:
+        revision: What results depend on beside the file's code, for example weights.
+        stateful: Whether a result may depend on earlier calls of the conversation.
+    """
+
+    revision = ""
+    stateful = True
+
+    def close(self) -> None:
+        """Frees what the conversation holds."""
+
+
+class Kit:
+    """Makes a subclass of `Tools` a toolset.
+
+    Args:
+        kind: The class.
+        source: Its code.
+
+    Raises:
+        UserError: It has no methods, or one cannot be described.
+    """
+
+    def __init__(self, kind: type[Tools], source: bytes) -> None:
+        self._kind = kind
+        self.stateful = kind.stateful
+        code = hashlib.sha256(source + Path(__file__).read_bytes() + PIL.__version__.encode())
+        self.revision = f"{kind.revision} {code.hexdigest()[:16]}".strip()
+        self._methods = {name: _Method(name, function) for name, function in _functions(kind)}
+        if not self._methods:
+            raise UserError(f"{kind.__name__} has no public method: each is a tool")
+
+    def tools(self) -> Sequence[model.Tool]:
+        """Returns the methods as tools."""
+        return [method.describe() for method in self._methods.values()]
+
+    def open(self) -> Session:
+        """Returns a new conversation."""
+        return _Conversation(self._kind(), self._methods)
+
+
+class _Conversation:
+    def __init__(self, instance: Tools, methods: Mapping[str, _Method]) -> None:
+        self._instance, self._methods = instance, methods
+
+    def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
+        """Calls a method; see `tool_server.types.Session`."""
+        try:
+            given = self._methods[name].read(arguments, images)
+            return _output(getattr(self._instance, name)(**given))
+        except ToolError as error:
+            return Output((str(error) or "The call failed.",), is_error=True)
+
+    def close(self) -> None:
+        """Closes the instance."""
+        self._instance.close()
+
+
+class _Method:
+    """A method as a tool: its description, and the reader of its arguments."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        from PIL import Image
+        from pydantic import ConfigDict, Field, create_model
+        from pydantic.errors import PydanticUserError
+
+        self._name = name
+        self._words, notes = _described(inspect.getdoc(function) or "")
+        fields: dict[str, Any] = {}
+        self._images = set[str]()
+        try:
+            hints = get_type_hints(function, include_extras=True)
+        except NameError as error:
+            raise UserError(f"tool {name}: {error}: name types that the module imports") from error
+        for argument, parameter in list(inspect.signature(function).parameters.items())[1:]:
+            kind, note = hints.get(argument, Any), notes.get(argument)
+            if kind is Image.Image:
+                self._images.add(argument)
+                kind, note = Annotated[int, Field(ge=1)], note or _IMAGE
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[argument] = kind, Field(default, description=note)
+        try:
+            config = ConfigDict(extra="forbid")
+            self._model: type[BaseModel] = create_model(name, __config__=config, **fields)
+            self._schema = _untitled(self._model.model_json_schema())
+        except PydanticUserError as error:
+            raise UserError(f"tool {name}: {str(error).splitlines()[0]}") from error
+
+    def describe(self) -> model.Tool:
+        return model.Tool(name=self._name, description=self._words, input_schema=json.dumps(self._schema))
+
+    def read(self, arguments: str, images: Sequence[bytes]) -> dict[str, Any]:
+        """Returns the arguments as the method takes them.
+
+        Raises:
+            ToolError: They cannot be read, or there is no such image.
+        """
+        from pydantic import ValidationError
+
+        try:
+            found = self._model.model_validate_json(arguments)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ToolError(f"The arguments cannot be used: {where}: {first['msg']}") from error
+        given = {name: getattr(found, name) for name in type(found).model_fields}
+        return given | {name: _image(given[name], images) for name in self._images if given[name] is not None}
+
+
+def _functions(kind: type[Tools]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yields the public methods of a class, those of its bases first."""
+    found: dict[str, Callable[..., Any]] = {}
+    for base in reversed(kind.__mro__):
+        if base is not Tools and issubclass(base, Tools):
+            found |= {name: value for name, value in vars(base).items() if inspect.isfunction(value)}
+    return ((name, value) for name, value in found.items() if not name.startswith("_") and name != "close")
+
+
+def _described(text: str) -> tuple[str, dict[str, str]]:
+    """Returns a docstring without its sections, and the notes of its section `Args` by argument."""
+    pieces = _SECTION.split(f"{text}")
+    notes: dict[str, str] = {}
+    for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        name = ""
+        for line in inspect.cleandoc(body).splitlines() if title == "Args" else ():
+            if not line.startswith(" ") and (found := _ARGUMENT.match(line)):
+                name, notes[found[1]] = found[1], found[2]
+            elif name:
+                notes[name] = f"{notes[name]} {line.strip()}".strip()
+    return pieces[0].strip(), notes
+
+
+def _untitled(schema: Any) -> Any:
+    """Returns a schema without the titles that pydantic makes of names."""
+    if isinstance(schema, list):
+        return [_untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _untitled(each) for name, each in value.items()}
+        if key in ("properties", "$defs")
+        else _untitled(value)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _image(number: int, images: Sequence[bytes]) -> Image.Image:
+    """Returns an image of the conversation as RGB, turned as EXIF says.
+
+    Raises:
+        ToolError: There is no such image, or it cannot be read.
+    """
+    from PIL import Image, ImageOps
+
+    if number > len(images):
+        raise ToolError(f"There is no image {number}: the last one is {len(images)}.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image = open_image(images[number - 1])
+            if image.width * image.height > MAX_PIXELS:
+                raise ToolError(f"Image {number} is too large.")
+            return ImageOps.exif_transpose(image).convert("RGB")
+    except (Image.DecompressionBombError, *DAMAGE) as error:
+        raise ToolError(f"Image {number} cannot be read: {error}") from error
+
+
+def _output(value: Any) -> Output:
+    """Returns what a method returned as an output."""
+    if isinstance(value, Output):
+        return value
+    several = value if isinstance(value, (list, tuple)) else (value,)
+    return Output(tuple(map(_piece, several)))
+
+
+def _piece(value: Any) -> str | bytes:
+    from PIL import Image
+
+    if isinstance(value, Image.Image):
+        buffer = io.BytesIO()
+        value.save(buffer, format="PNG")
+        return buffer.getvalue()
+    if isinstance(value, (str, bytes)):
+        return value
+    raise TypeError(f"a tool returns text, images or bytes, not {type(value).__name__}")

@@ -1,0 +1,61 @@
+"""Interfaces between the service, which keeps sessions, and the tools behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lyncean.model.v1 import model_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Result of a call.
+
+    Attributes:
+        content: Texts, and encoded images as bytes, in the order in which the model is to see them; at least one.
+        is_error: Whether the content is an error message for the model to read.
+        facts: Numbers known of the call.
+    """
+
+    content: tuple[str | bytes, ...]
+    is_error: bool = False
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+
+class Session(Protocol):
+    """State of one conversation. Its methods run in threads, one at a time."""
+
+    def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
+        """Makes one call.
+
+        What the model got wrong is an output with `is_error`. Whatever is raised makes the call fail, and ends the
+        session: a `lyncean.rpc.StatusError` with its own status, any other exception as INTERNAL.
+
+        Args:
+            name: Name of one of the tools.
+            arguments: JSON that fits the tool's schema.
+            images: Encoded images of the conversation so far: the sample's own first, then those of tool results.
+        """
+
+    def close(self) -> None:
+        """Frees what the session holds; it is not called again."""
+
+
+class Toolset(Protocol):
+    """Tools that share their sessions."""
+
+    @property
+    def revision(self) -> str:
+        """Changes whenever a result may change: code, weights, settings. Never empty."""
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a result may depend on earlier calls, which are then made again where a session is lost."""
+
+    def tools(self) -> Sequence[model_pb2.Tool]:
+        """Returns the tools, at least one."""
+
+    def open(self) -> Session:
+        """Returns a new session; runs in a thread."""
