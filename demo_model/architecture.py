@@ -15,7 +15,7 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-import model_server.hf.compat  # noqa: F401  (before transformers: makes torchvision importable)
+import lyncean.transformers_import  # noqa: F401  (before transformers: makes torchvision importable)
 
 tf: Any = transformers
 SIDE, PATCH, FOLD = 256, 16, 2

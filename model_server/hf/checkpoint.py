@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
 )
 
-import model_server.hf.compat  # noqa: F401  (makes the next imports work)
+import lyncean.transformers_import  # noqa: F401  (makes the next imports work)
 from lyncean.media.types import Kind
 from model_server.backend import LoadError
 from model_server.hf.clips import audio_processor, clip_kinds

@@ -15,6 +15,7 @@ OURS = {
     "marvel": "orchestrator.benchmarks.marvel.benchmark",
     "marvel_few_shot": "orchestrator.benchmarks.marvel.few_shot",
     "marvel_described": "orchestrator.benchmarks.marvel.described",
+    "hrbench": "orchestrator.benchmarks.hrbench.benchmark",
     "vstar_bench": "orchestrator.benchmarks.vstar.benchmark",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles.benchmark",
     "VisualPuzzles_knowledge": "orchestrator.benchmarks.visualpuzzles.knowledge",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lyncean.media.types import UNKNOWN, media_type
 from lyncean.plugins import OwnFiles
 from orchestrator.data.rows import DataError, OutsideError, Row
 from orchestrator.samples import BadRowError
@@ -22,7 +24,8 @@ def image_bytes(value: Any, root: Path, files: OwnFiles | None = None) -> bytes 
     """Returns the encoded image that a cell holds, None if it holds none.
 
     Args:
-        value: Bytes, a path, or the Hugging Face Image struct {"bytes", "path"}; or a list of one of these.
+        value: Bytes, a path, a file of more than 3 KB as base64, or the Hugging Face Image struct {"bytes", "path"}; or
+            a list of one of these.
         root: Folder that paths are relative to.
         files: Those that a path may name; None is those in `root`. A foreign table must not make a run send any file
             of this machine to a model.
@@ -45,7 +48,7 @@ def image_bytes(value: Any, root: Path, files: OwnFiles | None = None) -> bytes 
     if value.startswith(_URLS):
         raise DataError(f"image {value} is a URL, and images are read from files: download it, and give its path")
     if len(value) > _LONGEST_PATH:
-        raise DataError(f"image {value[:40]}... of {len(value):,} characters is not a path: put the image into a file")
+        return _of_base64(value)
     try:
         path = (root / value).resolve()
         inside = files.resolved(path) if files else any(path.is_relative_to(home) for home in _homes(root.resolve()))
@@ -57,6 +60,17 @@ def image_bytes(value: Any, root: Path, files: OwnFiles | None = None) -> bytes 
         raise DataError(f"image {root / value} cannot be read: {why}") from error
     if not data:
         raise DataError(f"image {root / value} is an empty file")
+    return data
+
+
+def _of_base64(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        data = b""
+    if media_type(data) == UNKNOWN:
+        words = "is neither a path nor an image as base64: put the image into a file"
+        raise DataError(f"image {text[:40]}... of {len(text):,} characters {words}")
     return data
 
 

@@ -267,7 +267,7 @@ def page(recorded: dict[str, dict[str, Any]], text: str) -> str:
 def main(kinds: Sequence[str]) -> None:
     """Examines types, records them and writes the page."""
     recorded: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    import model_server.hf.compat  # noqa: F401  (before the library's classes)
+    import lyncean.transformers_import  # noqa: F401  (before the library's classes)
     from helpers.tiny_types import types
 
     known = types()

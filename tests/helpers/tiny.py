@@ -18,7 +18,7 @@ import torch
 import transformers as tf
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-import model_server.hf.compat  # noqa: F401  (before transformers: makes torchvision importable)
+import lyncean.transformers_import  # noqa: F401  (before transformers: makes torchvision importable)
 
 CORPUS = [
     "The answer is A. The answer is B. Which option is correct? Options: (A) red (B) blue (C) green (D) yellow",

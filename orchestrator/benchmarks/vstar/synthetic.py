@@ -95,7 +95,7 @@ def rows(seed: int, categories: Sequence[str] = ("direct_attributes", "relative_
             "category": category,
             "question_id": index,
         }
-        yield ink.synthetic_row(fields, partial(_picture, placed, rng.random()))
+        yield ink.synthetic_row(fields, partial(picture, placed, rng.random()))
 
 
 Placed = dict[str, tuple[Box, str]]
@@ -138,7 +138,8 @@ def side(placed: Placed, one: str, other: str) -> tuple[str, str]:
     return f"Is the {one} on the left or right side of the {other}?", where
 
 
-def _picture(placed: Placed, start: float) -> bytes:
+def picture(placed: Placed, start: float) -> bytes:
+    """Returns a scene as a JPEG."""
     image = background(start)
     paint(image, placed)
     return encoded(image, "JPEG", quality=90)

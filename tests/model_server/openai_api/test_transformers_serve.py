@@ -24,7 +24,7 @@ from model_server.metrics import Metrics
 from model_server.openai_api.backend import OpenAIBackend
 from model_server.openai_api.client import Settings
 
-_RUN = "import model_server.hf.compat\nfrom transformers.cli.transformers import main\nmain()"
+_RUN = "import lyncean.transformers_import\nfrom transformers.cli.transformers import main\nmain()"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.server
 import json
@@ -310,7 +311,8 @@ def test_images_that_cannot_be_read_reject_the_sample(tmp_path):
     [
         ("https://host/a.png", "is a URL, and images are read from files"),
         ("empty.png", "empty.png is an empty file"),
-        ("iVBORw0KGgo" * 1000, "of 11,000 characters is not a path"),
+        ("iVBORw0KGgo?" * 1000, "of 12,000 characters is neither a path nor an image as base64"),
+        ("aVBORw0KGgo=" + "aVBO" * 2000, "is neither a path nor an image as base64"),
     ],
 )
 def test_what_is_no_image_file_is_said(tmp_path, image, why):
@@ -319,6 +321,13 @@ def test_what_is_no_image_file_is_said(tmp_path, image, why):
     (row,) = open_rows(tmp_path / "rows.jsonl", TABLE)  # its digest passes over what is no file
     with pytest.raises(DataError, match=why):
         row.image()
+
+
+def test_a_long_text_may_be_an_image_as_base64(tmp_path):
+    data = b"\x89PNG\r\n\x1a\n" + bytes(9000)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": base64.b64encode(data).decode()}))
+    (row,) = open_rows(tmp_path / "rows.jsonl", TABLE)
+    assert row.image() == data
 
 
 def test_hub_without_a_network_says_what_to_do(tmp_path):

@@ -48,3 +48,5 @@ import transformers  # noqa: E402
 
 transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
 transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
+__all__ = ["torch", "transformers"]

@@ -1,0 +1,157 @@
+"""The tool `search`: finds an object in an image by its name, and returns where it is and what it looks like."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lyncean.media.pictures import DAMAGE, open_image, orientation
+from lyncean.model.v1 import model_pb2 as model
+from tool_server.search.detector import Detector
+from tool_server.search.hierarchy import Box, Detection, Found, Patch, Settings, search
+from tool_server.types import Output
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+NAME = "search"
+MAX_BOXES = 8
+"""Places of one object that are returned, the best."""
+MAX_PIXELS = 89_478_485
+"""Bound on the pixels of an image that is decoded; pillow warns above it."""
+_SCALE = 1.2
+"""Sides of a crop by those of its box, as in the paper's code."""
+_CROP_SIDE = 1024
+"""Most pixels of a side of a crop; larger ones are scaled down."""
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "object": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "description": "Name of the object, for example: yellow dog.",
+        },
+        "image": {
+            "type": "integer",
+            "minimum": 1,
+            "default": 1,
+            "description": "Number of the image, from 1, in the order of the conversation; images from tools count.",
+        },
+    },
+    "required": ["object"],
+    "additionalProperties": False,
+}
+_DESCRIPTION = (
+    "Search an image for an object that is too small to be seen at once. Returns its boxes (left, top, right, bottom "
+    "in pixels) and an enlarged crop of each; where it is not found, the best guess."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VisualSearch:
+    """The toolset; see `tool_server.types.Toolset`. It is its own session: no call depends on another.
+
+    Attributes:
+        detector: The detector.
+        settings: What a search goes by.
+        revision: Hash of the detector, the settings and this package's code.
+        stateful: False.
+    """
+
+    detector: Detector
+    settings: Settings = field(default_factory=Settings)
+    revision: str = field(init=False)
+    stateful: bool = False
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(f"{self.detector.revision}\n{astuple(self.settings)}".encode())
+        for file in sorted(Path(__file__).parent.glob("*.py")):
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        object.__setattr__(self, "revision", digest.hexdigest())
+
+    def tools(self) -> Sequence[model.Tool]:
+        """Returns the one tool."""
+        return [model.Tool(name=NAME, description=_DESCRIPTION, input_schema=json.dumps(_SCHEMA))]
+
+    def open(self) -> VisualSearch:
+        """Returns a session."""
+        return self
+
+    def close(self) -> None:
+        """Ends a session."""
+
+    def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
+        """Searches one image; a mistake of the model's is an error output."""
+        given = json.loads(arguments)
+        target, number = str(given["object"]), int(given.get("image", 1))
+        if number > len(images):
+            return Output((f"There is no image {number}: the last one is {len(images)}.",), is_error=True)
+        try:
+            image = _decoded(images[number - 1])
+        except (*DAMAGE, MemoryError) as error:
+            words = (str(error).splitlines() or [type(error).__name__])[0]
+            return Output((f"Image {number} cannot be read: {words}",), is_error=True)
+        seed = hashlib.sha256(f"{target}|{image.size}".encode()).digest()
+        found = search(image.size, lambda patch: self._seen(image, patch, target), self.settings, seed)
+        return _output(target, found, image)
+
+    def _seen(self, image: Image.Image, patch: Patch, target: str) -> list[Detection]:
+        """Returns the detections of a patch in pixels of the image."""
+        x, y = patch[:2]
+        seen = self.detector.detect(image if patch == (0, 0, *image.size) else image.crop(patch), target)
+        return [Detection((b[0] + x, b[1] + y, b[2] + x, b[3] + y), score) for b, score in seen]
+
+
+def _output(target: str, found: Found, image: Image.Image) -> Output:
+    kept = found.detections[:MAX_BOXES]
+    words = {
+        "object": target,
+        "found": found.found,
+        "patches": found.patches,
+        "boxes": [[round(at, 2) for at in one.box] for one in kept],
+        "scores": [round(one.score, 4) for one in kept],
+    }
+    crops = [_encoded(image.crop(crop_box(one.box, image.size))) for one in kept]
+    return Output((json.dumps(words), *crops), facts={"found": float(found.found), "patches": found.patches})
+
+
+def crop_box(box: Box, size: tuple[int, int]) -> Patch:
+    """Returns the part of an image that shows a box and what is around it, as the paper's code cuts it."""
+    left, top, right, bottom = box
+    width, height = (max(2, int(math.ceil(side) * _SCALE)) for side in (right - left, bottom - top))
+    x = min(max(0, int((left + right) / 2) - width // 2), size[0] - 1)
+    y = min(max(0, int((top + bottom) / 2) - height // 2), size[1] - 1)
+    return x, y, min(x + width, size[0]), min(y + height, size[1])
+
+
+def _decoded(data: bytes) -> Image.Image:
+    """Returns an image in RGB, turned as EXIF says."""
+    from PIL import Image, ImageOps
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        try:
+            image: Image.Image = open_image(data)
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, which is too large")
+            image.load()
+        except Image.DecompressionBombError as error:
+            raise ValueError(str(error)) from error
+    if image.format != "TIFF" and orientation(image):  # pillow has turned a TIFF
+        image = ImageOps.exif_transpose(image)
+    return image.convert("RGB")
+
+
+def _encoded(image: Image.Image) -> bytes:
+    image.thumbnail((_CROP_SIDE, _CROP_SIDE))
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG")
+    return buffer.getvalue()
