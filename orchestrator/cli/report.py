@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         "orchestrator report runs/first --embed --output first.html",
         "orchestrator report runs/first runs/blind",
         "orchestrator report runs/first --format terminal",
+        "orchestrator report runs/warm runs/cold --output trainings.html",
     ),
 )
 @click.argument("runs", nargs=-1, required=True, type=ReadRun())
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
 def command(
     runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, compare_published: bool, as_json: bool
 ) -> None:
-    """Write the page of each of RUNS, report.html. `orchestrator export` writes other formats."""
+    """Write the page of each of RUNS, report.html. `orchestrator export` writes other formats.
+
+    The folder of a suite that ran with --checkpoints gets series.html; --output draws several on one axis.
+    """
     from orchestrator.extensions import EXPORTS
     from orchestrator.run_folder.reader import open_run
+    from orchestrator.suite.training import is_series
 
     form = "json" if as_json else form
     if form not in ("html", "terminal") and form in EXPORTS.names():
@@ -44,6 +49,15 @@ def command(
         raise click.UsageError(f"unknown format {form!r}: give html or terminal, or use orchestrator export")
     if form == "terminal":
         refuse(["output", "embed", "compare_published"], "is for the page, --format terminal makes none: leave one out")
+    if series := [run for run in runs if is_series(run)]:
+        if len(series) < len(runs):
+            raise click.UsageError(
+                f"{series[0]} is a suite with checkpoints, another is a run: name one kind at a time"
+            )
+        refuse(["form", "embed", "compare_published"], "is for runs: leave it out for a suite with checkpoints")
+        with written(output):
+            _series(series, output)
+        return
     opened = [open_run(run) for run in runs]
     with written(output):
         if form == "html":
@@ -74,3 +88,16 @@ def _html(runs: Sequence[Run], output: Path | None, embed: bool, published: bool
             click.echo(output)
         else:
             click.echo(write_report(run.path, embed=embed, published=published, blind=other))
+
+
+def _series(folders: Sequence[Path], output: Path | None) -> None:
+    from orchestrator.report import series
+    from orchestrator.suite import training
+
+    if output is None:
+        for folder in folders:
+            click.echo(series.save(training.read(folder), folder))
+        return
+    trainings = training.named(folders)
+    output.write_text(series.render(trainings, series.beside(trainings, output.parent)), encoding="utf-8")
+    click.echo(output)

@@ -229,7 +229,7 @@ def make(
 
     The gate is judged over all tasks of a model together, against the model `baseline`.
     """
-    cells = [_cell(source) for source in sources]
+    cells = [read_cell(source) for source in sources]
     tables, findings, unjudged = [], list[gate.Finding](), list[str]()
     for variant in dict.fromkeys(source.variant for source in sources):
         of_variant = [cell for cell in cells if cell.source.variant == variant]
@@ -241,7 +241,7 @@ def make(
     return Leaderboard(name, tables, [cell.source for cell in cells], findings, unjudged)
 
 
-class _Cell(NamedTuple):
+class ReadCell(NamedTuple):
     """A run of a suite, its state, and its scores where it is complete."""
 
     source: Source
@@ -249,12 +249,13 @@ class _Cell(NamedTuple):
     scores: Scores | None = None
 
 
-def _cell(source: Source) -> _Cell:
+def read_cell(source: Source) -> ReadCell:
+    """Returns a run's state, with its scores where it is complete."""
     try:
         state = _state(source)
-        return _Cell(source, state, scores.read(open_run(source.path)) if state is CellState.COMPLETE else None)
+        return ReadCell(source, state, scores.read(open_run(source.path)) if state is CellState.COMPLETE else None)
     except UserError as error:  # a damaged run: the others are worth their table
-        return _Cell(replace(source, failed=True, error=str(error)), CellState.FAILED)
+        return ReadCell(replace(source, failed=True, error=str(error)), CellState.FAILED)
 
 
 def _state(source: Source) -> CellState:
@@ -267,7 +268,7 @@ def _state(source: Source) -> CellState:
     return CellState.INCOMPLETE if source.path.exists() or source.error else CellState.NOT_RUN
 
 
-def _table(variant: str, cells: Sequence[_Cell]) -> Table:
+def _table(variant: str, cells: Sequence[ReadCell]) -> Table:
     complete = [(cell.source, cell.scores) for cell in cells if cell.scores]
     groups = {name: group["tasks"] for _, run in complete for name, group in run.run.groups.items()}
     columns = groups | {task: [task] for cell in cells for task in cell.source.tasks}
@@ -336,7 +337,7 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
 
 
 def _judge(
-    variant: str, cells: Sequence[_Cell], conditions: Sequence[gate.Condition], baseline: str
+    variant: str, cells: Sequence[ReadCell], conditions: Sequence[gate.Condition], baseline: str
 ) -> tuple[list[gate.Finding], list[str]]:
     """Holds each model but the baseline against the gate, over all of its tasks together."""
     merged: dict[str, Scores | None] = {}

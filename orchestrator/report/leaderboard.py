@@ -10,10 +10,12 @@ from pathlib import Path
 from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.leaderboard import Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value
+from orchestrator.report import series
 from orchestrator.report.page import document, relative_address
 from orchestrator.run_folder.errors import write_error
 from orchestrator.run_folder.manifest import write
 from orchestrator.run_folder.metrics import markdown_cell
+from orchestrator.suite import training
 
 NAME = "leaderboard"
 
@@ -29,11 +31,14 @@ def render(board: Leaderboard, folder: Path) -> str:
         contrast_head=HEAD,
         left=left,
         done=len(board.sources) - len(left),
+        series=series.NAME if training.is_series(folder) else "",
     )
 
 
 def save(board: Leaderboard, folder: Path) -> Path:
     """Writes leaderboard.html, .json, .csv and .md into a suite's folder and returns the page's path.
+
+    A suite with checkpoints gets their page as well, series.html.
 
     Raises:
         RunWriteError: One cannot be written.
@@ -49,6 +54,8 @@ def save(board: Leaderboard, folder: Path) -> Path:
             path.write_text(text, encoding="utf-8", newline="")
         except OSError as error:
             raise write_error(path, error) from error
+    if training.is_series(folder):
+        series.save(training.read(folder), folder)
     return page
 
 

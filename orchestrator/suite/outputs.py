@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestrator.compare import gate, leaderboard
 from orchestrator.compare.leaderboard import CellState, Leaderboard, Source, not_complete
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
-from orchestrator.suite.record import Record
+from orchestrator.suite.record import Record, RecordedCell
 
 NOT_SHOWN = 5
 _PRECEDENCE = (EngineError, ConfigError, IncompleteError, LimitError)
@@ -16,19 +16,15 @@ _PRECEDENCE = (EngineError, ConfigError, IncompleteError, LimitError)
 
 def board_of(record: Record, folder: Path) -> Leaderboard:
     """Returns the leaderboard of a suite's folder as it is now."""
-    sources = [
-        Source(
-            cell.model,
-            cell.variant,
-            cell.tasks,
-            folder / cell.name,
-            cell.exit_code in (EngineError.exit_code, ConfigError.exit_code),
-            cell.error,
-        )
-        for cell in record.cells
-    ]
+    sources = [source(cell, folder) for cell in record.cells]
     conditions = gate.parse(record.gate) if record.gate else []
     return leaderboard.make(record.suite, sources, conditions, record.baseline)
+
+
+def source(cell: RecordedCell, folder: Path) -> Source:
+    """Returns a cell as the leaderboard takes it."""
+    failed = cell.exit_code in (EngineError.exit_code, ConfigError.exit_code)
+    return Source(cell.model, cell.variant, cell.tasks, folder / cell.name, failed, cell.error)
 
 
 def exit_code(record: Record, board: Leaderboard) -> int:

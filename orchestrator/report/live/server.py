@@ -22,6 +22,7 @@ from orchestrator.report.live.bucket import Bucket, FetchingError, RemoteFollowe
 from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.live.local import LocalHandler, listen
 from orchestrator.report.live.logs import ToolLog, ToolLogs
+from orchestrator.report.live.trainings import ADDRESS, Trainings
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
 
@@ -46,6 +47,7 @@ class Site:
     def __init__(self, path: Path | Bucket) -> None:
         self.folder = Folder(path) if isinstance(path, Path) else path
         self._logs = ToolLogs(path) if isinstance(path, Path) else None
+        self._trainings = Trainings(path) if isinstance(path, Path) else None
         self._pages: Kept[bytes] = {}
         self._scores: Kept[Scores] = {}
         self._lock, self._rendering = Lock(), Lock()
@@ -83,6 +85,26 @@ class Site:
 
         return self._page((*(run.name for run in runs), other_data), runs, make)
 
+    def trainings(self) -> list[tuple[str, str]]:
+        """Returns name and address of the page of each suite with checkpoints."""
+        return self._trainings.links() if self._trainings else []
+
+    def series(self, names: Sequence[str]) -> bytes | None:
+        """Returns the page of trainings on one axis, made anew when one has grown; None where there is none of them.
+
+        Raises:
+            UserError: One is damaged.
+        """
+        trainings = self._trainings
+        shown = trainings.read(names) if trainings else []
+        if trainings is None or not shown:
+            return None
+        with self._rendering:
+            key = (ADDRESS, *(one.name for one in shown))
+            return _kept(
+                self._pages, _KEPT_PAGES, key, trainings.stamp(shown), lambda: trainings.render(shown).encode()
+            )
+
     def _read(self, run: Viewed) -> Scores:
         """Returns a run's scores: reading them is what takes long where there are many."""
         return _kept(self._scores, _KEPT_SCORES, run.name, run.stamp(), lambda: read(run.run()))
@@ -116,7 +138,13 @@ class Handler(LocalHandler):
     def answer(self, path: str) -> None:
         """Serves the index, its data, a run's page or one of its images."""
         if path == "/":
-            page = document("view.html", scripts=_VIEW, connect=True, folder=self.site.folder.title)
+            page = document(
+                "view.html",
+                scripts=_VIEW,
+                connect=True,
+                folder=self.site.folder.title,
+                trainings=self.site.trainings(),
+            )
             self._page(page.encode(), _VIEW, connect=True)
         elif path == "/api/runs":
             runs, problem = self.site.runs(), self.site.folder.problem
@@ -124,6 +152,8 @@ class Handler(LocalHandler):
             self.send(status, problem.encode() or runs, "text/plain" if problem else "application/json")
         elif path == "/compare/":
             self._compare(parse_qs(urlsplit(self.path).query))
+        elif path == f"/{ADDRESS}":
+            self._series(parse_qs(urlsplit(self.path).query).get("of", ()))
         elif found := _RUN.fullmatch(path):
             self._run(self.site.find(found["name"]), found["image"])
         else:
@@ -141,6 +171,17 @@ class Handler(LocalHandler):
                 self._message(HTTPStatus.INTERNAL_SERVER_ERROR, f"{run.name} cannot be read", str(error))
         else:
             self.image(Run(run.path, {}, {}, run.name), image)
+
+    def _series(self, names: Sequence[str]) -> None:
+        try:
+            page = self.site.series(names)
+        except UserError as error:
+            self._message(HTTPStatus.INTERNAL_SERVER_ERROR, "This training cannot be read", str(error))
+            return
+        if page is None:
+            self.missing()
+        else:
+            self._page(page, ())
 
     def _compare(self, query: Mapping[str, Sequence[str]]) -> None:
         names, other_data = query.get("run", ()), "other_data" in query

@@ -1,0 +1,314 @@
+"""The page of trainings: every task's metric by step, alarms, noise, and the items that changed in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+from orchestrator.compare.curve import Curve, Line, Point, Training, curves
+from orchestrator.compare.flips import words as said
+from orchestrator.compare.series import Change
+from orchestrator.report.charts import Axis, axis
+from orchestrator.report.packing import question, snippet
+from orchestrator.report.page import document, relative_address
+from orchestrator.run_folder.durable import write_file
+from orchestrator.run_folder.metrics import MetricResult
+
+NAME = "series.html"
+MOST = 10
+"""Items that became worse shown of two checkpoints, and as many that became better."""
+_COLOURS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A checkpoint in a chart: where it stands (percent from the left and from above), and in words."""
+
+    x: float
+    y: float
+    words: str
+    href: str
+    alarm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A training in a chart.
+
+    Attributes:
+        colour: Its CSS class.
+        path: The line, as an SVG path in percent.
+        band: The intervals, as an SVG path in percent; "" without one.
+        fixed: Place from above of the fixed baseline, None without one.
+        fixed_words: The same in words.
+    """
+
+    name: str
+    colour: str
+    path: str
+    band: str
+    dots: Sequence[Dot]
+    fixed: float | None
+    fixed_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One task's chart: its scales, and each training."""
+
+    x: Axis
+    y: Axis
+    unit: str
+    series: Sequence[Series]
+
+    @property
+    def banded(self) -> bool:
+        """Whether any training has intervals."""
+        return any(one.band for one in self.series)
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether any checkpoint has an alarm."""
+        return any(dot.alarm for one in self.series for dot in one.dots)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An item that two checkpoints score differently."""
+
+    key: str
+    question: str
+    target: str
+    before: str
+    after: str
+    gained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Flipped:
+    """The items that changed between two checkpoints.
+
+    Attributes:
+        anchor: Its place on the page.
+        href: Address of the page that compares both runs item by item, "" for none.
+        items: The first of them.
+    """
+
+    anchor: str
+    href: str
+    items: Sequence[Changed]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One task of the page: its chart, and of each training its checkpoints and what changed between them.
+
+    Attributes:
+        chart: None where no checkpoint has a value.
+        flipped: By training and step.
+    """
+
+    anchor: str
+    curve: Curve
+    chart: Chart | None
+    flipped: Mapping[tuple[str, int], Flipped]
+
+
+def render(
+    trainings: Sequence[Training],
+    addresses: Mapping[Path, str],
+    *,
+    names: Mapping[Path, str] | None = None,
+    home: str = "",
+    others: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Returns the page.
+
+    Args:
+        trainings: What to show, all of it on one axis.
+        addresses: Run folder -> address of its report.
+        names: Run folder -> its name on the page that compares two runs; None where there is no such page.
+        home: Address of the list of runs, "" for none.
+        others: Name and address of the pages with another training beside these, or one of these left out.
+    """
+    found = curves(trainings)
+    several = len(trainings) > 1
+    sections = [_section(number, curve, addresses, names or {}) for number, curve in enumerate(found)]
+    return document(
+        "series.html",
+        trainings=trainings,
+        colours={training.name: _colour(number) for number, training in enumerate(trainings)},
+        sections=sections,
+        several=several,
+        addresses=addresses,
+        changes=[(training, change) for training in trainings for change in training.changes],
+        unjudged=[(training, why) for training in trainings for why in training.unjudged],
+        baseline_words=_baseline,
+        points=signed_points,
+        alarms_at=alarms_at,
+        home=home,
+        others=others,
+        most=MOST,
+    )
+
+
+def save(training: Training, folder: Path) -> Path:
+    """Writes series.html into a suite's folder and returns its path.
+
+    Raises:
+        RunWriteError: It cannot be written.
+    """
+    path = folder / NAME
+    write_file(path, render([training], beside([training], folder)).encode())
+    return path
+
+
+def beside(trainings: Sequence[Training], folder: Path) -> dict[Path, str]:
+    """Returns the address of each run's report from a page that lies in a folder."""
+    sources = [source for training in trainings for source in training.sources]
+    return {source.path: f"{relative_address(source.path, folder)}report.html" for source in sources}
+
+
+def signed_points(value: float) -> str:
+    """Returns a change in points with its sign."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def _baseline(training: Training) -> str:
+    words = {"previous": "the checkpoint before", "best": "the best checkpoint before"}
+    return words.get(training.baseline, training.baseline)
+
+
+def _colour(number: int) -> str:
+    return f"series{number % _COLOURS + 1}"
+
+
+def _section(number: int, curve: Curve, addresses: Mapping[Path, str], names: Mapping[Path, str]) -> Section:
+    anchor = f"task-{number}"
+    flipped = {
+        (line.training.name, point.step): Flipped(
+            f"{anchor}-{at}-{point.step}", _comparison(point, names), _changed(point)
+        )
+        for at, line in enumerate(curve.lines)
+        for point in line.points
+        if point.flips
+    }
+    return Section(anchor, curve, _chart(curve, addresses), flipped)
+
+
+def _comparison(point: Point, names: Mapping[Path, str]) -> str:
+    """Returns the address of the comparison of a checkpoint with the one before, "" where there is none."""
+    pair = [names.get(run.path, "") for run in (point.flips.first, point.flips.second)] if point.flips else []
+    return f"/compare/?{urlencode({'run': pair}, doseq=True)}" if pair and all(pair) else ""
+
+
+def _changed(point: Point) -> list[Changed]:
+    if point.flips is None:
+        return []
+    return [
+        Changed(
+            flip.first.key,
+            question(flip.second)[0] or "",
+            snippet(flip.target),
+            snippet(said(flip.first)),
+            snippet(said(flip.second)),
+            flip.gained,
+        )
+        for flip in point.flips.read(MOST)
+    ]
+
+
+def _chart(curve: Curve, addresses: Mapping[Path, str]) -> Chart | None:
+    """Returns a task's chart, None where no checkpoint has a value."""
+    known = [point for line in curve.lines for point in line.known]
+    if not known:
+        return None
+    metrics = [point.metric for point in known if point.metric]
+    fixed = [line.fixed for line in curve.lines if line.fixed]
+    ends = [end for metric in [*metrics, *fixed] for end in _ends(metric)]
+    x = _steps([point.step for point in known])
+    y = _values(ends, share=metrics[0].unit in ("fraction", "percent"))
+    series = [
+        Series(
+            line.training.name,
+            _colour(number),
+            _path([(x.at(p.step), 100 - y.at(_shown(p.metric.value, p.metric))) for p in line.known if p.metric]),
+            _band(line, x, y),
+            [_dot(line, point, point.metric, x, y, addresses) for point in line.known if point.metric],
+            100 - y.at(_shown(line.fixed.value, line.fixed)) if line.fixed else None,
+            f"{line.training.baseline}: {line.fixed.shown}{line.fixed.suffix}" if line.fixed else "",
+        )
+        for number, line in _numbered(curve)
+    ]
+    return Chart(x, y, metrics[0].suffix, series)
+
+
+def _numbered(curve: Curve) -> list[tuple[int, Line]]:
+    return [(number, line) for number, line in enumerate(curve.lines) if line.known]
+
+
+def _shown(value: float | None, metric: MetricResult) -> float:
+    """Returns a value as it is drawn: fractions in percent."""
+    return (value or 0.0) * (100 if metric.unit == "fraction" else 1)
+
+
+def _ends(metric: MetricResult) -> list[float]:
+    return [_shown(end, metric) for end in (metric.low, metric.value, metric.high) if end is not None]
+
+
+def _steps(steps: Sequence[int]) -> Axis:
+    low, high = min(steps), max(steps)
+    return axis((), ticks=5, limits=(low, high) if low < high else (low - 1, high + 1))
+
+
+def _values(ends: Sequence[float], *, share: bool) -> Axis:
+    """Returns a scale of round numbers around all ends; shares stay within 0 and 100."""
+    low, high = min(ends), max(ends)
+    room = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-9)
+    step = axis((), limits=(0, room)).step
+    low, high = step * math.floor(low / step), step * math.ceil(high / step)
+    if share:
+        low, high = max(0.0, low), min(100.0, high)
+    return axis((), limits=(low, high if high > low else low + step))
+
+
+def _path(places: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in places)
+
+
+def _band(line: Line, x: Axis, y: Axis) -> str:
+    """Returns the area between the ends of the intervals; a checkpoint without one divides it."""
+    pieces: list[list[tuple[float, float, float]]] = [[]]
+    for point in line.known:
+        metric = point.metric
+        if metric is None or metric.low is None or metric.high is None:
+            pieces.append([])
+            continue
+        low, high = (100 - y.at(_shown(end, metric)) for end in (metric.low, metric.high))
+        pieces[-1].append((x.at(point.step), low, high))
+    drawn = [[(at, high) for at, _, high in piece] + [(at, low) for at, low, _ in reversed(piece)] for piece in pieces]
+    return "".join(f"{_path(piece)}Z" for piece in drawn if len(piece) > 2)
+
+
+def _dot(line: Line, point: Point, metric: MetricResult, x: Axis, y: Axis, addresses: Mapping[Path, str]) -> Dot:
+    alarms = alarms_at(line.training, point)
+    words = [f"{line.training.name}, step {point.step:,}: {metric.shown}{metric.suffix}, n {metric.denominator:,}"]
+    if point.change:
+        words.append(f"{signed_points(point.change.difference)} to the checkpoint before")
+    words += [f"alarm: {change.why}" for change in alarms]
+    return Dot(
+        x.at(point.step),
+        100 - y.at(_shown(metric.value, metric)),
+        "\n".join(words),
+        addresses.get(point.source.path, ""),
+        bool(alarms),
+    )
+
+
+def alarms_at(training: Training, point: Point) -> list[Change]:
+    """Returns the alarms of a checkpoint in the variant of its run."""
+    at = (point.source.model, point.source.variant)
+    return [change for change in training.changes if change.alarm and (change.model, change.variant) == at]

@@ -1,0 +1,95 @@
+"""A suite's folder as a training, for its page: the checkpoints, and what the last leaderboard says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from orchestrator.compare.curve import Training
+from orchestrator.compare.series import Change
+from orchestrator.errors import ConfigError
+from orchestrator.suite import record as records
+from orchestrator.suite.outputs import source
+from orchestrator.suite.record import FILE, Record
+from orchestrator.suite.series import checkpoints
+
+LEADERBOARD = "leaderboard.json"
+_LAST_STEP = 2**53
+
+
+class _Gate(msgspec.Struct):
+    unjudged: Sequence[str] = ()
+
+
+class _Leaderboard(msgspec.Struct):
+    gate: _Gate = msgspec.field(default_factory=_Gate)
+    changes: Sequence[Change] = ()
+
+
+def is_series(folder: Path) -> bool:
+    """Whether a folder is a suite's that has checkpoints, and is not damaged."""
+    try:
+        return (folder / FILE).is_file() and bool(checkpoints(_record(folder)))
+    except ConfigError:
+        return False
+
+
+def read(folder: Path, name: str = "") -> Training:
+    """Returns the training of a suite's folder; it is called as the suite if no name is given.
+
+    Raises:
+        ConfigError: It is not the folder of a suite with checkpoints, or damaged.
+    """
+    record = _record(folder)
+    series = checkpoints(record)
+    if not series:
+        raise ConfigError(f"{folder} has no checkpoints: run its suite with --checkpoints")
+    judged = _leaderboard(folder / LEADERBOARD)
+    return Training(
+        name or record.suite,
+        {checkpoint.name: checkpoint.step for checkpoint in series},
+        [source(cell, folder) for checkpoint in series for cell in checkpoint.cells],
+        record.baseline,
+        [source(cell, folder) for cell in record.cells if cell.step is None and cell.model == record.baseline],
+        judged.changes,
+        judged.gate.unjudged,
+    )
+
+
+def named(folders: Sequence[Path]) -> list[Training]:
+    """Returns trainings by the names of their suites, or of their folders where two suites have the same name.
+
+    Raises:
+        ConfigError: One is not the folder of a suite with checkpoints, or damaged.
+    """
+    found = [read(folder) for folder in folders]
+    names = [training.name for training in found]
+    return [
+        replace(training, name=str(folder)) if names.count(training.name) > 1 else training
+        for training, folder in zip(found, folders, strict=True)
+    ]
+
+
+def _record(folder: Path) -> Record:
+    """Returns the record of a folder that may come from elsewhere: its cells lie in it, its steps can be drawn."""
+    record = records.read(folder)
+    for cell in record.cells:
+        if Path(cell.name).name != cell.name or cell.name in ("", "..") or abs(cell.step or 0) > _LAST_STEP:
+            raise ConfigError(
+                f"{folder / FILE} is damaged: it has a cell {cell.name!r} at step {cell.step}: "
+                "delete it and run the suite again, which asks nothing twice"
+            )
+    return record
+
+
+def _leaderboard(path: Path) -> _Leaderboard:
+    """Returns what a gate said last; nothing where the suite did not come to its leaderboard."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Leaderboard)
+    except FileNotFoundError:
+        return _Leaderboard()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): run the suite again, which asks nothing twice") from error
