@@ -7,6 +7,7 @@ from lyncean.cli import root
 COMMANDS = {
     "serve": ("tool_server.cli.serve", "Serve the tools of a Python file."),
     "search": ("tool_server.cli.search", "Serve visual search by a detector."),
+    "mcp": ("lyncean_mcp.cli", "Serve the tools of an MCP server."),
 }
 """Subcommand -> its module, and its line in `--help`; others come from the entry points `lyncean.tool_servers`."""
 
