@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any, Generic, Protocol, runtime_checkable
 
+from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from orchestrator.data.rows import Row, RowSource
 from orchestrator.errors import ConfigError
@@ -101,8 +102,10 @@ class Benchmark(Generic[SettingsT]):
         methods: The inference methods that its tasks have.
         needs: Capabilities that a model must have, for example "IMAGE_OUTPUT", by task; checked before the first
             sample is sent.
-        stage_needs: The same for further stages by name (`Call.stage`), of the model that `--stage NAME=H:P` gives,
-            without one of the model under evaluation.
+        advice: Sentences about settings that a task or the model calls for, which a run prints as it begins; made
+            after the rows are open.
+        stage_needs: The same as `needs` for further stages by name (`Call.stage`), of the model that
+            `--stage NAME=H:P` gives, without one of the model under evaluation.
         synthetic_rows: Number of rows of `--synthetic` without `--limit`.
         family: Name of the benchmark whose rows its tasks ask about, "" where that is its own.
         row: Returns the name of an item's row from its key without task and repeat, and its labels: the same in every
@@ -122,6 +125,7 @@ class Benchmark(Generic[SettingsT]):
     settings: type[SettingsT] = NoSettings  # type: ignore[assignment]  # which SettingsT is then
     methods: Sequence[str] = ("generate", "likelihood")
     needs: Callable[[Variant[SettingsT]], Sequence[str]] = lambda _: ("IMAGE_INPUT",)
+    advice: Callable[[Variant[SettingsT], model.GetModelInfoResponse], Sequence[str]] = lambda *_: ()
     stage_needs: Callable[[Variant[SettingsT]], Mapping[str, Sequence[str]]] = lambda _: {}
     synthetic_rows: int = 100
     family: str = ""

@@ -188,6 +188,8 @@ async def evaluate(
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
         check_capabilities(plan, models, places)
+        for sentence in plan.advice(connections.info):
+            console.print(sentence, highlight=False, markup=False, soft_wrap=True)
         money = {}
         if _has_prices(request):
             from orchestrator.run import prices

@@ -91,6 +91,14 @@ class Plan:
                 wanted.setdefault(stage, set()).update(needs)
         return wanted
 
+    def advice(self, info: model.GetModelInfoResponse) -> list[str]:
+        """Returns what the tasks advise for a model, each sentence behind the names of its tasks."""
+        found: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for sentence in task.benchmark.advice(task.variant, info):
+                found.setdefault(sentence, []).append(task.variant.task)
+        return [f"{_named(names)}: {sentence}" for sentence, names in found.items()]
+
     @property
     def deviations(self) -> dict[str, Any]:
         """How the decoding deviates from the benchmark's own, as the manifest records it."""
@@ -236,6 +244,11 @@ class Plan:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
         counts = [count for count in (task.source.count, self.request.limit) if count is not None]
         return min(counts, default=None)
+
+
+def _named(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - 3:,} more" if len(tasks) > 3 else ""
+    return f"{', '.join(tasks[:3])}{more}"
 
 
 def _strides(

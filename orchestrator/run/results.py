@@ -29,6 +29,7 @@ from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
 from orchestrator.run_folder.lines import Origin, VerdictLine
 from orchestrator.run_folder.metrics import CHANCE
+from orchestrator.run_folder.notes import metric_notes
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.records import pass_through
 from orchestrator.run_folder.scanning import lines_at
@@ -85,7 +86,7 @@ async def write(
     usages = usage.of_answers(run, origin_counts, tool_counts)
     endpoint = origins.summary(origin_counts)
     found = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
-    found += tools_used.notes(tool_counts)
+    found += [*tools_used.notes(tool_counts), *metric_notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
     _add_doubts(run, manifest, tasks, groups, answers)
     results = {

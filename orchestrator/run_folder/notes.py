@@ -101,6 +101,16 @@ def cut_notes(found: Mapping[str, int]) -> list[Note]:
     return [Note("cut_outputs", f"{text}behind what there is", details=found)]
 
 
+def metric_notes(tasks: Mapping[str, Mapping[str, Any]]) -> list[Note]:
+    """Returns the notes that metrics of tasks have in their details, on the number of one that is not a slice."""
+    return [
+        Note("metric", f"{task}: {metric['name']} is {metric['details']['note']}", task)
+        for task, found in tasks.items()
+        for metric in found["metrics"]
+        if "note" in metric["details"] and not metric["labels"]
+    ]
+
+
 def _groups_asked(found: Mapping[str, Any]) -> str:
     """Returns how many groups were asked, "" where each sample is one."""
     return f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != found["of_samples"] else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,11 @@ from typing import Any, Literal
 from lyncean.model.v1 import model_pb2 as model
 from lyncean_harnesses.benchmark.task import ForeignTask, Round
 from lyncean_harnesses.benchmark.visuals import Sources, document, parts
-from lyncean_harnesses.library import seeded
+from lyncean_harnesses.library import model_names, seeded
 from lyncean_harnesses.library.lmms_eval import LIBRARY
-from lyncean_harnesses.library.requests import LMMS_EVAL_TOKENS, ROLES, NotAskableError, decoding, pieces, shown
+from lyncean_harnesses.library.media_read import columns_read
+from lyncean_harnesses.library.requests import LMMS_EVAL_TOKENS, ROLES, Clip, NotAskableError, decoding, pieces, shown
+from orchestrator import ConfigError
 from orchestrator.benchmarks import setting
 from orchestrator.data import Row
 from orchestrator.samples import (
@@ -38,6 +41,12 @@ class LmmsSettings:
     messages: Literal["chat", "simple"] = setting(
         "chat", "ask as lmms-eval's chat models do, or as its simple ones: images, then the whole context; stop strings"
     )
+    model_name: str = setting(
+        "", "ask with the prompts and decoding that tasks have for a model of lmms-eval (its --model), such as qwen3_vl"
+    )
+    process_with_media: bool = setting(
+        False, "score with the row's images and audio, as lmms-eval does with --process_with_media"
+    )
 
 
 MOST_ROUNDS = 64
@@ -54,6 +63,12 @@ def _tagged(context: str) -> tuple[str, str]:
         raise NotAskableError("its context does not say what is to be drawn")
     asked = question.group(1).strip()
     return draw.group(1).strip().replace("{question}", asked), asked
+
+
+def _decoded(clip: Clip) -> dict[str, Any]:
+    """Returns audio as datasets decodes it; of a video its path."""
+    names = ("path", "array", "sampling_rate") if clip.kind == "audio" else ("path",)
+    return {name: clip[name] for name in names}
 
 
 class _AskedError(Exception):
@@ -91,6 +106,11 @@ class LmmsTask(ForeignTask):
     harness = LIBRARY
     settings = LmmsSettings
 
+    @property
+    def model_name(self) -> str:
+        """lmms-eval's name of the model whose prompts are asked."""
+        return str(self._settings.model_name)
+
     def documents(self) -> Any:
         """Returns the documents without images, which is what is scored."""
         return self._task.eval_docs_no_media
@@ -102,6 +122,13 @@ class LmmsTask(ForeignTask):
     def stored(self, number: int) -> Any:
         """Returns a document as the data store it."""
         return self._task.dataset[self.split].with_format("arrow")[number : number + 1].to_pylist()[0]
+
+    def scored_document(self, row: Row) -> Mapping[str, Any]:
+        """Returns a row's document, with its media where the run asks for that; audio is decoded."""
+        if not self._settings.process_with_media:
+            return super().scored_document(row)
+        doc = document(self._task.dataset[self.split], row["doc_id"], self.files)
+        return {name: _decoded(value) if isinstance(value, Clip) else value for name, value in doc.items()}
 
     def messages(self, number: int, context: str, settings: LmmsSettings, sources: Sources) -> list[Message]:
         """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
@@ -217,10 +244,44 @@ class LmmsTask(ForeignTask):
         return Turn(ask, "drawing")
 
     def needs(self, variant: Variant) -> Sequence[str]:
-        """Returns the capabilities a model needs: Visual CoT shows one image more."""
+        """Returns the capabilities a model needs: Visual CoT shows one image more.
+
+        Raises:
+            ConfigError: The setting `model_name` is of no model of lmms-eval.
+        """
         needs = super().needs(variant)
+        own = model_names.variants(self.config)
+        if self.model_name and self.model_name not in own and self.model_name not in model_names.models():
+            close = difflib.get_close_matches(self.model_name, {*own, *model_names.models()}, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else "give what its option --model takes"
+            raise ConfigError(f"--set model_name={self.model_name}: {self.title} has no such model: {hint}")
         more = ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, 1 + self._images)]
         return tuple(dict.fromkeys([*more, *needs])) if self.kind == "generate_visual_cot" else needs
+
+    def advice(self, variant: Variant, info: model.GetModelInfoResponse) -> Sequence[str]:
+        """Returns sentences about the model's own prompts, and about media that the task's code reads to score."""
+        found = []
+        own = model_names.variants(self.config)
+        if self.model_name and self.model_name not in own:
+            found.append(f"lmms-eval has no prompts or decoding for {self.model_name} here: its default is used")
+        known = {*own, *model_names.models()} if own and not self.model_name else set()
+        if (like := model_names.named_by(info.model_name, known)) in own:
+            found.append(
+                f"lmms-eval asks {like} with prompts or decoding of its own, and {info.model_name} looks like it: "
+                f"--set model_name={like} asks so"
+            )
+        if read := [] if variant.settings.process_with_media else self._media_read():
+            found.append(
+                f"the scoring code reads {', '.join(read)}, which lmms-eval hands over with --process_with_media "
+                "alone: --set process_with_media=true scores so"
+            )
+        return found
+
+    def _media_read(self) -> list[str]:
+        """Returns the columns that the task's scoring function reads and that are kept from it, as they hold media."""
+        process = self.config.get("process_results")
+        kept = set(self._task.features) - set(getattr(self.documents(), "features", self._task.features))
+        return sorted(kept & columns_read(process)) if kept and callable(process) else []
 
     def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
         """Returns the capabilities that drawing needs."""

@@ -14,6 +14,7 @@ from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean_harnesses.benchmark.data import FORMS, open_splits, uncached, with_images
 from lyncean_harnesses.benchmark.visuals import Sources
 from lyncean_harnesses.library import HarnessError, seeded
+from lyncean_harnesses.library.dice import watched
 from lyncean_harnesses.library.library import Library
 from lyncean_harnesses.library.requests import NotAskableError, OutsideDataError
 from lyncean_harnesses.library.scored import state
@@ -37,6 +38,9 @@ from orchestrator.samples import (
 
 RULE = METRIC = "harness_task"
 """The scorer's rule and metric for foreign tasks."""
+
+DREW = "drew"
+"""The metric's parameter: what draws random numbers before the scoring does."""
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 _KINDS = {
@@ -87,7 +91,8 @@ class ForeignTask:
             raise HarnessError(f"task {self.word} is of the kind {self.kind}, which is not supported")
         self.files = OwnFiles((self.harness.folder(), *include))
         self._task: Any = None
-        self._state = ""
+        self._settings: Any = self.settings()
+        self._state = self._drew = ""
         self._images = 0
         self._clips: tuple[str, ...] = ()
 
@@ -104,6 +109,7 @@ class ForeignTask:
             settings=self.settings,
             methods=(_KINDS[self.kind],),
             needs=self.needs,
+            advice=self.advice,
             stage_needs=self.stage_needs,
             runs_text=lambda _: self.harness.unclosed(self.name, self.include),
         )
@@ -132,10 +138,16 @@ class ForeignTask:
     def _open(self, given: Any | None) -> tuple[Any, str]:
         """Loads the task with some splits; returns its documents and how their images are sent."""
         with seeded(self.harness.seeds):
-            self._task = self.harness.load(self.name, self.include, given)
+            self._task = self.harness.load(self.name, self.include, given, self.model_name)
             docs = self.documents()
+        self._drew = "data" if self._task.drew else ""
         self._state = json.dumps(state(self._task))
         return docs, self._look() if len(docs) else ""
+
+    @property
+    def model_name(self) -> str:
+        """The harness's name of the model whose prompts are asked; "" is one that it does not know."""
+        return ""
 
     @property
     def split(self) -> str:
@@ -167,6 +179,11 @@ class ForeignTask:
         """Returns a document as the data store it."""
         raise NotImplementedError
 
+    def scored_document(self, row: Row) -> Mapping[str, Any]:
+        """Returns a row's document as the task's code gets it to score."""
+        doc: Mapping[str, Any] = row["doc"]
+        return doc
+
     def choices(self, doc: Any) -> tuple[str, ...]:
         """Returns the options of a document, for people."""
         return tuple(map(str, self._task.doc_to_choice(doc))) if self.kind == "multiple_choice" else ()
@@ -176,9 +193,10 @@ class ForeignTask:
         task, docs = self._task, self.documents()
         task.set_fewshot_seed(self.seed)
         for number in range(len(docs)):
-            with seeded(f"{self.word} {number}"):
+            with seeded(f"{self.word} {number}"), watched() as drew:
                 doc = docs[number]
                 context = self.context(doc)
+                self._drew = self._drew or "questions" * drew()
             yield Row({"doc_id": number, "doc": doc, "context": context}, lambda _: None)
 
     def _look(self) -> str:
@@ -206,11 +224,16 @@ class ForeignTask:
         return ", images and clips as in the data" if self._clips else ", images as in the data"
 
     def needs(self, variant: Variant) -> Sequence[str]:
-        """Returns the capabilities a model needs, by the first row."""
+        """Returns the capabilities a model needs, by the first row; called before `rows`, which obeys the settings."""
+        self._settings = variant.settings
         check_parity(variant, reference=False)
         if variant.shuffle_options:
             raise ConfigError(f"{self.word} makes its own options: drop --shuffle-options")
         return (*("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)], *self._clips)
+
+    def advice(self, variant: Variant, info: model.GetModelInfoResponse) -> Sequence[str]:
+        """Returns sentences about settings that the task or the model calls for."""
+        return ()
 
     def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
         """Returns the capabilities that further stages need."""
@@ -308,9 +331,9 @@ class ForeignTask:
 
     def _scoring(self, row: Row, options: tuple[str, ...], **place: int) -> Scoring:
         """Returns how an answer is judged; `place` are the rule's parameters that tell the document's answers apart."""
-        doc = row["doc"]
-        params = {**self._about(), "doc": encode(_kept(doc, images=self.scores_images)), "index": row["doc_id"]}
-        return Scoring(RULE, self._targets(doc), options, params | place)
+        doc = encode(_kept(self.scored_document(row), images=self.scores_images))
+        params = {**self._about(), "doc": doc, "index": row["doc_id"]}
+        return Scoring(RULE, self._targets(row["doc"]), options, params | place)
 
     def _targets(self, doc: Any) -> tuple[str, ...]:
         """Returns the correct answers for people; the task's code alone decides what is right."""
@@ -329,7 +352,7 @@ class ForeignTask:
             metric(
                 name if key == "none" else f"{name},{key}",
                 METRIC,
-                params={**self._about(), "metric": name, "filter": key},
+                params={**self._about(), "metric": name, "filter": key, **({DREW: self._drew} if self._drew else {})},
             )
             for key in dict.fromkeys(filters)
             for name in names
@@ -357,7 +380,7 @@ def _kept(doc: Mapping[str, Any], *, images: bool) -> dict[str, Any]:
             continue
         try:
             encode(value)
-        except TypeError:
+        except (TypeError, OSError):  # OSError: an image of a mode that no PNG has
             continue
         kept[name] = value
     return kept

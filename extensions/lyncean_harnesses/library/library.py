@@ -16,8 +16,9 @@ from lyncean.plugins import OwnFiles
 from lyncean_harnesses.library import HarnessError
 from lyncean_harnesses.library.catalogue import Catalogue, Group, sha256
 from lyncean_harnesses.library.data import replaced_data, undecoding
+from lyncean_harnesses.library.dice import watched
 from lyncean_harnesses.library.foreign import LOADING, line
-from lyncean_harnesses.library.scored import NoData, Scored
+from lyncean_harnesses.library.scored import MODEL_NAME, NoData, Scored
 
 Values = Mapping[str, Mapping[str, Any]]
 """Task -> "metric,filter" -> value."""
@@ -161,18 +162,23 @@ class Library(Catalogue):
         place = self.runs_text(name, include)
         return place if place and not closes() else ""
 
-    def load(self, name: str, include: tuple[str, ...], data: Any | None) -> Any:
+    def load(self, name: str, include: tuple[str, ...], data: Any | None, model: str = "") -> Any:
         """Returns its own object of a task with its data.
 
         Args:
             name: The task's name.
             include: Further folders with configurations.
             data: Splits by name (a `datasets.DatasetDict`) in place of its own source; None reads its source.
+            model: The harness's name of the model that is asked; "" is one that it does not know.
 
         Raises:
             HarnessError: Something is missing: a package, the data, or what its code expects of the data.
+
+        Returns:
+            The object; its attribute `drew` is whether random numbers were drawn to load it.
         """
-        settings, modules = self.config(name, include), self.modules
+        modules = self.modules
+        settings = self.config(name, include)
 
         def read(task: Any, arguments: Any) -> None:
             if data is not None:  # whoever brings the rows brings the files that they name
@@ -182,9 +188,10 @@ class Library(Catalogue):
             for name in ("dataset", "dataset_no_image"):
                 undecoding(getattr(task, name, None))
 
-        with self._loading(name):
-            task = self._make(name, settings, read)
+        with self._loading(name), watched() as drew:
+            task = self._make(name, settings, read, model)
             self.finish(task)
+            task.drew = drew()
             return task
 
     def scored(self, name: str, include: tuple[str, ...], learned: str) -> Scored:
@@ -204,18 +211,19 @@ class Library(Catalogue):
         return self._scored[key]
 
     def _half(self, name: str, include: tuple[str, ...], learned: str) -> Scored:
-        settings = self.config(name, include)
+        settings, known = self.config(name, include), json.loads(learned)
+        model = known.pop(MODEL_NAME, "")
 
         def read(task: Any, _: Any) -> None:
             task.dataset = task.dataset_no_image = NoData()
 
         with self._loading(name):
-            task = self._make(name, settings, read, scores_only=True)
-            for attribute, value in json.loads(learned).items():
+            task = self._make(name, settings, read, model, scores_only=True)
+            for attribute, value in known.items():
                 setattr(task, attribute, value)
             self.finish_scored(task)
             found = self.scored_task(task, self.modules)
-            found.starts_programs = self.starts_programs(name, include)
+            found.starts_programs, found.include = self.starts_programs(name, include), include
             return found
 
     @cached_property
@@ -223,11 +231,17 @@ class Library(Catalogue):
         return self.task_class()
 
     def _make(
-        self, name: str, settings: dict[str, Any], read: Callable[[Any, Any], None], *, scores_only: bool = False
+        self,
+        name: str,
+        settings: dict[str, Any],
+        read: Callable[[Any, Any], None],
+        model: str,
+        *,
+        scores_only: bool = False,
     ) -> Any:
         task = self._task_class.__new__(self._task_class)
         task.read_data, task.scores_only = read, scores_only
-        task.__init__(config={**settings, "task": name})
+        task.__init__(config={**settings, "task": name}, **({MODEL_NAME: model} if model else {}))
         task.scores_only = False
         return task
 

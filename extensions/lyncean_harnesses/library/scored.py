@@ -11,6 +11,9 @@ from typing import Any
 
 from lyncean_harnesses.library.foreign import no_other_server, quiet
 
+MODEL_NAME = "model_name"
+"""The harness's name of the model for which a task is loaded: its attribute, argument and key of `state`."""
+
 
 class OurTask:
     """What our classes of foreign tasks put before the harness's: data from elsewhere, and none where it only scores.
@@ -49,9 +52,11 @@ class Scored(ABC):
 
     Attributes:
         starts_programs: Whether its code may start programs.
+        include: Further folders with configurations.
     """
 
     starts_programs = False
+    include: tuple[str, ...] = ()
 
     def __init__(self, task: Any, modules: SimpleNamespace) -> None:
         self._task = task
@@ -65,13 +70,24 @@ class Scored(ABC):
             doc: The document, without what `process_results` does not get there.
             responses: The answers to each of the document's requests, one for each repeat.
         """
-        instances = [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
+        return self.results_of([(doc, responses)])[0]
+
+    def results_of(
+        self, documents: Sequence[tuple[Mapping[str, Any], Sequence[Sequence[Any]]]]
+    ) -> list[dict[str, dict[str, Any]]]:
+        """Returns the same of several documents, each with its answers, in the evaluator's order: filter by filter."""
+        requests = [
+            [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
+            for doc, responses in documents
+        ]
+        found: list[dict[str, dict[str, Any]]] = [{} for _ in documents]
         with quiet(), no_other_server():
-            self.filter(instances, doc)
-            return {
-                key: dict(self.process(doc, [instance.filtered_resps[key] for instance in instances]))
-                for key in instances[0].filtered_resps
-            }
+            for (doc, _), instances in zip(documents, requests, strict=True):
+                self.filter(instances, doc)
+            for key in requests[0][0].filtered_resps if requests else ():
+                for (doc, _), instances, own in zip(documents, requests, found, strict=True):
+                    own[key] = dict(self.process(doc, [each.filtered_resps[key] for each in instances]))
+        return found
 
     @abstractmethod
     def instance(self, doc: Mapping[str, Any], place: int, responses: list[Any]) -> Any:
@@ -118,10 +134,12 @@ class Scored(ABC):
 
 def state(task: Any) -> dict[str, Any]:
     """Returns what a harness learns of a task from its data, for the half that scores without them."""
+    model = getattr(task, MODEL_NAME, None)
     return {
         "features": list(task.features),
         "multiple_target": task.multiple_target,
         "multiple_input": task.multiple_input,
+        **({MODEL_NAME: model} if model else {}),
     }
 
 

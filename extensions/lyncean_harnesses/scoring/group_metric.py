@@ -156,7 +156,7 @@ def _part(
     """Returns a task's part of the metric; none where the task does not have it."""
     name, key, repeat = about
     counts: dict[tuple[str, str], int] = {}
-    found = documents(task, records)
+    found = {index: each.results for index, each in documents(task, word, records).items()}
     for own in dict.fromkeys(
         own for results in found.values() for own in results
     ):  # as evaluators do: filter by filter

@@ -13,12 +13,14 @@ from google.protobuf.json_format import MessageToDict
 from lyncean.rpc import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean_harnesses.library import HarnessError, harness, seeded, split
+from lyncean_harnesses.library.dice import watched
 from lyncean_harnesses.library.foreign import limit_met
 from lyncean_harnesses.library.library import Library
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode, encode
 from lyncean_harnesses.scoring import cell
 from lyncean_harnesses.scoring.judge import answered, unanswered
+from lyncean_harnesses.scoring.order import DRAWN
 from scorer import JudgedRule, RequestError, foreign_allowed, scored
 from scorer.judges import Judge, JudgeError, JudgePrompt, Reply
 
@@ -102,10 +104,15 @@ def read_here(request: pb.ScoreRequest) -> pb.Verdict:
         record |= {"round": turn} if "round" in params else {}
         return _kept(scored("", 0.0, reason="part_of_an_answer", details=encode(record)))
     try:
-        with seeded(request.key):
-            found = task.results(doc, [[[response.strip()]]] if "round" in params else grouped([response]))
+        responses = [[[response.strip()]]] if "round" in params else grouped([response])
+        with seeded(request.key), watched() as drew:
+            found = task.results(doc, responses)
+            drawn = drew()
         record["results"] = found
         text = encode(record)
+        if drawn:  # the metric scores it again, in the evaluator's order
+            longer = encode(record | {DRAWN: (doc, responses)})
+            text = longer if len(longer) <= MAX_DETAILS else encode(record | {DRAWN: None})
     except Exception as error:
         detail = f"the task's code fails on this answer: {type(error).__name__}: {error}"
         if limit := limit_met(error):

@@ -12,6 +12,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -20,6 +21,7 @@ from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics import bounds, t_quantile
 from lyncean_harnesses.library import seeded
+from lyncean_harnesses.library.dice import watched
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.scoring.judge import unanswered
 from lyncean_harnesses.scoring.rule import number_of
@@ -55,6 +57,7 @@ class Part:
         units: What each value belongs to: its document, or what the task's `cluster_key` names.
         found: The aggregation of all values.
         changes: Whether an aggregation changes the values that it gets.
+        drew: Whether their aggregation drew random numbers.
     """
 
     word: str
@@ -65,6 +68,7 @@ class Part:
     units: list[Hashable]
     found: Any
     changes: bool
+    drew: bool = False
 
     @property
     def value(self) -> float:
@@ -84,13 +88,18 @@ def part(task: Scored, about: tuple[str, str, int], values: Mapping[int, Any]) -
     kept = copy.deepcopy(taken)
     units: list[Hashable] = [number if (of := task.cluster(value)) is None else of for number, value in values.items()]
     each = Part(word, name, repeat, task, kept, units, None, False)
-    found = _aggregated(each, taken)
-    return replace(each, found=found, changes=repr(taken) != repr(kept))
+    with _seeded(each), watched() as drew:
+        found = task.aggregate(name, taken)
+        return replace(each, found=found, changes=repr(taken) != repr(kept), drew=drew())
+
+
+def _seeded(each: Part) -> AbstractContextManager[None]:
+    """Has the random numbers of an aggregation depend on the task, metric and repeat alone."""
+    return seeded(f"{each.word} {each.name} {each.repeat}")
 
 
 def _aggregated(each: Part, values: list[Any]) -> Any:
-    """Returns an aggregation; its random numbers depend on the task, metric and repeat alone."""
-    with seeded(f"{each.word} {each.name} {each.repeat}"):
+    with _seeded(each):
         return each.task.aggregate(each.name, values)
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.library import harness
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
 from lyncean_harnesses.scoring import cell, spread
 from lyncean_harnesses.scoring.judge import answered_here
+from lyncean_harnesses.scoring.order import DRAWN, Document, NoOrderError, in_order, scored_together
 from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, named, number_of, task_of
 from scorer import foreign_allowed
 from scorer.metrics import Metric, Params, Plan, Table
@@ -24,6 +26,14 @@ RECORD = "details"
 
 UNDEFINED = "not_computed"
 """Key of MetricResult.details: why there is no value, in words."""
+
+ORDER, NO_ORDER = "in_harness_order", "no_harness_order"
+"""Keys of MetricResult.details: the value in the order of the harness's evaluator, or why there is none."""
+
+DREW = "drew"
+"""Parameter: what draws random numbers before the scoring does, so that the evaluator's order cannot be played."""
+
+Documents = Mapping[int, Document]
 
 
 def plan(params: Params) -> Plan:
@@ -48,14 +58,16 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
     rows = np.flatnonzero(table.scored)
     records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
     parts: list[spread.Part] = []
+    repeats: list[Documents] = []
     for repeat in sorted(set(table.repeat[rows].tolist())):
         own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-        found = documents(task, own)
-        values = {index: results[key][name] for index, results in found.items() if name in results.get(key, {})}
+        found = documents(task, str(about["task"]), own)
+        values = {index: each.results[key][name] for index, each in found.items() if name in each.results.get(key, {})}
         if not values:
             result.details[UNDEFINED] = f"no item has {name}"
             return result
         parts.append(spread.part(task, (str(about["task"]), name, repeat), values))
+        repeats.append(found)
     known = [number for part in parts if (number := _number(part.found, result)) is not None]
     if not known or len(known) < len(parts):
         return result
@@ -67,7 +79,37 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
         return result
     result.value = value
     put(result, spread.of_repeats(parts, params.level))
+    if any(part.drew for part in parts) or any(each.drew for found in repeats for each in found.values()):
+        _put_in_order(result, params, task, repeats)
     return result
+
+
+def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats: Sequence[Documents]) -> None:
+    """Gives a result of random draws the value in the order of the harness's evaluator, or why there is none."""
+    prefix, name = named(params.values)
+    library, of = harness(prefix), (params.word("metric", ""), params.word("filter", "none"))
+    try:
+        if drawn := params.word(DREW, ""):
+            raise NoOrderError(f"its {drawn} draw random numbers as well")
+        found = [number_of(in_order(library, task, name, each, of)) for each in repeats]
+    except NoOrderError as error:
+        result.details[NO_ORDER] = str(error)
+        return
+    except Exception as error:
+        result.details[NO_ORDER] = f"its code fails there: {type(error).__name__}: {error}"[:500]
+        return
+    known = [number for number in found if number is not None]
+    if len(known) < len(found):
+        result.details[NO_ORDER] = "it is not a number there"
+        return
+    value = math.fsum(known) / len(known)
+    result.details[ORDER] = value
+    if value != result.value:
+        count = sum(each.drew for found in repeats for each in found.values())
+        result.details["note"] = (
+            f"{value:.6g} in the order of {library.title}'s own evaluator, after its seed; its code draws random "
+            f"numbers to score {count:,} of {result.denominator:,} answers"
+        )
 
 
 def put(result: pb.MetricResult, found: spread.Found) -> None:
@@ -95,18 +137,20 @@ def _number(found: Any, result: pb.MetricResult) -> float | None:
     return number
 
 
-def documents(task: Scored, records: Iterable[Mapping[str, Any]]) -> dict[int, Mapping[str, Mapping[str, Any]]]:
-    """Returns what a task made of each document, by number in their order: filter -> metric -> value."""
+def documents(task: Scored, word: str, records: Iterable[Mapping[str, Any]]) -> dict[int, Document]:
+    """Returns what a task, users' `word` for it, made of each document, by number in their order."""
     found: dict[int, list[Mapping[str, Any]]] = {}
     for record in records:
         found.setdefault(record["index"], []).append(record)
     return {
-        index: own[0]["results"] if "results" in own[0] else _together(task, own)
+        index: Document(own[0]["results"], DRAWN in own[0], own[0].get(DRAWN))
+        if "results" in own[0]
+        else _together(task, own, f"{word} {index}")
         for index, own in sorted(found.items())
     }
 
 
-def _together(task: Scored, records: list[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _together(task: Scored, records: list[Mapping[str, Any]], words: str) -> Document:
     """Returns what the task makes of a document that was asked several requests."""
     requests: dict[int, dict[int, Any]] = {}
     rounds: dict[tuple[int, int], dict[int, str]] = {}
@@ -121,7 +165,7 @@ def _together(task: Scored, records: list[Mapping[str, Any]]) -> dict[str, dict[
     answers = [[repeats[number] for number in sorted(repeats)] for _, repeats in sorted(requests.items())]
     if not rounds and (len(answers) > 1 or isinstance(answers[0][0], list)):
         answers = grouped([repeats[0] for repeats in answers])
-    return task.results(doc, answers)
+    return scored_together(task, doc, answers, words)
 
 
 def words_of(found: Any) -> str:
@@ -139,6 +183,7 @@ METRIC = Metric(
         **TASK_PARAMS,
         "metric": "the metric, as the task names it",
         "filter": 'the filter whose answers count, default "none"',
+        DREW: "what draws random numbers before the scoring does, in words; default nothing",
     },
     unit="",
 )
