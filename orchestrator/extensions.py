@@ -26,6 +26,7 @@ class Format:
         writes: "text" (of all runs, to a file or standard output), "file" or "folder" (which `--output` names),
             "service" (which the environment names).
         options: Options that it takes.
+        series: The function that writes an `EvaluatedSeries` to a service, `module:name`; "" for none.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Format:
     writer: str
     writes: Literal["text", "file", "folder", "service"]
     options: tuple[str, ...] = ()
+    series: str = ""
 
 
 @runtime_checkable

@@ -43,5 +43,17 @@ OPENTELEMETRY = Format(
     "lyncean_interop.opentelemetry:send",
     "service",
 )
-WANDB = Format("wandb", "metrics and the page to Weights & Biases", "lyncean_interop.trackers:to_wandb", "service")
-MLFLOW = Format("mlflow", "metrics and the page to MLflow", "lyncean_interop.trackers:to_mlflow", "service")
+WANDB = Format(
+    "wandb",
+    "metrics and the page to Weights & Biases; checkpoints by step",
+    "lyncean_interop.trackers:to_wandb",
+    "service",
+    series="lyncean_interop.trackers:series_to_wandb",
+)
+MLFLOW = Format(
+    "mlflow",
+    "metrics and the page to MLflow; checkpoints by step",
+    "lyncean_interop.trackers:to_mlflow",
+    "service",
+    series="lyncean_interop.trackers:series_to_mlflow",
+)

@@ -1,4 +1,4 @@
-"""Experiment trackers: a run's results, settings and page in Weights & Biases or MLflow.
+"""Experiment trackers: a run's results, settings and page in Weights & Biases or MLflow, or a training's curve.
 
 Target and account are set by each tool's own variables: WANDB_PROJECT, WANDB_ENTITY, WANDB_MODE,
 MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and so on.
@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from orchestrator import ConfigError
 from orchestrator.run_folder import Run, counts, cut_counts, metric_results
+from orchestrator.suite import EvaluatedSeries
 
 _UNSAFE = re.compile(r"[^\w./ -]")
 _FILE_STORE = "MLFLOW_ALLOW_FILE_STORE"
+_WANDB_CHECK = "WANDB_MODE, WANDB_BASE_URL and the account"
+_MLFLOW_CHECK = "MLFLOW_TRACKING_URI; a database needs `pip install 'lyncean[mlflow]'`"
+_STEP = "train/global_step"
+_ITEMS = "items/"
 
 
 def to_wandb(run: Run) -> str:
@@ -25,20 +31,13 @@ def to_wandb(run: Run) -> str:
     Raises:
         ConfigError: wandb is not installed, or its service does not take the run.
     """
-    try:
-        import wandb
-    except ImportError as error:
-        raise ConfigError("--format wandb needs Weights & Biases: pip install 'lyncean[wandb]'") from error
-    found = metrics(run)
+    wandb, found = _wandb(), metrics(run)
     with (
-        _taken("Weights & Biases", "WANDB_MODE, WANDB_BASE_URL and the account"),
+        _taken("Weights & Biases", _WANDB_CHECK),
         wandb.init(name=run.name, job_type="eval", config={"identity": dict(run.identity)}) as tracked,
     ):
         tracked.summary.update(found)
-        if (page := run.path / "report.html").is_file():
-            artifact = wandb.Artifact(_name(run.name), type="lyncean-report")
-            artifact.add_file(str(page))
-            tracked.log_artifact(artifact)
+        _keep_page(tracked, run.name, run.path / "report.html")
         return str(tracked.url or tracked.dir)
 
 
@@ -48,16 +47,11 @@ def to_mlflow(run: Run) -> str:
     Raises:
         ConfigError: mlflow is not installed, or its store does not take the run.
     """
-    try:
-        import mlflow
-    except ImportError as error:
-        raise ConfigError("--format mlflow needs MLflow: pip install 'lyncean[mlflow]'") from error
+    mlflow = _mlflow()
     found = {_name(name): value for name, value in metrics(run).items()}
     settings = {name: str(value)[:500] for name, value in _flat(run.identity).items()}
-    if _is_folder(os.environ.get("MLFLOW_TRACKING_URI") or mlflow.get_tracking_uri()):
-        os.environ.setdefault(_FILE_STORE, "true")  # the user names a folder; newer MLflow takes one with this alone
     with (
-        _taken("MLflow", "MLFLOW_TRACKING_URI; a database needs `pip install 'lyncean[mlflow]'`"),
+        _taken("MLflow", _MLFLOW_CHECK),
         mlflow.start_run(run_name=run.name) as tracked,
     ):
         mlflow.log_params(settings)
@@ -65,6 +59,32 @@ def to_mlflow(run: Run) -> str:
         if (page := run.path / "report.html").is_file():
             mlflow.log_artifact(str(page))
         return str(tracked.info.run_id)
+
+
+def _wandb() -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise ConfigError("--format wandb needs Weights & Biases: pip install 'lyncean[wandb]'") from error
+    return wandb
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+    except ImportError as error:
+        raise ConfigError("--format mlflow needs MLflow: pip install 'lyncean[mlflow]'") from error
+    if _is_folder(os.environ.get("MLFLOW_TRACKING_URI") or mlflow.get_tracking_uri()):
+        os.environ.setdefault(_FILE_STORE, "true")  # the user names a folder; newer MLflow takes one with this alone
+    return mlflow
+
+
+def _keep_page(tracked: Any, name: str, page: Path) -> None:
+    """Adds a page to a run of Weights & Biases, if there is one."""
+    if page.is_file():
+        artifact = _wandb().Artifact(_name(name), type="lyncean-report")
+        artifact.add_file(str(page))
+        tracked.log_artifact(artifact)
 
 
 def metrics(run: Run) -> dict[str, float]:
@@ -75,8 +95,68 @@ def metrics(run: Run) -> dict[str, float]:
         for suffix, value in (("", metric.value), (" low", metric.low), (" high", metric.high)):
             if value is not None:
                 found[name + suffix] = value
-    found.update({f"items/{outcome}": float(number) for outcome, number in counts(run.tasks).items()})
+    found.update({f"{_ITEMS}{outcome}": float(number) for outcome, number in counts(run.tasks).items()})
     found.update({f"{task}/cut": float(count.items) for task, count in cut_counts(run.tasks).items()})
+    return found
+
+
+def series_to_wandb(series: EvaluatedSeries) -> str:
+    """Logs a training's checkpoints to Weights & Biases, a row of its history each, and returns where it stands.
+
+    The rows carry the step as `train/global_step`, as transformers' own: with WANDB_RUN_ID and WANDB_RESUME=allow of
+    the training they stand beside its loss, whatever was logged since.
+
+    Raises:
+        ConfigError: wandb is not installed, or its service does not take the run.
+    """
+    wandb = _wandb()
+    with (
+        _taken("Weights & Biases", _WANDB_CHECK),
+        wandb.init(name=series.name, job_type="eval", config={"checkpoints": dict(series.steps)}) as tracked,
+    ):
+        tracked.define_metric(_STEP)
+        rows = {step: _of_checkpoint(runs) for step, runs in series.checkpoints}
+        for name in dict.fromkeys(name for row in rows.values() for name in row):
+            tracked.define_metric(name, step_metric=_STEP)
+        for step, row in rows.items():
+            # A run that is resumed is beyond the step; there the axis is _STEP's alone.
+            tracked.log({_STEP: step, **row}, step=step if step >= tracked.step else None)
+        _keep_page(tracked, series.name, series.page)
+        return str(tracked.url or tracked.dir)
+
+
+def series_to_mlflow(series: EvaluatedSeries) -> str:
+    """Logs a training's checkpoints to MLflow, its metrics by step, and returns the run's id there.
+
+    With MLFLOW_RUN_ID of the training they stand beside its loss; steps that are there already are left out.
+
+    Raises:
+        ConfigError: mlflow is not installed, or its store does not take the run.
+    """
+    mlflow = _mlflow()
+    with _taken("MLflow", _MLFLOW_CHECK), mlflow.start_run(run_name=series.name) as tracked:
+        client, run_id = mlflow.MlflowClient(), str(tracked.info.run_id)
+        logged = tracked.data.metrics
+        for step, runs in series.checkpoints:
+            found = {_name(name): value for name, value in _of_checkpoint(runs).items()}
+            new = {
+                name: value
+                for name, value in found.items()
+                if name not in logged or step not in (old.step for old in client.get_metric_history(run_id, name))
+            }
+            mlflow.log_metrics(new, step=step)
+        if series.page.is_file():
+            mlflow.log_artifact(str(series.page))
+        return run_id
+
+
+def _of_checkpoint(runs: Sequence[tuple[str, Run]]) -> dict[str, float]:
+    """Returns the results of a checkpoint's runs; names of a variant's begin with it, counts of items are summed."""
+    found: dict[str, float] = {}
+    for variant, run in runs:
+        for name, value in metrics(run).items():
+            whole = f"{variant}/{name}" if variant else name
+            found[whole] = value + (found.get(whole, 0.0) if name.startswith(_ITEMS) else 0.0)
     return found
 
 

@@ -57,6 +57,7 @@ def _line(name: str) -> str:
         "orchestrator export runs/first --format csv > items.csv",
         "orchestrator export runs/first --format every-eval-ever --output published",
         "orchestrator export runs/first --format eval-results --about dataset=lmms-lab/vstar-bench",
+        "orchestrator export runs/training --format wandb",
     ),
 )
 @click.argument("runs", nargs=-1, required=True, type=ReadRun())
@@ -73,6 +74,7 @@ def _line(name: str) -> str:
 def command(runs: tuple[Path, ...], form: str, output: Path | None, embed: bool, about: tuple[str, ...]) -> None:
     """Export runs; the help is above."""
     from orchestrator.run_folder.reader import open_run
+    from orchestrator.suite.training import evaluated, is_series
 
     chosen = EXPORTS.get(form)
     for option in ("embed", "about"):
@@ -82,7 +84,12 @@ def command(runs: tuple[Path, ...], form: str, output: Path | None, embed: bool,
         refuse(["output"], f"names a file or folder, --format {form} writes none: leave one out")
     if chosen.writes in ("file", "folder") and output is None:
         raise click.UsageError(f"--format {form} needs --output")
-    opened = [open_run(run) for run in runs]
+    if series := [run for run in runs if is_series(run)]:
+        if not chosen.series:
+            raise click.UsageError(f"{series[0]} is a suite with checkpoints: --format {form} takes the runs in it")
+        for folder in series:
+            click.echo(_function(chosen.series)(evaluated(folder)))
+    opened = [open_run(run) for run in runs if run not in series]
     for run in opened:
         if not run.tasks:
             click.echo(f"{run.name} is not complete: no metrics yet", err=True)
@@ -92,8 +99,7 @@ def command(runs: tuple[Path, ...], form: str, output: Path | None, embed: bool,
 
 
 def _write(chosen: Format, runs: Sequence[Run], output: Path | None, more: dict[str, Any]) -> None:
-    module, _, name = chosen.writer.partition(":")
-    write = getattr(importlib.import_module(module), name)
+    write = _function(chosen.writer)
     if chosen.writes == "text":
         with _text(output) as file:
             write(runs, file, **more)
@@ -107,6 +113,11 @@ def _write(chosen: Format, runs: Sequence[Run], output: Path | None, more: dict[
     else:
         for run in runs:
             click.echo(write(run))
+
+
+def _function(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @contextmanager

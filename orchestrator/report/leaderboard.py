@@ -31,7 +31,7 @@ def render(board: Leaderboard, folder: Path) -> str:
         contrast_head=HEAD,
         left=left,
         done=len(board.sources) - len(left),
-        series=series.NAME if training.is_series(folder) else "",
+        series=training.PAGE if training.is_series(folder) else "",
     )
 
 

@@ -16,8 +16,8 @@ from orchestrator.report.packing import question, snippet
 from orchestrator.report.page import document, relative_address
 from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.metrics import MetricResult
+from orchestrator.suite.training import PAGE
 
-NAME = "series.html"
 MOST = 10
 """Items that became worse shown of two checkpoints, and as many that became better."""
 _COLOURS = 7
@@ -161,7 +161,7 @@ def save(training: Training, folder: Path) -> Path:
     Raises:
         RunWriteError: It cannot be written.
     """
-    path = folder / NAME
+    path = folder / PAGE
     write_file(path, render([training], beside([training], folder)).encode())
     return path
 

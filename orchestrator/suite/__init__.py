@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from orchestrator.suite.outputs import board_of as board_of, exit_code as exit_code
     from orchestrator.suite.record import Record as Record, RecordedCell as RecordedCell
     from orchestrator.suite.terminal import show as show_board
+    from orchestrator.suite.training import EvaluatedSeries as EvaluatedSeries
 
 __all__ = ["read_suite", "show_board"]  # mypy takes a renamed import for public by this alone
 
@@ -21,5 +22,6 @@ __getattr__ = face(
         "outputs": "board_of exit_code",
         "record": "Record RecordedCell",
         "terminal": "show:show_board",
+        "training": "EvaluatedSeries",
     },
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -11,12 +11,14 @@ import msgspec
 from orchestrator.compare.curve import Training
 from orchestrator.compare.series import Change
 from orchestrator.errors import ConfigError
+from orchestrator.run_folder.files import has_results
+from orchestrator.run_folder.reader import Run, open_run
 from orchestrator.suite import record as records
 from orchestrator.suite.outputs import source
 from orchestrator.suite.record import FILE, Record
 from orchestrator.suite.series import checkpoints
 
-LEADERBOARD = "leaderboard.json"
+LEADERBOARD, PAGE = "leaderboard.json", "series.html"
 _LAST_STEP = 2**53
 
 
@@ -27,6 +29,37 @@ class _Gate(msgspec.Struct):
 class _Leaderboard(msgspec.Struct):
     gate: _Gate = msgspec.field(default_factory=_Gate)
     changes: Sequence[Change] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSeries:
+    """The results of a suite with checkpoints, as exports take them.
+
+    Attributes:
+        name: The suite's name.
+        steps: Name of each checkpoint -> its step.
+        checkpoints: Step of each checkpoint, and variant and run of each of its cells that has results, by step.
+        page: Its page, which may not be there.
+    """
+
+    name: str
+    steps: Mapping[str, int]
+    checkpoints: Sequence[tuple[int, Sequence[tuple[str, Run]]]]
+    page: Path
+
+
+def evaluated(folder: Path) -> EvaluatedSeries:
+    """Returns the results of a suite's folder; of a cell that is not complete there are none.
+
+    Raises:
+        ConfigError: It is not the folder of a suite with checkpoints, or damaged.
+    """
+    training = read(folder)
+    found: dict[int, list[tuple[str, Run]]] = {}
+    for each in training.sources:
+        if not each.failed and has_results(each.path):
+            found.setdefault(training.steps[each.model], []).append((each.variant, open_run(each.path)))
+    return EvaluatedSeries(training.name, training.steps, list(found.items()), folder / PAGE)
 
 
 def is_series(folder: Path) -> bool:

@@ -236,12 +236,14 @@ def test_mlflow_has_the_metrics(run: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_wandb_takes_a_run_offline(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb", reason="pip install 'lyncean[wandb]'")
+    wandb.teardown()  # it keeps the folder of its first use in a process
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     monkeypatch.setenv("WANDB_SILENT", "true")
     result = invoke(run, "--format", "wandb")
     assert result.exit_code == 0, result.output
+    wandb.teardown()  # as the end of a process: writes what is left
     (written,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert b"marvel/AVR" in written.read_bytes()
 

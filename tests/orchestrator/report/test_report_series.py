@@ -16,7 +16,7 @@ from helpers.series_runs import ITEMS, change, series
 from orchestrator.cli import main
 from orchestrator.compare.curve import curves
 from orchestrator.errors import ConfigError
-from orchestrator.report import leaderboard as boards, series as pages
+from orchestrator.report import leaderboard as boards
 from orchestrator.suite import outputs, record, training
 
 SKILLS = (0.2, 0.5, 0.8, 0.4, 0.9)
@@ -141,5 +141,5 @@ def test_one_value_and_none(tmp_path: Path) -> None:
 def test_a_leaderboard_leads_to_it(tmp_path: Path) -> None:
     folder = series(tmp_path / "warm", SKILLS, baseline="reference", fixed=0.5)
     page = boards.save(outputs.board_of(record.read(folder), folder), folder)
-    assert f'href="{pages.NAME}"' in page.read_text()
-    assert (folder / pages.NAME).is_file()
+    assert f'href="{training.PAGE}"' in page.read_text()
+    assert (folder / training.PAGE).is_file()
