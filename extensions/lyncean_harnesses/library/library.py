@@ -135,6 +135,16 @@ class Library(Catalogue):
             self._running[name, include] = task_code.place_in_task(Path(known[name]["yaml_path"]), folders)
         return self._running[name, include]
 
+    def repositories(self, name: str, include: tuple[str, ...] = ()) -> list[str]:
+        """Returns the repositories of a hub that a task's or group's files name; none of what is not a task."""
+        from lyncean_harnesses.library import task_code
+
+        known = self.index(include)
+        if name not in known or known[name]["type"] == "tag":
+            return []
+        folders = (self.folder(), *map(Path, include))
+        return task_code.repositories_of_task(Path(known[name]["yaml_path"]), folders)
+
     def starts_programs(self, name: str, include: tuple[str, ...] = ()) -> bool:
         """Returns whether a task or group may start programs: it is in `programs`, or its `metadata` says so.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os.path
+import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,9 @@ _HARMLESS = frozenset(
 )
 """What these have that runs nothing of the text that it takes."""
 
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
+"""What the hub takes as a name: of an owner and of a repository."""
+
 _FUNCTION = "!function"
 _INCLUDE = "include"
 
@@ -47,10 +51,12 @@ class _Module(NamedTuple):
     Attributes:
         runs: The first place that runs text, "" for none.
         imports: What it may import: modules, and names that may be modules.
+        repositories: Texts in it that may be a repository of a hub.
     """
 
     runs: str
     imports: tuple[str, ...]
+    repositories: tuple[str, ...] = ()
 
 
 def place_in_task(configuration: Path, folders: Sequence[Path]) -> str:
@@ -70,19 +76,44 @@ def place_in(modules: Iterable[Path], folders: Sequence[Path]) -> str:
         modules: Their files.
         folders: Folders within which imports are followed; those of modules outside of them count as well.
     """
+    return next((module.runs for module in _reached(modules, folders) if module.runs), "")
+
+
+def repositories_of_task(configuration: Path, folders: Sequence[Path]) -> list[str]:
+    """Returns the repositories of a hub that a task's configuration and code may name: texts of the form "OWNER/NAME".
+
+    Args:
+        configuration: The task's YAML file; those that it includes count as well.
+        folders: Folders of tasks, within which imports are followed.
+    """
+    files = list(_configurations(configuration))
+    modules = _reached([module for file in files for module in _named(file, folders)], folders)
+    texts = [text for file in files for text in _texts(_tree(file)) if _REPOSITORY.fullmatch(text)]
+    return list(dict.fromkeys([*texts, *(name for module in modules for name in module.repositories)]))
+
+
+def _texts(tree: yaml.Node | None) -> Iterator[str]:
+    if isinstance(tree, yaml.ScalarNode):
+        yield tree.value
+    elif tree is not None:
+        for part in tree.value:
+            for node in part if isinstance(part, tuple) else (part,):
+                yield from _texts(node)
+
+
+def _reached(modules: Iterable[Path], folders: Sequence[Path]) -> Iterator[_Module]:
+    """Yields modules and those that they import, each once."""
     wanted = deque(dict.fromkeys(modules))
     within = [*folders, *(file.parent for file in wanted if not _is_in(file, folders))]
     seen = set(wanted)
     while wanted:
         file = wanted.popleft()
         module = _look(file)
-        if module.runs:
-            return module.runs
+        yield module
         for name in module.imports:
             found = [path for path in _files(name, file.parent, folders) if _is_in(path, within) and path not in seen]
             wanted.extend(found)
             seen.update(found)
-    return ""
 
 
 def _is_in(file: Path, folders: Iterable[Path]) -> bool:
@@ -170,8 +201,11 @@ def _look(file: Path) -> _Module:
         return _Module("", ())
     origins: dict[str, str] = {}
     imports: list[str] = []
+    texts: list[str] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _REPOSITORY.fullmatch(node.value):
+            texts.append(node.value)
+        elif isinstance(node, ast.Import):
             imports += [alias.name for alias in node.names]
             origins |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
@@ -179,7 +213,7 @@ def _look(file: Path) -> _Module:
             own = {alias.asname or alias.name: source + alias.name for alias in node.names}
             imports += [source.rstrip(".") or source, *own.values()]
             origins |= own
-    return _Module(_first(file, tree, origins), tuple(dict.fromkeys(imports)))
+    return _Module(_first(file, tree, origins), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(texts)))
 
 
 def _first(file: Path, tree: ast.Module, origins: Mapping[str, str]) -> str:

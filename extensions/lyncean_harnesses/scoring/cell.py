@@ -13,16 +13,12 @@ import binascii
 import contextlib
 import json
 import math
-import os
-import sys
 import tempfile
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -31,6 +27,8 @@ from lyncean.rpc import MAX_DETAILS
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.vocabulary import Outcome
 from lyncean_harnesses.library import HarnessError, harness, split
+from lyncean_harnesses.scoring import surroundings
+from lyncean_harnesses.scoring.downloads import Downloads
 from lyncean_harnesses.scoring.judge import Known, Round
 from lyncean_harnesses.scoring.programs import readable
 from scorer import RequestError, check_code, foreign_allowed
@@ -51,13 +49,11 @@ METRIC_SECONDS = 3600.0
 """Processor time for one metric."""
 MOST_CELLS = 64
 """Cells of this process; the one that is unused for longest gives way."""
+MOST_FETCHES = 8
+"""How often files of the hub are fetched for one task, whose code may always ask for others."""
+_UNFETCHED = "unfetched"
+"""Part of a reply, which the scorer adds: why a file that its task wants is not there."""
 _IMPORTED, _SETUP = (f"lyncean_harnesses.scoring.inside:{name}" for name in ("imported", "setup"))
-_READABLE = ("hub", "datasets", "modules")
-"""Folders of Hugging Face's cache; its root has the user's tokens."""
-
-_CERTIFICATES = ("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/usr/share/ca-certificates")
-"""Public ones, which clients of judges read whether or not they are needed; never the private keys beside them."""
-
 Params = Mapping[str, Any]
 Task = tuple[str, str]
 """A harness's prefix, and the name of one of its tasks or groups."""
@@ -77,6 +73,7 @@ class _Kind:
         learned: What the harness learned of the task.
         forks: Whether the code of the task runs text.
         programs: Whether the task starts programs.
+        fetched: How often files were fetched for the task: code that lacked them may have kept that it did.
     """
 
     source: Source
@@ -84,6 +81,21 @@ class _Kind:
     learned: str = ""
     forks: bool = False
     programs: bool = False
+    fetched: int = 0
+
+
+class _Looked(NamedTuple):
+    """What the code of a task shows without being run.
+
+    Attributes:
+        runs_text: Where it runs text, "" where it does not.
+        programs: Whether it starts programs.
+        repositories: Repositories of a hub that it names.
+    """
+
+    runs_text: str
+    programs: bool
+    repositories: frozenset[str]
 
 
 class _Imported:
@@ -94,8 +106,8 @@ class _Imported:
         self.folder = self._folder.name
         prefix, include = source
         site = harness(prefix).folder().parent.parent
-        self.reads = [str(site), *include, *_packages(), *_caches(), *_CERTIFICATES]
-        about = {"prefix": prefix, "include": include, "environment": _environment(self.folder)}
+        self.reads = [str(site), *include, *surroundings.folders()]
+        about = {"prefix": prefix, "include": include, "environment": surroundings.environment(self.folder)}
         fence = Fence([*self.reads, *readable()], (self.folder,), programs=True)
         self.zygote = Zygote(_IMPORTED, about, fence)
 
@@ -136,8 +148,9 @@ class _Place:
 _imported: dict[Source, _Imported] = {}
 _places: OrderedDict[_Kind, _Place] = OrderedDict()
 """The one that was used last stands last."""
-_looked_at: dict[tuple[Source, str], tuple[str, bool]] = {}
-"""Where the code of tasks runs text, "" where it does not, and whether it starts programs."""
+_looked_at: dict[tuple[Source, str], _Looked] = {}
+_downloads = Downloads()
+_fetched: Counter[tuple[Source, str]] = Counter()
 _lock = threading.RLock()
 
 
@@ -150,6 +163,7 @@ def _close() -> None:
     _places.clear()
     _imported.clear()
     _looked_at.clear()
+    _fetched.clear()
 
 
 def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
@@ -162,8 +176,10 @@ def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
     task = _task(fields["task"].string_value) if "task" in fields else ("", "")
     learned = fields["learned"].string_value if "learned" in fields else "{}"
     data = base64.b64encode(request.SerializeToString()).decode()
+    unfetched = ""
     try:
-        done = _round(_called(task, learned, "score", data, dict(known), seconds=SECONDS))
+        reply = _called(task, learned, "score", data, dict(known), seconds=SECONDS)
+        done, unfetched = _round(reply), reply.get(_UNFETCHED, "")
         if isinstance(done.error, CellError):
             raise done.error
         if done.error is not None and (_runs_answers(task) or not isinstance(done.error, RequestError)):
@@ -172,6 +188,7 @@ def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
             done.value = _verdict(done.value)
             if done.value.reason == LIMIT:
                 done.value.reason = _reason(task, done.value.detail)
+                done.value.detail += f" ({unfetched})" if unfetched else ""
     except CellError as error:
         words = str(error).removeprefix(f"{error.limit}: ")
         detail = f"{error.limit}: {words}" if error.limit else words
@@ -219,9 +236,19 @@ def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table |
     """Returns what a function of the task's cell returns."""
     source = task[0], foreign_allowed().include
     try:
-        runs_text, programs = _look(source, task)
-        with _opened(_Kind(source, task[1], learned, forks=bool(runs_text), programs=programs)) as place:
-            return _ask(place, name, *arguments, table=table, seconds=seconds)
+        looked, problem, new = _look(source, task), "", True
+        while new:
+            fetched = _fetched[source, task[1]]
+            kind = _Kind(source, task[1], learned, bool(looked.runs_text), looked.programs, fetched)
+            with _opened(kind) as place:
+                reply = _ask(place, name, *arguments, table=table, seconds=seconds)
+            wanted = reply.get("wanted") if isinstance(reply, dict) else None
+            new = False
+            if isinstance(wanted, list) and wanted and fetched < MOST_FETCHES:
+                some, problem = _downloads.fetch(wanted, looked.repositories)
+                _fetched[source, task[1]] += some
+                new = fetched < _fetched[source, task[1]]
+        return {**reply, _UNFETCHED: problem} if isinstance(reply, dict) else reply
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
 
@@ -244,8 +271,8 @@ def _columns(table: Table) -> dict[str, list[Any]]:
     }
 
 
-def _look(source: Source, task: Task) -> tuple[str, bool]:
-    """Returns where a task's code runs text, once it is certain that it may, and whether it starts programs."""
+def _look(source: Source, task: Task) -> _Looked:
+    """Returns what a task's code shows, once it is certain that it may run."""
     key = (source, task[1])
     with _lock:
         if key not in _looked_at:
@@ -253,17 +280,18 @@ def _look(source: Source, task: Task) -> tuple[str, bool]:
                 done = _round(place.cell.call("look", task[1], seconds=METRIC_SECONDS))
             if done.error is not None:
                 raise done.error
-            runs_text, programs = done.value or ("", False)
-            _looked_at[key] = str(runs_text), bool(programs)
-    runs_text, programs = _looked_at[key]
-    if runs_text and not closes():
-        check_code(":".join(task), runs_text)
-    return runs_text, programs
+            runs_text, programs, repositories = done.value or ("", False, [])
+            _looked_at[key] = _Looked(str(runs_text), bool(programs), frozenset(repositories))
+    looked = _looked_at[key]
+    if looked.runs_text and not closes():
+        check_code(":".join(task), looked.runs_text)
+    return looked
 
 
 def _runs_answers(task: Task) -> bool:
     """Whether an answer may have written what the cell replied."""
-    return bool(_looked_at.get(((task[0], foreign_allowed().include), task[1]), ("",))[0])
+    looked = _looked_at.get(((task[0], foreign_allowed().include), task[1]))
+    return looked is not None and bool(looked.runs_text)
 
 
 @contextlib.contextmanager
@@ -285,48 +313,6 @@ def _opened(kind: _Kind) -> Iterator[_Place]:
     finally:
         with _lock:
             place.users -= 1
-
-
-def _packages() -> list[str]:
-    """Returns the folders of our packages of which a scorer consists, and those in which further ones are installed."""
-    found = (find_spec(name) for name in ("scorer", "lyncean_harnesses"))
-    own = [folder for spec in found if spec for folder in spec.submodule_search_locations or ()]
-    return [*own, *(folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages"))]
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
-
-
-def _caches() -> list[str]:
-    own = (os.environ.get(name) for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE"))
-    found = [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
-    return [*found, *_words().split(os.pathsep)]
-
-
-def _words() -> str:
-    """Returns the folders in which NLTK has its data."""
-    return os.environ.get("NLTK_DATA") or str(Path("~/nltk_data").expanduser())
-
-
-def _environment(folder: str) -> dict[str, str]:
-    """Returns the variables that code of harnesses reads; none of the scorer's own but where caches are.
-
-    Args:
-        folder: Its home, until it gets one of its own.
-    """
-    kept = ["XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH"]
-    kept.append("HF_ALLOW_CODE_EVAL")  # without it some tasks of lm-evaluation-harness run no answers
-    return {
-        **{name: os.environ[name] for name in kept if name in os.environ},
-        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
-        "HOME": folder,
-        "HF_HOME": str(_cache()),
-        "HF_HUB_OFFLINE": "1",
-        "HF_DATASETS_OFFLINE": "1",
-        "HF_EVALUATE_OFFLINE": "1",
-        "NLTK_DATA": _words(),
-    }
 
 
 def _round(reply: Any) -> Round[Any]:

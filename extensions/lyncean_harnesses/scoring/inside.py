@@ -18,6 +18,7 @@ from lyncean.vocabulary import Outcome
 from lyncean_harnesses.library import harness, use_judge
 from lyncean_harnesses.library.foreign import limit_met
 from lyncean_harnesses.library.library import Library
+from lyncean_harnesses.scoring.downloads import note_downloads, noted
 from lyncean_harnesses.scoring.judge import Known, Round, address, run
 from lyncean_harnesses.scoring.programs import allow_programs
 from scorer import ForeignTasks, RequestError, allow_foreign
@@ -46,6 +47,7 @@ def imported(prefix: str, include: Sequence[str], environment: Mapping[str, str]
     with contextlib.suppress(UserError):  # who calls a function gets the error
         _ = library.modules
         library.index(folders)
+    note_downloads()
 
 
 def setup(prefix: str, include: Sequence[str], folder: str, programs: bool = False) -> dict[str, Callable[..., Any]]:
@@ -103,13 +105,17 @@ def lock_readable_files() -> None:
         UnixFileLock._acquire = acquired  # type: ignore[assignment, method-assign]
 
 
-def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool]:
-    """Returns where the code of a task, of a group or of one of its tasks runs text, and whether it starts programs."""
+def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool, list[str]]:
+    """Returns where the code of a task, of a group or of one of its tasks runs text, and whether it starts programs.
+
+    The third is a list of the repositories of a hub that their files name.
+    """
     try:
         outer = name.partition("::")[0]
         every = dict.fromkeys((outer, *library.members(outer, include)))
         runs_text = next(filter(None, (library.runs_text(each, include) for each in every)), "")
-        return runs_text, any(library.starts_programs(each, include) for each in every)
+        repositories = dict.fromkeys(found for each in every for found in library.repositories(each, include))
+        return runs_text, any(library.starts_programs(each, include) for each in every), list(repositories)
     except UserError as error:
         raise RequestError(str(error), "harness") from error
 
@@ -126,6 +132,7 @@ def _reply(done: Round[T], encoded: Callable[[T], Any] = lambda value: value) ->
         "missing": list(done.missing),
         "used": list(done.used),
         "problem": [done.problem.reason, str(done.problem)] if done.problem else None,
+        "wanted": noted(),
     }
 
 

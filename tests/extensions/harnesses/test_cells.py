@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from helpers.engine_cluster import Server
+from helpers.hub import Hub
 from helpers.judge_server import JudgeServer, Vendor
 from helpers.toy_harness import ToyHarness, write
 
@@ -339,3 +340,57 @@ def test_a_judge_in_a_tasks_code_replies_and_metrics_are_computed(toy: ToyHarnes
     assert vendor.charged == 2 < MOST_REFUSALS
     assert summary.metrics[0].value == 0.5, summary
     assert json.loads(verdicts[0].details)["results"] == {"none": {"right": 1.0}}
+
+
+FETCHES = """
+from huggingface_hub import hf_hub_download, snapshot_download
+
+OTHER = 'someone/' + 'else'
+
+def results(doc, answers):
+    if answers[0] == 'other':
+        hf_hub_download(repo_id=OTHER, filename='key.txt', repo_type='dataset')
+    file = hf_hub_download('toys/keys', 'key.txt', repo_type='dataset')
+    folder = snapshot_download(repo_id='toys/keys', repo_type='dataset', allow_patterns=['more/*'])
+    return {'right': float(open(file).read() + open(folder + '/more/part.txt').read() == doc['answer'])}
+"""
+SCORES = """
+import asyncio, sys
+from lyncean.scorer.v1 import scorer_pb2 as pb
+from lyncean_harnesses.scoring import rule
+from scorer import foreign_tasks
+
+if __name__ == "__main__":
+    foreign_tasks.allow(foreign_tasks.ForeignTasks(on=True, include=(sys.argv[1],)))
+    for text in sys.stdin.buffer.read().split(b"--"):
+        verdict = asyncio.run(rule.read(pb.ScoreRequest.FromString(bytes.fromhex(text.decode())), None))
+        print(verdict.outcome, verdict.score, verdict.reason, verdict.detail, flush=True)
+"""
+
+
+def test_what_a_task_names_on_the_hub_is_fetched_outside_of_its_cell(toy: ToyHarness, tmp_path: Path) -> None:
+    """What its files do not name is not, so that no answer can tell the hub anything."""
+    task = (toy.tasks / "compares.yaml").read_text().replace("compares", "fetches").replace("plain", "fetching")
+    write(toy.tasks, {"fetches.yaml": task, "fetching.py": FETCHES})
+    script = tmp_path / "scores.py"
+    script.write_text(SCORES)
+    words = b"--".join(request(text, "fetches").SerializeToString().hex().encode() for text in ("3", "other", "3"))
+    with Hub({"toys/keys": {"key.txt": b"3", "more/part.txt": b"", "secret.txt": b""}}) as hub:
+        environment = {**toy.environment, "HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_TOKEN": SECRET}
+
+        def run(**more: str) -> list[str]:
+            command = [sys.executable, str(script), str(toy.tasks)]
+            done = subprocess.run(command, input=words, env=environment | more, capture_output=True, check=True)
+            return done.stdout.decode().splitlines()
+
+        offline = run(HF_HUB_OFFLINE="1")
+        assert all(line.startswith("unjudged 0.0 needs_network network: ") for line in offline), offline
+        assert "HF_HUB_OFFLINE is set" in offline[0]
+        assert not hub.asked
+        first, other, again = run()
+    assert first == again == "scored 1.0  "
+    assert other.startswith("unjudged 0.0 needs_network network: "), other
+    assert {path for path in hub.asked if "resolve" in path} == {
+        f"/datasets/toys/keys/resolve/{name}" for name in ("main/key.txt", f"{hub.commit}/more/part.txt")
+    }
+    assert f"Bearer {SECRET}" in hub.tokens

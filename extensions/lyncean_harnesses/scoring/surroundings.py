@@ -1,0 +1,68 @@
+"""Folders and variables of this machine that code of other harnesses may read in its cells."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+_READABLE = ("hub", "datasets", "modules")
+"""Folders of Hugging Face's cache; its root has the user's tokens."""
+
+_CERTIFICATES = ("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/usr/share/ca-certificates")
+"""Public ones, which clients of judges read whether or not they are needed; never the private keys beside them."""
+
+
+def folders() -> list[str]:
+    """Returns what cells of every harness read: packages, caches and public certificates."""
+    for cache in (_cache() / name for name in _READABLE):
+        with contextlib.suppress(OSError):  # a folder that appears later could not be read
+            cache.mkdir(parents=True, exist_ok=True)
+    return [*_packages(), *_caches(), *_CERTIFICATES]
+
+
+def _packages() -> list[str]:
+    """Returns the folders of our packages of which a scorer consists, and those in which further ones are installed."""
+    found = (find_spec(name) for name in ("scorer", "lyncean_harnesses"))
+    own = [folder for spec in found if spec for folder in spec.submodule_search_locations or ()]
+    return [*own, *(folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages"))]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+
+
+def _caches() -> list[str]:
+    own = (os.environ.get(name) for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE"))
+    found = [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
+    return [*found, *_words().split(os.pathsep)]
+
+
+def _words() -> str:
+    """Returns the folders in which NLTK has its data."""
+    return os.environ.get("NLTK_DATA") or str(Path("~/nltk_data").expanduser())
+
+
+def environment(folder: str) -> dict[str, str]:
+    """Returns the variables that code of harnesses reads; none of the scorer's own but where caches are.
+
+    Args:
+        folder: Its home, until it gets one of its own.
+    """
+    kept = ["XDG_CACHE_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH"]
+    kept.append("HF_ALLOW_CODE_EVAL")  # without it some tasks of lm-evaluation-harness run no answers
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser()),
+        "HOME": folder,
+        "HF_HOME": str(_cache()),
+        # The hub's client looks for tokens before it looks into its cache, and may not see the user's.
+        "HF_TOKEN_PATH": str(Path(folder, "token")),
+        "HF_STORED_TOKENS_PATH": str(Path(folder, "stored_tokens")),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_EVALUATE_OFFLINE": "1",
+        "NLTK_DATA": _words(),
+    }
