@@ -17,7 +17,9 @@ from orchestrator.compare.contrasts import Contrast
 from orchestrator.compare.rows import matched
 from orchestrator.papers.suites import Runs
 from orchestrator.papers.tables import MEAN_OF_OTHERS, TRUNCATED, Column, Paper, Table
+from orchestrator.run_folder.labels import error_kinds
 from orchestrator.run_folder.metrics import MetricResult, metric_results
+from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.usage import USAGE
 
 FEW = 5.0
@@ -205,11 +207,23 @@ def _measured(paper: Paper, column: Column, model: str, runs: Runs) -> MetricRes
     if column.measure in ("average", "rank"):
         standing = _standings(paper, name, runs)[model]
         return standing.average if column.measure == "average" else standing.average_rank
+    if column.measure == "kind":
+        return _share_of_kind(run, task, column.of[0])
     if column.measure == "tokens":
         used = ((run.results.get(USAGE) or {}).get("tasks") or {}).get(task) or {}
         asked = _metric(run.tasks_and_groups, task, "", {})
         return float(used["output_tokens"]) / asked.denominator if used and asked else None
     return _metric(run.tasks_and_groups, task, column.metric, column.labels)
+
+
+def _share_of_kind(run: Run, task: str, kind: str) -> MetricResult | None:
+    found = next((one for one in error_kinds(run) if one.task == task), None)
+    if found is None:
+        return None
+    share, interval = found.shares.get(kind, 0.0), found.interval(kind)
+    return MetricResult(
+        task, kind, "kind", {}, share, share, *interval, 0.95, "wilson", found.answers, found.answers, "fraction", {}
+    )
 
 
 def _chosen(paper: Paper, column: Column, model: str, runs: Runs) -> str:

@@ -48,7 +48,8 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         n: Number of items that the printed cells are percent of; 0 where that is not known.
         printed: "rounded", `TRUNCATED` or `MEAN_OF_OTHERS`.
         measure: "metric"; "tokens", mean of output tokens a request; "average" and "rank" of ReForm-Eval's dimensions;
-            "correlation" over models of the two columns, or categories of this one, in `of`.
+            "correlation" over models of the two columns, or categories of this one, in `of`; "kind", the share of the
+            kind of error in `of` among those that people named.
     """
 
     name: str

@@ -22,6 +22,7 @@ from orchestrator.report.problems import ordered
 from orchestrator.report.published import tables, unpublished
 from orchestrator.report.readings import readings
 from orchestrator.report.samples import Packed, pack
+from orchestrator.run_folder.labels import error_kinds
 from orchestrator.run_folder.metrics import (
     OUTCOMES,
     MetricResult,
@@ -166,6 +167,7 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         published=tables(run) if published else [],
         unpublished=unpublished(run) if published else [],
         readings=readings(run),
+        kinds=error_kinds(run),
         labelled={(one.task, one.metric): one for one in labelled_results(run)},
         blind={(f.task, f.name): f for f in overall(metric_results(blind.tasks_and_groups))} if blind else {},
         packed=packed,

@@ -14,6 +14,7 @@ from lyncean.errors import printable
 from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
 from orchestrator.run_folder import tools_used
+from orchestrator.run_folder.labels import ErrorKinds, error_kinds
 from orchestrator.run_folder.metrics import (
     MetricResult,
     accounting,
@@ -98,6 +99,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  {printable(line)}", "dim"))
     for one in results(opened):
         _labels(one, console)
+    for found in error_kinds(opened):
+        _kinds(found, console)
     for line in undefined(metrics):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if bare := dict.fromkeys(metric.name for metric in overall(metrics) if metric.no_interval):
@@ -151,6 +154,15 @@ def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> 
             cells.append(Text(f"{row.suffix} {f'{row.level:.0%} {row.method}' if row.level else ''}".strip()))
         table.add_row(*cells)
     return table
+
+
+def _kinds(found: ErrorKinds, console: Console) -> None:
+    """Prints the kinds of error that people named."""
+    heading = f"  kinds of error in {found.answers:,} wrong answers, by people"
+    console.print(Text.assemble((printable(found.task), "bold"), (heading, "dim")))
+    width = max(len(printable(kind)) for kind in found.shares)
+    for kind, value, interval in found.rows:
+        console.print(Text.assemble(f"  {printable(kind):<{width}}  ", f"{value:>5}", " ", (interval, "dim")))
 
 
 def _labels(result: LabelledResult, console: Console) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+from lyncean.statistics.intervals import wilson
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.errors import RunLogError, write_error
 from orchestrator.run_folder.files import LABELS
 from orchestrator.run_folder.lines import LabelLine, encode
 from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.scanning import scan
 
 _LOOKS = 100
@@ -60,6 +63,16 @@ def read(run: Path) -> tuple[int | None, Labels]:
     return next(iter(seeds), None), found
 
 
+def _kinds(labels: Labels, task: str) -> Mapping[str, Mapping[str, float]]:
+    """Returns the kinds of error that people name for each answer of a task; two who name two count a half each."""
+    named: dict[str, list[str]] = {}
+    for mine in labels.values():
+        for key, line in mine.items():
+            if line.kind and key.partition("/")[0] == task:
+                named.setdefault(key, []).append(line.kind)
+    return {key: {kind: found.count(kind) / len(found) for kind in found} for key, found in named.items()}
+
+
 def scores(labels: Labels) -> Mapping[str, list[float]]:
     """Returns the scores of each item that has any, one of each person who gave one."""
     found: dict[str, list[float]] = {}
@@ -67,4 +80,46 @@ def scores(labels: Labels) -> Mapping[str, list[float]]:
         for key, line in mine.items():
             if isinstance(line.score, float):
                 found.setdefault(key, []).append(line.score)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKinds:
+    """The kinds of error that people name in wrong answers of a task.
+
+    Attributes:
+        answers: How many wrong answers have a kind.
+        shares: Kind -> its share of them, the most frequent first.
+    """
+
+    task: str
+    answers: int
+    shares: Mapping[str, float]
+
+    def interval(self, kind: str) -> tuple[float, float]:
+        """Returns Wilson's 95% interval of a share, for one answer drawn like the others."""
+        return wilson(self.answers * self.shares.get(kind, 0.0), self.answers)
+
+    @property
+    def rows(self) -> Sequence[tuple[str, str, str]]:
+        """Each kind with its share and interval in percent."""
+        ends = {kind: [f"{100 * end:.1f}" for end in self.interval(kind)] for kind in self.shares}
+        return [(kind, f"{100 * share:.1f}", f"[{', '.join(ends[kind])}]") for kind, share in self.shares.items()]
+
+
+def error_kinds(run: Run) -> list[ErrorKinds]:
+    """Returns the kinds of error in each task of a run that has any.
+
+    Raises:
+        RunLogError: A label is damaged.
+    """
+    labels, found = read(run.path)[1], []
+    for task in run.tasks:
+        if named := _kinds(labels, task):
+            sums: dict[str, float] = {}
+            for kinds in named.values():
+                for kind, part in kinds.items():
+                    sums[kind] = sums.get(kind, 0.0) + part
+            shares = {kind: sums[kind] / len(named) for kind in sorted(sums, key=lambda kind: (-sums[kind], kind))}
+            found.append(ErrorKinds(task, len(named), shares))
     return found

@@ -175,6 +175,7 @@ class LabelLine(Struct, kw_only=True, omit_defaults=True):
         by: The person.
         mark: What is said: "scored", that it cannot be told, or that what was said before is taken back.
         score: The score where there is one, 0 for wrong to 1 for right.
+        kind: The kind of error of a wrong answer, "" where none was chosen.
         seed: Of the order in which items are shown.
         given: When, RFC 3339 in UTC.
     """
@@ -183,6 +184,7 @@ class LabelLine(Struct, kw_only=True, omit_defaults=True):
     by: str
     mark: Literal["scored", "unclear", "undone"]
     score: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    kind: str = ""
     seed: int
     given: str
 

@@ -40,10 +40,10 @@ def judged_run(
     return run
 
 
-def say(run: Path, keys: Iterable[str], score: float | None, by: str = "ann", seed: int = 0) -> None:
+def say(run: Path, keys: Iterable[str], score: float | None, by: str = "ann", seed: int = 0, kind: str = "") -> None:
     """Labels items; None is unclear."""
     for key in keys:
         line = LabelLine(key=key, by=by, mark="unclear", seed=seed, given="2026-01-31T09:00:00Z")
         if score is not None:
-            line.mark, line.score = "scored", score
+            line.mark, line.score, line.kind = "scored", score, kind
         labels.append(run, line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -36,6 +36,7 @@ class LabelRequest(Struct, forbid_unknown_fields=True):
     key: str
     mark: Literal["scored", "unclear", "undone"]
     score: float | UnsetType = UNSET
+    kind: str = ""
 
 
 class Sheet:
@@ -45,6 +46,7 @@ class Sheet:
         count: Units of the sample.
         person: Who labels.
         seed: Of the sample; None for that of the labels that are there, else 0.
+        kinds: Kinds of error, of which a wrong answer gets one; none for right and wrong alone.
 
     Attributes:
         keys: The items with an answer, in the order drawn.
@@ -55,11 +57,13 @@ class Sheet:
         RunLogError: A label is damaged.
     """
 
-    def __init__(self, run: Run, task: str, count: int, person: str, seed: int | None) -> None:
+    def __init__(
+        self, run: Run, task: str, count: int, person: str, seed: int | None, kinds: Sequence[str] = ()
+    ) -> None:
         known, labels = store.read(run.path)
         if seed is not None and known not in (None, seed):
             raise ConfigError(f"the labels of {run.path} were drawn with --seed {known}: leave --seed out")
-        self.run, self.person = run, person
+        self.run, self.person, self.kinds = run, person, kinds
         self.seed = (seed or 0) if known is None else known
         self.drawn = draw(run, task, self.seed)
         self.sample = self.drawn.units[:count]
@@ -104,9 +108,17 @@ class Sheet:
             raise ValueError("an item that is scored needs a score, another has none")
         if isinstance(request.score, float) and not 0 <= request.score <= 1:
             raise ValueError("a score is from 0 to 1")
+        if bool(request.kind) is not (bool(self.kinds) and request.score == 0) or request.kind not in ("", *self.kinds):
+            raise ValueError("a wrong answer has one of the kinds of error that the page offers, another has none")
         given = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         line = LabelLine(
-            key=request.key, by=self.person, mark=request.mark, score=request.score, seed=self.seed, given=given
+            key=request.key,
+            by=self.person,
+            mark=request.mark,
+            score=request.score,
+            kind=request.kind,
+            seed=self.seed,
+            given=given,
         )
         with self._lock:
             store.append(self.run.path, line)

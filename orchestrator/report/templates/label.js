@@ -109,8 +109,8 @@
   }
 
   // Resolves once the label is on the disk.
-  async function send(place, mark, value) {
-    const label = { key: keys[place], mark, ...(value === null ? {} : { score: value }) };
+  async function send(place, mark, value, kind) {
+    const label = { key: keys[place], mark, ...(value === null ? {} : { score: value }), ...(kind ? { kind } : {}) };
     busy = true;
     try {
       const response = await fetch("api/label", { method: "POST", body: JSON.stringify(label), headers: { "Content-Type": "application/json", "X-Lyncean-Token": main.dataset.token } });
@@ -125,8 +125,8 @@
     }
   }
 
-  async function label(mark, value) {
-    if (shown < 0 || !(await send(shown, mark, value))) return;
+  async function label(mark, value, kind) {
+    if (shown < 0 || !(await send(shown, mark, value, kind))) return;
     said.push(queue.shift());
     await show();
   }
@@ -146,10 +146,15 @@
   }
 
   const ACTIONS = { y: () => label("scored", 1), 1: () => label("scored", 1), n: () => label("scored", 0), 0: () => label("scored", 0), u: () => label("unclear", null), s: skip, z: undo, Backspace: undo };
+  // With kinds of error a digit names one, and no answer is wrong without.
+  const kinds = [...document.querySelectorAll("[data-kind]")];
+  if (kinds.length) for (const key of ["n", "0", "1"]) delete ACTIONS[key];
+  for (const { dataset } of kinds) ACTIONS[dataset.key] = () => label("scored", 0, dataset.kind);
 
   function number() {
     const value = Number(score.value.trim().replace(",", "."));
     if (score.value.trim() === "" || !(value >= 0 && value <= 1)) { problem.textContent = "a score is a number from 0 to 1"; return; }
+    if (kinds.length && value === 0) { problem.textContent = "of a wrong answer choose the kind of error"; return; }
     score.blur();
     label("scored", value);
   }

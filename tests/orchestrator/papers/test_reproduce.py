@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from helpers.bench_scoring import shared_data
 from helpers.engine_cluster import HERE, Cluster, Server
+from helpers.label_runs import say
 from helpers.mistakes import mistake
 from helpers.report_runs import Writer, accuracy, sliced
 from PIL import Image
@@ -246,6 +247,26 @@ def test_tokens_are_the_mean_of_the_answers(tmp_path: Path) -> None:
     cells = remake(paper, paper.table("figure-4"), runs).rows["GPT-4o"]
     assert [cell.value for cell in cells] == [100.0, None, 289.0, None]
     assert [cell.printed for cell in cells] == [None, None, 289, None]
+
+
+def test_kinds_of_error_are_what_people_said(tmp_path: Path) -> None:
+    task, paper = "VisualPuzzles_cot", papers()["visualpuzzles"]
+    writer = Writer(tmp_path / "run", tasks=[task])
+    for number in range(9):
+        writer.item(f"{task}/{number}", answer="A", score=0.0)
+    run = open_run(writer.close({task: [accuracy("accuracy", writer.verdicts)]}))
+    runs = Runs({("Claude-3.7-Sonnet-Thinking", "cot"): run}, ())
+    remade = remake(paper, paper.table("figure-8"), runs)
+    (line,) = remade.missing
+    assert "reasoning, perceptual" in line
+    say(run.path, [f"{task}/{number}" for number in range(6)], 0.0, kind="reasoning")
+    say(run.path, [f"{task}/{number}" for number in (6, 7)], 0.0, kind="spatial")
+    cells = remake(paper, paper.table("figure-8"), runs).rows["Claude-3.7-Sonnet-Thinking"]
+    assert [(cell.value, cell.n, cell.printed) for cell in cells] == [
+        *((75.0, 8, 56), (0.0, 8, 21), (25.0, 8, 17)),
+        *((0.0, 8, 4), (0.0, 8, 2)),
+    ]
+    assert {cell.verdict for cell in cells} == {Verdict.OTHER}
 
 
 def test_every_table_is_listed_with_what_it_needs() -> None:

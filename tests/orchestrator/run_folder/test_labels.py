@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.label_runs import judged_run, say
 
 from orchestrator.run_folder import labels
 from orchestrator.run_folder.errors import RunBusyError, RunLogError
 from orchestrator.run_folder.lines import LabelLine
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.reader import open_run
 
 PROGRAM = """
 import sys
@@ -76,3 +78,15 @@ def test_nothing_is_written_while_the_run_is(tmp_path: Path) -> None:
         labels.append(tmp_path, line("t/1", score=1.0))
     log.close()
     labels.append(tmp_path, line("t/1", score=1.0))
+
+
+def test_kinds_of_error_are_shares_of_the_wrong_answers(tmp_path: Path) -> None:
+    run = judged_run(tmp_path / "run", items=12)
+    say(run, ["marvel/0", "marvel/1", "marvel/2"], 0.0, kind="perception")
+    say(run, ["marvel/3"], 0.0, kind="reasoning")
+    say(run, ["marvel/2"], 0.0, "bob", kind="reasoning")  # two people: a half each
+    say(run, ["marvel/4"], 1.0)
+    (found,) = labels.error_kinds(open_run(run))
+    assert (found.task, found.answers, found.shares) == ("marvel", 4, {"perception": 0.625, "reasoning": 0.375})
+    assert found.rows[0] == ("perception", "62.5", "[21.9, 90.8]")
+    assert labels.error_kinds(open_run(judged_run(tmp_path / "none", items=3))) == []

@@ -19,8 +19,9 @@ from helpers.mistakes import mistake
 from helpers.report_runs import Writer
 
 from orchestrator.cli.label import command
-from orchestrator.report.live.labelling import TOKEN, Sheet, serve
+from orchestrator.report.live.labelling import TOKEN, LabelRequest, Sheet, serve
 from orchestrator.report.live.local import HOST
+from orchestrator.report.page import document, render
 from orchestrator.run_folder import labels
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.reader import open_run
@@ -200,3 +201,22 @@ def test_another_seed_than_that_of_the_labels_is_refused(run: Path, client: Clie
     key = client.open()[0]
     assert client.say({"key": key, "mark": "unclear"})[0] == 200
     assert "were drawn with --seed 0: leave --seed out" in mistake(command, str(run), "--seed", "3")
+
+
+def test_a_wrong_answer_gets_one_of_the_kinds_of_error(run: Path, client: Client) -> None:
+    key = client.open()[0]
+    assert client.say({"key": key, "mark": "scored", "score": 0, "kind": "x"})[0] == 400, "none is offered"
+    sheet = Sheet(open_run(run), "marvel", 10, "bob", None, ["perception", "<b>"])
+    page = document("label.html", scripts=("label.js",), connect=True, sheet=sheet)
+    assert 'data-key="1" data-kind="perception"' in page
+    assert "Wrong: &lt;b&gt;" in page
+    assert 'data-key="n"' not in page
+    for body in ({"score": 0.0}, {"score": 0.0, "kind": "other"}, {"score": 1.0, "kind": "<b>"}):
+        with pytest.raises(ValueError, match="one of the kinds of error"):
+            sheet.record(LabelRequest(key=key, mark="scored", **body))  # type: ignore[arg-type]
+    sheet.record(LabelRequest(key=key, mark="scored", score=0.0, kind="<b>"))
+    sheet.record(LabelRequest(key=sheet.keys[1], mark="scored", score=1.0))
+    assert [line.kind for line in labels.read(run)[1]["bob"].values()] == ["<b>", ""]
+    assert "Kinds of error, by people" in render(open_run(run))
+    for kinds in ("one", "a,a", "a,,b", ",".join("abcdefghij")):
+        assert "--kinds takes two to nine" in mistake(command, str(run), "--kinds", kinds)
