@@ -16,6 +16,7 @@ from typing import Literal
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean_harnesses.library.vlmevalkit import PREDICTION, evaluate, unclosed
+from lyncean_harnesses.vlmevalkit.saved_images import saved
 from orchestrator import ConfigError
 from orchestrator.benchmarks import Benchmark, TaskGroup, check_parity, setting, shuffled
 from orchestrator.data import DataError, Row, RowSource, Table, open_vlmevalkit, unreadable
@@ -92,6 +93,9 @@ class TableSettings:
     metrics: Literal["accuracy", "vlmevalkit"] = setting(
         "accuracy", "accuracy by this project's rules, or the numbers of VLMEvalKit's own evaluation, by its package"
     )
+    images: Literal["data", "saved"] = setting(
+        "data", "send the table's own images, or what VLMEvalKit saves of base64 and shows: mostly JPEG anew"
+    )
 
 
 class TableTask:
@@ -108,6 +112,7 @@ class TableTask:
         self._places: dict[str, int] = {}
         self._rows: list[Mapping[str, str]] = []
         self._names: list[str] = []
+        self._coded = False
 
     def benchmark(self) -> Benchmark:
         """Returns the benchmark."""
@@ -132,6 +137,10 @@ class TableTask:
             raise DataError(f"{self.task}: {missing}; give --data FILE.tsv, a table of VLMEvalKit")
         columns: dict[str, type] = dict.fromkeys(("index", "question", "answer"), str)
         source = open_vlmevalkit(Path(data), Table(hub=data, split="", columns=columns, images=()))
+        with Path(data).open(encoding="utf-8-sig") as file:
+            self._coded = "image" in file.readline().strip().split(
+                "\t"
+            )  # else they are files, which it shows as they are
         self._rows, self._places = [], {}
         for place, row in enumerate(source):
             self._scoring(row, self._options(row))
@@ -151,7 +160,7 @@ class TableTask:
 
         def ask() -> Call:
             config = model.GenerationConfig(max_output_tokens=256, temperature=0.0)
-            return Call((user(*self._parts(prompt, _images(row))),), config)
+            return Call((user(*self._parts(prompt, self._shown(row, variant.settings))),), config)
 
         yield single(variant.key(row["index"]), ask, read)
 
@@ -210,6 +219,11 @@ class TableTask:
         """Returns the scoring by which the whole answer is kept for VLMEvalKit's evaluation."""
         params = {"rule": scoring.rule, "row": _cells(row), "place": self._places[row["index"]]}
         return replace(scoring, rule=RULE, params=params)
+
+    def _shown(self, row: Row, settings: TableSettings) -> list[bytes]:
+        """Returns the images of a row as they are sent."""
+        found = _images(row)
+        return saved(found, row.fields.get("image_path")) if settings.images == "saved" and self._coded else found
 
     def _parts(self, prompt: str, images: list[bytes]) -> list[Part]:
         """Returns the images and the prompt, in front of it or where it names them."""

@@ -16,10 +16,12 @@ from helpers.engine_cluster import Cluster, Server
 from hypothesis import given, strategies as st
 from PIL import Image
 
+from lyncean_harnesses.vlmevalkit.saved_images import saved
 from orchestrator.cli import main
 from orchestrator.data.rows import DataError
 from orchestrator.data.table import Table
 from orchestrator.data.vlmevalkit import open_vlmevalkit
+from orchestrator.samples import BadRowError
 
 OPTIONS = {"A": "red", "B": "green", "C": "", "D": ""}
 
@@ -181,3 +183,42 @@ def test_any_text_and_reference_is_read_back(
     assert read == {
         str(n): (text, picture(shade if n < 2 else cells[n % 2][1])) for n, (text, shade) in enumerate(cells)
     }
+
+
+def noise(mode: str) -> Image.Image:
+    return Image.effect_noise((24, 16), 90).convert("L").convert(mode)
+
+
+def test_images_are_shown_as_vlmevalkit_saves_them_where_that_is_asked_for(tmp_path: Path) -> None:
+    def cell(image: Image.Image) -> tuple[str, bytes]:
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        return base64.b64encode(buffer.getvalue()).decode(), buffer.getvalue()
+
+    (grey, _), (clear, _), (other, _) = (cell(noise(mode)) for mode in ("L", "RGBA", "RGB"))
+    files = {"grey/1.jpg": grey, "2.jpeg": clear, "3.png": other, "4.jpg": other}
+    for name, text in files.items():
+        image = Image.open(io.BytesIO(base64.b64decode(text)))
+        path = tmp_path / "saved" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (image.convert("RGB") if image.mode == "RGBA" else image).save(path)
+    rows = (
+        row(1, grey, image_path="grey/1.jpg"),
+        row(2, clear, image_path="2.jpeg"),
+        row(3, str([other, other]), image_path="['3.png', '4.jpg']"),
+    )
+    done = CliRunner().invoke(
+        main,
+        ["prompts", "--task", "vlmevalkit:T", "--data", str(table(tmp_path / "T.tsv", *rows)), "--set", "images=saved"],
+    )
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line)["request"]["messages"][0]["parts"] for line in done.stdout.splitlines()]
+    found = [part["image"]["sha256"] for line in lines for part in line if "image" in part]
+    assert found == [hashlib.sha256((tmp_path / "saved" / name).read_bytes()).hexdigest() for name in files]
+
+
+def test_a_name_of_no_format_is_a_rejected_row() -> None:
+    with pytest.raises(BadRowError, match=r"its image_path ends in \.exe"):
+        saved([picture(1)], "a.exe")
+    with pytest.raises(BadRowError, match="cannot be saved again"):
+        saved([b"no image"], "a.jpg")
