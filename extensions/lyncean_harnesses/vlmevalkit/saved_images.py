@@ -1,15 +1,15 @@
 """Images as VLMEvalKit saves them: its models are shown the files that it makes of a table's base64.
 
-`ImageBaseDataset.dump_image` decodes an image, drops transparency, and has Pillow save it under the name in `image_path`
-at Pillow's defaults: mostly as JPEG anew. Without that column the name is the index with `.png`.
+`ImageBaseDataset.dump_image` decodes an image, drops transparency, and has Pillow save it under the name in
+`image_path` at Pillow's defaults: mostly as JPEG anew. Without that column the name is the index with `.png`.
 """
 
 from __future__ import annotations
 
 import ast
 import io
-import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from lyncean.media import open_image
 from orchestrator.samples import BadRowError
@@ -35,12 +35,10 @@ def saved(images: Sequence[bytes], image_path: str | None) -> list[bytes]:
 def _saved(data: bytes, name: str) -> bytes:
     from PIL import Image
 
-    ending = os.path.splitext(name)[1].lower()
+    ending = Path(name).suffix.lower()
     kind = Image.registered_extensions().get(ending)
     if kind is None:
-        raise BadRowError(
-            "bad_image_path", f"its image_path ends in {ending or 'nothing'}, which is no format of images"
-        )
+        raise BadRowError("bad_image_path", f"its image_path ends in {ending or 'nothing'}, not as an image's name")
     buffer = io.BytesIO()
     try:
         image = open_image(data)
