@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.extensions import Format
     from orchestrator.run_folder.errors import RunBusyError, RunLogError
     from orchestrator.run_folder.manifest import ManifestError
+    from orchestrator.series import Series
 
 __all__ = [
     "Comparison",
@@ -31,6 +32,7 @@ __all__ = [
     "Results",
     "RunBusyError",
     "RunLogError",
+    "Series",
     "UserError",
     "evaluate",
     "load",
@@ -43,6 +45,7 @@ _ERRORS = {
     "ManifestError": "orchestrator.run_folder.manifest",
     "RunBusyError": "orchestrator.run_folder.errors",
     "RunLogError": "orchestrator.run_folder.errors",
+    "Series": "orchestrator.series",
     **dict.fromkeys(("ConfigError", "EngineError", "IncompleteError", "LimitError"), "orchestrator.errors"),
 }
 

@@ -7,11 +7,11 @@ import contextlib
 import html
 import inspect
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.report.labels import LabelledResult
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 _WIDTH = 120
 
@@ -325,7 +326,7 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     for name in ("model", "model_options"):
         if request.endpoint and kwargs.get(name):
             raise ConfigError(f"{name} starts a model server, endpoint names those that run: leave one out")
-    return load(_run(run_eval.run(request, Terminal(quiet=not request.progress, markup=False), Reports())))
+    return load(run_async(run_eval.run(request, Terminal(quiet=not request.progress, markup=False), Reports())))
 
 
 def load(run: str | Path) -> Results:
@@ -347,15 +348,14 @@ def load(run: str | Path) -> Results:
     return Results(Path(run), opened.model, planned, metrics, opened)
 
 
-def _run(work: Any) -> Path:
+def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine here, or beside the loop that runs here already."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        path: Path = asyncio.run(work)
-        return path
+        return asyncio.run(work)
     loop = asyncio.new_event_loop()
-    task: asyncio.Task[Path] = loop.create_task(work)
+    task: asyncio.Task[T] = loop.create_task(work)
     with contextlib.closing(loop), ThreadPoolExecutor(1, thread_name_prefix="lyncean-evaluate") as thread:
         try:
             return thread.submit(loop.run_until_complete, task).result()

@@ -31,6 +31,7 @@ _GROUPS = {
         "generation",
         "run",
         "suite",
+        "checkpoints",
         "dry_run",
     ),
     "What is evaluated": (
@@ -132,6 +133,7 @@ def _is_task(word: str) -> bool:
         "orchestrator eval --task vstar_bench --until 'width<=8'",
         "orchestrator eval --task animals.yaml --method likelihood --dry-run",
         "orchestrator eval --suite night.yaml",
+        "orchestrator eval --suite night.yaml --checkpoints 'ckpt/step_*' --until 'step>=2000'",
     ),
 )
 @request_options(tasks={"required": False})
@@ -141,12 +143,24 @@ def _is_task(word: str) -> bool:
     metavar="FILE",
     help="Run models x tasks of a YAML file, resumably, with a leaderboard.",
 )
+@click.option(
+    "--checkpoints",
+    metavar="PATTERN",
+    help="Evaluate each checkpoint of a training by --suite, as soon as it is complete, until Ctrl-C; "
+    "--until 'step>=N' or now ends it.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the size and cost of the run; send nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print results.json on stdout, progress on stderr.")
 @click.option("--quiet", "-q", is_flag=True, help="Print errors only.")
 @client_options
 def command(
-    suite: Path | None, dry_run: bool, as_json: bool, quiet: bool, credentials: Credentials, **parameters: Any
+    suite: Path | None,
+    checkpoints: str | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    credentials: Credentials,
+    **parameters: Any,
 ) -> None:
     """Evaluate a model on tasks. The same command resumes an interrupted run.
 
@@ -158,8 +172,10 @@ def command(
     from orchestrator.run.console import Terminal
 
     if suite is not None:
-        _suite(suite, parameters, credentials, Terminal(stderr=as_json, quiet=quiet, markup=False), dry_run, as_json)
+        console = Terminal(stderr=as_json, quiet=quiet, markup=False)
+        _suite(suite, checkpoints, parameters, credentials, console, dry_run, as_json)
         return
+    refuse(["checkpoints"], "needs --suite FILE: the tasks that each checkpoint is evaluated by")
     parameters["tasks"] = [task for word in parameters["tasks"] for task in _named(word)]
     if not parameters["tasks"]:
         raise click.UsageError("Missing option '--task' / '-t'; or give --suite.")
@@ -183,7 +199,13 @@ def _named(word: str) -> list[str]:
 
 
 def _suite(
-    file: Path, parameters: dict[str, Any], credentials: Credentials, console: Terminal, dry_run: bool, as_json: bool
+    file: Path,
+    checkpoints: str | None,
+    parameters: dict[str, Any],
+    credentials: Credentials,
+    console: Terminal,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Runs a suite to its leaderboard.
 
@@ -191,20 +213,28 @@ def _suite(
         SystemExit: It is not complete, or its gate is not met.
     """
     from orchestrator.report import leaderboard
-    from orchestrator.suite import dry_run as sizes, outputs, run as suites, terminal
-    from orchestrator.suite.file import read
+    from orchestrator.suite import dry_run as sizes, outputs, run as suites, terminal, watch
+    from orchestrator.suite.checkpoints import find
+    from orchestrator.suite.file import SuiteFile, of_file
 
-    refuse([name for name in parameters if name != "run"], "beside --suite: write it into the file")
+    taken = ("run", "until") if checkpoints is not None else ("run",)
+    refuse([name for name in parameters if name not in taken], "beside --suite: write it into the file")
     folder = str(parameters["run"] or Path("runs") / file.stem)
     if "://" in folder:
         raise click.UsageError("--run: a suite's folder is on this machine; give a path")
-    suite = read(file, credentials)
+    read = SuiteFile.read(file)
+    suite = of_file(read, credentials, None if checkpoints is None else find(checkpoints)[0])
     if not any(cell.request.endpoint or cell.request.scorer or cell.request.stages for cell in suite.cells):
         refuse_dialling("an endpoint in the file")
     if dry_run:
         sizes.describe(suites.plan(suite, Path(folder)), console)
         return
-    record = run_to_end(suites.run(suite, Path(folder), console))
+    if checkpoints is None:
+        record = run_to_end(suites.run(suite, Path(folder), console))
+    else:
+        watcher = watch.Watcher(read, checkpoints, Path(folder), console, credentials)
+        end = watch.End.of(parameters["until"])
+        record = run_to_end(watcher.watch(end, watch.Pages(Path(folder), console)))
     board = outputs.board_of(record, Path(folder))
     page = leaderboard.save(board, Path(folder))
     if not console.quiet:

@@ -1,7 +1,7 @@
 """Quality gates: `acc>=0.6,change.low>=-2%`, conditions that a run has to meet.
 
     gate      := condition ("," condition)*
-    condition := "no_regression" | "worst_task" (">=" | ">") number ["%"] | change operator number ["%"]
+    condition := "no_regression" | "no_fall" | "worst_task" (">=" | ">") number ["%"] | change operator number ["%"]
                | metric operator number ["%"]
     change    := [task "/"] "change" ["." ("low" | "high")]
     metric    := [task "/"] name ["[" label "=" value ("," label "=" value)* "]"] ["." part]
@@ -13,7 +13,8 @@ Labels and part are a metric's; an outcome has neither.
 `change` is the difference to the first run, over the primary metrics of all tasks or of one. `change.low>=-2%` is a
 test of non-inferiority with three answers: pass where a fall of more than 2 points is excluded, fail where the run is
 worse beyond chance, otherwise not shown. `no_regression` is `change.low>=-2%`, and fails too where one task fell beyond
-chance (step-down max-T over all tasks). `worst_task>=-10%` is the same test for every task at once.
+chance (step-down max-T over all tasks). `worst_task>=-10%` is the same test for every task at once. `no_fall` is of
+a suite's models in their order: none fell from its baseline, at 5% over all of them (orchestrator/compare/series.py).
 
 `name` is a result's name in any case, a metric or the start of one (`acc`), or an outcome
 (`failed`, `unparsed`...: its share of what was planned) or `cut`, the share of items whose answer the
@@ -40,6 +41,7 @@ from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.validity import no_result
 
 NO_REGRESSION = "no_regression"
+NO_FALL = "no_fall"
 WORST_TASK = "worst_task"
 CHANGE = "change"
 MARGIN = 0.02
@@ -107,10 +109,10 @@ def parse(text: str) -> list[Condition]:
 
 
 def _condition(text: str) -> Condition:
-    if text == NO_REGRESSION:
-        return Condition(text, NO_REGRESSION)
+    if text in (NO_REGRESSION, NO_FALL):
+        return Condition(text, text)
     found = _CONDITION.fullmatch(text)
-    if not found or found["name"] == NO_REGRESSION:
+    if not found or found["name"] in (NO_REGRESSION, NO_FALL):
         raise ConfigError(
             f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
             f"or {NO_REGRESSION}"
@@ -145,6 +147,11 @@ def _condition(text: str) -> Condition:
     )
 
 
+def compares(condition: Condition) -> bool:
+    """Returns whether a condition is about the difference to another run."""
+    return condition.name in (NO_REGRESSION, NO_FALL, WORST_TASK, CHANGE)
+
+
 def judge(
     conditions: Sequence[Condition],
     run: Run,
@@ -169,8 +176,9 @@ def judge(
     findings: list[Finding] = []
     void = {task: why for each in (first, run) if each for task, why in no_result(each.tasks).items()}
     for condition in conditions:
-        of_change = condition.name in (NO_REGRESSION, WORST_TASK, CHANGE)
-        if of_change and (why := [line for task, line in void.items() if condition.task in ("", task)]):
+        if condition.name == NO_FALL:
+            raise ConfigError("--gate: no_fall is of the models of a suite, one after another: write no_regression")
+        if compares(condition) and (why := [line for task, line in void.items() if condition.task in ("", task)]):
             _checked(condition, run, pairs, steps)
             findings += [Finding(condition.text, run.name, line, FAIL) for line in why]
         elif condition.name == NO_REGRESSION:

@@ -14,7 +14,7 @@ from orchestrator.compare.contrasts import Contrast, contrasts
 from orchestrator.compare.scores import Scores, Step
 from orchestrator.compare.series import Change
 from orchestrator.compare.statistics import Paired, Place
-from orchestrator.errors import ConfigError
+from orchestrator.compare.suite_gate import Judged, Rule, judge
 from orchestrator.run_folder.files import has_results
 from orchestrator.run_folder.metrics import NO_RESULT, MetricResult, counts, headlines, metric_results, unasked
 from orchestrator.run_folder.reader import Run, open_run
@@ -52,6 +52,7 @@ class Source:
         path: Its folder, which may not be there yet.
         failed: Whether it ended by a defect or a mistake.
         error: Why it ended, "" where nothing is known.
+        step: The model's training step, None where it is not a checkpoint.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Source:
     path: Path
     failed: bool = False
     error: str = ""
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,22 +225,28 @@ class Leaderboard:
 
 
 def make(
-    name: str, sources: Sequence[Source], conditions: Sequence[gate.Condition] = (), baseline: str = ""
+    name: str,
+    sources: Sequence[Source],
+    conditions: Sequence[gate.Condition] = (),
+    baseline: str = "",
+    noise: float | None = None,
 ) -> Leaderboard:
     """Returns the leaderboard of the runs of a suite, whatever state they are in.
 
-    The gate is judged over all tasks of a model together, against the model `baseline`.
+    The gate is judged over all tasks of a model together, against the model `baseline`, or the previous or best one
+    before it (`series.PREVIOUS`, `series.BEST`); `noise` is that of the server.
     """
     cells = [read_cell(source) for source in sources]
-    tables, findings, unjudged = [], list[gate.Finding](), list[str]()
-    for variant in dict.fromkeys(source.variant for source in sources):
+    variants = list(dict.fromkeys(source.variant for source in sources))
+    tables, judged = [], Judged([], [], [])
+    rule = Rule(conditions, baseline, len(variants), noise)
+    for variant in variants:
         of_variant = [cell for cell in cells if cell.source.variant == variant]
         tables.append(_table(variant, of_variant))
-        if conditions:
-            judged, left = _judge(variant, of_variant, conditions, baseline)
-            findings += judged
-            unjudged += left
-    return Leaderboard(name, tables, [cell.source for cell in cells], findings, unjudged)
+        steps = {cell.source.model: cell.source.step for cell in of_variant}
+        judged = judged.with_(judge(variant, _models(variant, of_variant), steps, rule))
+    sources = [cell.source for cell in cells]
+    return Leaderboard(name, tables, sources, judged.findings, judged.unjudged, judged.changes)
 
 
 class ReadCell(NamedTuple):
@@ -336,34 +344,14 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
     ]
 
 
-def _judge(
-    variant: str, cells: Sequence[ReadCell], conditions: Sequence[gate.Condition], baseline: str
-) -> tuple[list[gate.Finding], list[str]]:
-    """Holds each model but the baseline against the gate, over all of its tasks together."""
+def _models(variant: str, cells: Sequence[ReadCell]) -> dict[str, Scores | None]:
+    """Returns each model's tasks as those of one run, by the model's name; None where one is not complete."""
     merged: dict[str, Scores | None] = {}
     for model in dict.fromkeys(cell.source.model for cell in cells):
         own = [cell.scores for cell in cells if cell.source.model == model]
         name = f"{model} {variant}".strip()
         merged[model] = _merged(name, [run for run in own if run]) if all(own) else None
-    first = merged.pop(baseline) if baseline else None
-    words = f" in {variant}" if variant else ""
-    if baseline and first is None:
-        return [], [f"the baseline {baseline} is not complete{words}: no model is judged"]
-    findings: list[gate.Finding] = []
-    unjudged = []
-    for model, run in merged.items():
-        if run is None:
-            unjudged.append(f"{model} is not complete{words}: it is not judged")
-            continue
-        units = statistics.shared(first, run) if first else {}
-        pairs = statistics.compare_units(units) if units else None
-        try:
-            before = first.run if first else None
-            steps = first.steps if first else ()
-            findings += gate.judge(conditions, run.run, pairs, steps, statistics.pool(units), before)
-        except ConfigError as error:
-            unjudged.append(f"{model} cannot be judged: {error}".replace("--gate: ", ""))
-    return findings, unjudged
+    return merged
 
 
 def _merged(name: str, runs: Sequence[Scores]) -> Scores:

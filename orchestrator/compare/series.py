@@ -1,9 +1,27 @@
-"""A training's checkpoints held against a baseline that moves: what changed, and whether it is an alarm."""
+"""A training's checkpoints held against a baseline that moves: what changed, and whether it is an alarm.
+
+Each checkpoint is compared with its baseline twice. Once alone; and once the mean of it and of the checkpoint before it
+with the baseline of that one, which has less of the noise of single checkpoints: a fall that one checkpoint hardly
+shows is found with the next, unless that is no lower. Both spend half of the checkpoint's error
+(`lyncean.statistics.series`), so that the false alarms of a whole training are 5% or less.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
+
+from lyncean.statistics import intervals as stats, series
+from orchestrator.compare import statistics
+from orchestrator.compare.items import Floats, Units
+from orchestrator.compare.scores import Scores
+from orchestrator.compare.statistics import points
+
+PREVIOUS, BEST = "previous", "best"
+"""Baselines that move: the model before, and the best one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +50,8 @@ class Change:
     baseline: str
     items: int
     difference: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     alarm: bool = False
     why: str = ""
     detectable: float | None = None
@@ -47,3 +65,138 @@ class Change:
     def as_json(self) -> dict[str, Any]:
         """Returns it for machines."""
         return asdict(self) | {"is_noise": self.is_noise}
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """The interval of one comparison, the error of each of its ends, and its standard error.
+
+    `newest` is the difference of the newest run alone.
+    """
+
+    items: int
+    difference: float
+    newest: float
+    low: float
+    high: float
+    error: float
+    spread: float
+
+    @property
+    def detectable(self) -> float | None:
+        return series.detectable(self.error, self.spread) if self.spread else None
+
+    @property
+    def text(self) -> str:
+        return f"{100 * self.difference:+.1f} points {points(self.low, self.high, '+')}"
+
+
+def changes(
+    runs: Sequence[Scores], baseline: Scores | str, variant: str = "", *, trainings: int = 1, noise: float | None = None
+) -> list[Change]:
+    """Returns the change of each run but those without a baseline.
+
+    Args:
+        runs: The models in the order of their steps, each with all of its tasks; their names are the models', with the
+            variant behind.
+        baseline: `PREVIOUS`, `BEST`, or the run that all are compared with.
+        variant: What stands in `Change.variant`.
+        trainings: Variants that share the 5%.
+        noise: What stands in `Change.noise`.
+    """
+    means = [_mean(run) for run in runs] if baseline == BEST else []
+    found: list[Change] = []
+    for at, run in enumerate(runs):
+        number = len(found) + 1
+        first, chosen = _baseline(runs, at, baseline, means)
+        if first is None or first is run:
+            continue
+        error = series.chance(number) / 2 / trainings
+        alone = _interval([run], [first], error / chosen)
+        if alone is None:
+            continue
+        together = None
+        earlier, among = _earlier(runs, at, baseline, means)
+        if earlier and not any(runs[at - 1] is one for one in earlier):
+            together = _interval([run, runs[at - 1]], earlier, error / among)
+        why = ""
+        if alone.high < 0:
+            why = f"fell from {_name(first, variant)}: {alone.text}"
+        elif together and together.high < 0 and together.newest < 0 and not (found and found[-1].alarm):
+            names = " and ".join(_name(one, variant) for one in reversed(earlier))
+            why = f"fell with {_name(runs[at - 1], variant)}, the two together against {names}: {together.text}"
+        found.append(
+            Change(
+                _name(run, variant),
+                variant,
+                _name(first, variant),
+                *(alone.items, alone.difference, alone.low, alone.high),
+                alarm=bool(why),
+                why=why,
+                detectable=(together or alone).detectable,
+                noise=noise,
+            )
+        )
+    return found
+
+
+def _name(run: Scores, variant: str) -> str:
+    return run.run.name.removesuffix(f" {variant}") if variant else run.run.name
+
+
+def baseline_of(before: Sequence[Scores], baseline: str) -> Scores | None:
+    """Returns `PREVIOUS` or `BEST` of the runs before one; None where there is none."""
+    if not before:
+        return None
+    return before[-1] if baseline == PREVIOUS else before[int(np.argmax([_mean(run) for run in before]))]
+
+
+def _baseline(
+    runs: Sequence[Scores], at: int, baseline: Scores | str, means: Sequence[float]
+) -> tuple[Scores | None, int]:
+    """Returns what run `at` is compared with, and among how many runs that was chosen by its scores."""
+    if not isinstance(baseline, str):
+        return baseline, 1
+    if not at:
+        return None, 1
+    if baseline == PREVIOUS:
+        return runs[at - 1], 1
+    return runs[int(np.argmax(means[:at]))], at
+
+
+def _earlier(
+    runs: Sequence[Scores], at: int, baseline: Scores | str, means: Sequence[float]
+) -> tuple[list[Scores], int]:
+    """Returns what run `at` and the one before it are together compared with, and among how many it was chosen."""
+    if not at:
+        return [], 1
+    first, chosen = _baseline(runs, at - 1, baseline, means)
+    if first is None:
+        return [], 1
+    return ([runs[at - 2], runs[at - 3]] if baseline == PREVIOUS and at > 2 else [first]), chosen
+
+
+def _mean(run: Scores) -> float:
+    units = statistics.pooled([run])
+    return float(units[0].scores.mean()) if units else -1.0
+
+
+def _interval(after: Sequence[Scores], before: Sequence[Scores], error: float) -> _Interval | None:
+    """Compares the mean of some runs with that of others; None where they have nothing in common."""
+    units = statistics.pooled([*before, *after])
+    if not units:
+        return None
+    both = [_averaged(units[: len(before)]), _averaged(units[len(before) :])]
+    sums, sizes = statistics.clusters(both)
+    moved = sums[1] - sums[0]
+    one, other = (each.scores for each in both)
+    binary = stats.is_binary(one) and stats.is_binary(other)
+    low, high = series.ends(moved, sizes, float((one != other).mean()) if binary else None, error)
+    spread = stats.standard_error(moved, sizes) if len(sizes) > 1 else 0.0
+    newest = float(units[len(before)].scores.mean() - one.mean())
+    return _Interval(len(one), float(other.mean() - one.mean()), newest, low, high, error, spread)
+
+
+def _averaged(units: Sequence[Units]) -> Units:
+    scores: Floats = np.mean([each.scores for each in units], axis=0)
+    return Units(units[0].names, scores, units[0].clusters)

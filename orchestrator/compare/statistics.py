@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -137,19 +137,34 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
     Takes what `compare_units` takes. Tasks that ask about the same rows share their clusters. Metrics that are not
     shares are left out.
     """
-    primary = _primary(units).values()
-    steps = [step for step in units if step in primary and _shares(units[step])]
+    steps = _pooled_steps(units)
     if not steps:
         return None
     if len(steps) == 1:
         pair = _paired(steps[0], units[steps[0]], 1)
         return replace(pair, adjusted=pair.p)
-    both = [
-        Units(*(np.concatenate([getattr(units[step][run], name) for step in steps]) for name in Units.__slots__))
-        for run in (0, 1)
-    ]
-    pair = _paired(POOLED, both, 1)
+    pair = _paired(POOLED, _together(units, steps), 1)
     return replace(pair, adjusted=pair.p)
+
+
+def pooled(runs: Sequence[Scores]) -> list[Units]:
+    """Returns the units of `pool` for several runs, in the same order; empty where they have none in common."""
+    units = {step: common(runs, step) for step in runs[0].steps}
+    units = {step: each for step, each in units.items() if each and len(each[0].names)}
+    steps = _pooled_steps(units)
+    return _together(units, steps) if steps else []
+
+
+def _pooled_steps(units: Mapping[Step, Sequence[Units]]) -> list[Step]:
+    primary = _primary(units).values()
+    return [step for step in units if step in primary and _shares(units[step])]
+
+
+def _together(units: Mapping[Step, Sequence[Units]], steps: Sequence[Step]) -> list[Units]:
+    return [
+        Units(*(np.concatenate([getattr(units[step][run], name) for step in steps]) for name in Units.__slots__))
+        for run in range(len(units[steps[0]]))
+    ]
 
 
 def _primary(steps: Iterable[Step]) -> dict[str, Step]:
@@ -167,14 +182,14 @@ def _shares(units: Sequence[Units]) -> bool:
 
 def _smallest_p(units: Sequence[Units]) -> float:
     """Returns the p-value of these changes if all had the same sign, for McNemar's test and for sign flips."""
-    sums, _ = _clusters(units)
+    sums, _ = clusters(units)
     return float(min(1.0, 2.0 ** (1 - np.count_nonzero(sums[1] - sums[0]))))
 
 
 def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     """Compares one step; `tests` is how many Holm's correction is over, 0 for a step that is not tested."""
     one, other = units[0].scores, units[1].scores
-    sums, sizes = _clusters(units)
+    sums, sizes = clusters(units)
     changes = sums[1] - sums[0]
     gained, lost = int((other > one).sum()), int((other < one).sum())
     binary = stats.is_binary(one) and stats.is_binary(other)
@@ -204,12 +219,11 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
     return p, f"sign-flip permutation, {draws} draws"
 
 
-def _clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
+def clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
     """Returns the sum of each run's scores in each cluster, and the clusters' sizes."""
     scores = [each.scores for each in units]
-    clusters = units[0].clusters
-    order = np.argsort(clusters, kind="stable")
-    ordered = clusters[order]
+    order = np.argsort(units[0].clusters, kind="stable")
+    ordered = units[0].clusters[order]
     first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
     del ordered
     if first.all():  # each item is a cluster of its own, as of most runs: nothing is to be added up
@@ -253,7 +267,7 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     if not units or not len(units[0].names):
         return 0, []
     scores = [each.scores for each in units]
-    sums, sizes = _clusters(units)
+    sums, sizes = clusters(units)
     means = stats.bootstrap(sums, sizes, _SEED)
     ends = [_own_ends(*run, sizes) for run in zip(scores, sums, means.T, strict=True)]
     # In each draw, a run's rank is one more than the number of runs that beat it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 from lyncean.rpc import PLAIN, Credentials
 from orchestrator.benchmarks.registry import TASK_FILES
 from orchestrator.compare import gate
+from orchestrator.compare.series import BEST, PREVIOUS
 from orchestrator.data.yaml_file import Place, YamlError, YamlFile, closest
 from orchestrator.errors import ConfigError
 from orchestrator.run.request import RunRequest, checked
+from orchestrator.suite.checkpoints import Found
 
 SCHEMA = Path(__file__).with_name("schema.json")
 """JSON Schema of a suite, as far as it is not the options of a run; docs/suites.md says what each key means."""
@@ -61,6 +63,7 @@ class Cell:
         model_place: Place of its model in the file.
         task_place: Place of its task in the file.
         cluster: What `orchestrator submit` needs of the model.
+        checkpoint: The checkpoint that its model is, None where the suite names the model.
     """
 
     model: str
@@ -72,6 +75,7 @@ class Cell:
     model_place: Place
     task_place: Place
     cluster: Mapping[str, Any]
+    checkpoint: Found | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +101,23 @@ class Suite:
         return self.file.error(f"{cell.name}: {error}", *next(filter(None, places), place))
 
 
-def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
+def read(path: Path, credentials: Credentials = PLAIN, checkpoints: Sequence[Found] | None = None) -> Suite:
     """Reads a suite and checks the type of every option.
+
+    Args:
+        path: The file.
+        credentials: Of servers that run already.
+        checkpoints: What stands behind its models, by step; None for a suite that is not about checkpoints.
 
     Raises:
         SuiteError: It is wrong; the message names file, line, key and fix.
     """
-    file = SuiteFile.read(path)
-    values = file.values
+    return of_file(SuiteFile.read(path), credentials, checkpoints)
+
+
+def of_file(file: SuiteFile, credentials: Credentials = PLAIN, checkpoints: Sequence[Found] | None = None) -> Suite:
+    """Returns what `read` returns of a file that was read."""
+    path, values = file.path, file.values
     common = _options(file, values.get("options"), ("options",))
     for name in _OF_MODELS:
         if name in common:
@@ -115,11 +128,11 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
         raise file.error("a task stands twice in `tasks`: leave one out", "tasks")
     at = range(len(written)) if isinstance(written, list) else written
     places: dict[str, Place] = {word: ("tasks", place) for word, place in zip(tasks, at, strict=True)}
-    suite = Suite(file, path.stem, (), *_gate(file))
+    suite = Suite(file, path.stem, (), *_gate(file, checkpoints))
     cells: dict[str, Cell] = {}
-    for model, given in values["models"].items():
+    for model, given, place, checkpoint in _models(file, checkpoints):
         cluster = given.get(CLUSTER) or {}
-        own = _options(file, {key: value for key, value in given.items() if key != CLUSTER}, ("models", model))
+        own = _options(file, {key: value for key, value in given.items() if key != CLUSTER}, place)
         for word, more in tasks.items():
             of_task = _options(file, more, places[word])
             for variant, changed in (values.get("variants") or {"": None}).items():
@@ -138,13 +151,32 @@ def read(path: Path, credentials: Credentials = PLAIN) -> Suite:
                 options = {key: _located(path, key, value) for key, (value, _) in merged.items()}
                 request = RunRequest(task, credentials=credentials, **options)
                 cell = Cell(
-                    model, task, variant, name, request, option_places, ("models", model), places[word], cluster
+                    model, task, variant, name, request, option_places, place, places[word], cluster, checkpoint
                 )
                 try:
                     cells[name.casefold()] = replace(cell, request=checked(request))
                 except ConfigError as error:
                     raise suite.error(cell, error, places[word]) from error
     return replace(suite, cells=tuple(cells.values()))
+
+
+def _models(
+    file: SuiteFile, checkpoints: Sequence[Found] | None
+) -> Iterator[tuple[str, Mapping[str, Any], Place, Found | None]]:
+    """Yields each model with its options, their place and its checkpoint: those of the file, then the checkpoints."""
+    models: Mapping[str, Any] = file.values.get("models") or {}
+    if not models and checkpoints is None:
+        raise file.error("models is missing: it is needed, unless --checkpoints names the models")
+    for model, given in models.items():
+        yield model, given, ("models", model), None
+    common = file.values.get("checkpoints") or {}
+    for name in ("model", "endpoint"):
+        if name in common:
+            raise file.error(f"{name} is no option of checkpoints: each is served from its folder", "checkpoints", name)
+    for found in checkpoints or ():
+        if found.name in models:
+            raise file.error(f"{found.name} is a checkpoint as well: rename the model", "models", found.name)
+        yield found.name, {**common, "model": str(found.path)}, ("checkpoints",), found
 
 
 Options = Mapping[str, tuple[Any, Place]]
@@ -161,7 +193,7 @@ def _options(file: SuiteFile, given: Mapping[str, Any] | None, place: Place) -> 
         if key not in _OPTIONS:
             hint = f"write {name}" if name in _OPTIONS else closest(name, _OPTIONS)
             raise file.error(f"unknown option {key!r} of `orchestrator eval`: {hint}", *place, key)
-        if key in _OF_MODELS and place[0] != "models" and place != ("options",):
+        if key in _OF_MODELS and place[0] not in ("models", "checkpoints") and place != ("options",):
             raise file.error(f"{key} is an option of a single model: write it under `models`", *place, key)
         found[key] = (value, (*place, key))
     return found
@@ -178,11 +210,13 @@ def _check_apart(file: SuiteFile, parts: list[Options]) -> None:
             seen[key] = place
 
 
-def _gate(file: SuiteFile) -> tuple[str, tuple[gate.Condition, ...]]:
+def _gate(file: SuiteFile, checkpoints: Sequence[Found] | None) -> tuple[str, tuple[gate.Condition, ...]]:
     given = file.values.get("gate") or {}
     baseline = given.get("baseline", "")
-    if baseline and baseline not in file.values["models"]:
-        known = ", ".join(file.values["models"])
+    models = file.values.get("models") or {}
+    # A checkpoint that is the baseline may not be there yet.
+    if baseline and baseline not in (*models, PREVIOUS, BEST) and checkpoints is None:
+        known = ", ".join([*models, PREVIOUS, BEST])
         raise file.error(f"baseline {baseline!r} is none of the models: {known}", "gate", "baseline")
     conditions: list[gate.Condition] = []
     for number, text in enumerate(given.get("conditions", ())):
@@ -191,7 +225,7 @@ def _gate(file: SuiteFile) -> tuple[str, tuple[gate.Condition, ...]]:
             parsed = gate.parse(text)
         except ConfigError as error:
             raise file.error(str(error).removeprefix("--gate: "), *place) from error
-        if not baseline and any(one.name in (gate.CHANGE, gate.NO_REGRESSION) for one in parsed):
+        if not baseline and any(gate.compares(one) for one in parsed):
             raise file.error(f"{text!r} compares two models: name the first one by `baseline`", *place)
         conditions += parsed
     return baseline, tuple(conditions)

@@ -24,7 +24,7 @@ def board_of(record: Record, folder: Path) -> Leaderboard:
 def source(cell: RecordedCell, folder: Path) -> Source:
     """Returns a cell as the leaderboard takes it."""
     failed = cell.exit_code in (EngineError.exit_code, ConfigError.exit_code)
-    return Source(cell.model, cell.variant, cell.tasks, folder / cell.name, failed, cell.error)
+    return Source(cell.model, cell.variant, cell.tasks, folder / cell.name, failed, cell.error, cell.step)
 
 
 def exit_code(record: Record, board: Leaderboard) -> int:

@@ -93,7 +93,14 @@ def read(folder: Path) -> Record:
         ) from error
 
 
-def hash_of(request: RunRequest) -> str:
-    """Returns the sha256 of all of a request that a number may depend on."""
+def hash_of(request: RunRequest, checkpoint: str = "") -> str:
+    """Returns the sha256 of all of a request that a number may depend on.
+
+    Args:
+        request: The request.
+        checkpoint: Fingerprint of the checkpoint that is its model, which may lie elsewhere another time.
+    """
     content = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in _NO_NUMBERS}
+    if checkpoint:
+        content["model"] = checkpoint
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()

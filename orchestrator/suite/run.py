@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +49,36 @@ class PlannedCell:
         return Path(str(self.plan.request.run))
 
 
-def plan(suite: Suite, folder: Path) -> list[PlannedCell]:
+@dataclass
+class Session:
+    """What outlasts one pass over a suite whose checkpoints are watched.
+
+    Attributes:
+        local: Servers that are started here.
+        plans: Plans by what they follow from, without the model: the data of a task are opened once.
+        settled: Cells that this process ran or passed over, and that the same command would not go on with.
+        stopped: Whether a signal ended the last pass.
+    """
+
+    local: LocalServers
+    plans: dict[str, Plan] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    stopped: bool = False
+
+
+def plan(suite: Suite, folder: Path, known: dict[str, Plan] | None = None) -> list[PlannedCell]:
     """Plans every cell, so that a mistake ends the suite before anything of it is run.
+
+    Args:
+        suite: The suite.
+        folder: Its folder.
+        known: Plans from before, which get further ones.
 
     Raises:
         SuiteError: A cell cannot be run as it is written; names file, line and cell.
         EngineError: A benchmark fails.
     """
-    known: dict[str, Plan] = {}
+    known = {} if known is None else known
     planned = []
     for cell in suite.cells:
         request = replace(cell.request, run=str(folder / cell.name))
@@ -102,7 +124,7 @@ def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
     words = {word.casefold() for spec in metrics for word in (spec.name, spec.metric)}
     for condition in suite.conditions:
         name = condition.name.casefold()
-        of_gate = condition.name in (gate.CHANGE, gate.NO_REGRESSION, *OUTCOMES)
+        of_gate = gate.compares(condition) or condition.name in OUTCOMES
         if not of_gate and not any(word.startswith(name) for word in words):
             known = ", ".join(dict.fromkeys(spec.name for spec in metrics))
             raise suite.file.error(f"no task has the metric of {condition.text!r}: {known}", "gate", "conditions")
@@ -116,39 +138,51 @@ async def run(suite: Suite, folder: Path, console: Console) -> Record:
         ConfigError: The folder is damaged.
         RunWriteError: It cannot be written.
     """
-    planned = plan(suite, folder)
+    async with LocalServers() as local:
+        return await run_pass(suite, folder, console, Session(local))
+
+
+async def run_pass(suite: Suite, folder: Path, console: Console, session: Session) -> Record:
+    """Runs every cell that is not complete and not settled; otherwise as `run`."""
+    planned = plan(suite, folder, session.plans)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as failure:
         raise ConfigError(f"--run {folder} cannot be made: {failure.strerror}") from failure
-    record = recorded(suite, planned, records.read(folder) if (folder / records.FILE).exists() else None)
+    record = recorded(suite, planned, records.read(folder) if (folder / records.FILE).exists() else None, folder)
     record.save(folder)
+    cells = {cell.name: cell for cell in record.cells}
     unusable: dict[str, tuple[int, str]] = {}
     last: dict[str, RecordedCell] = {}
     before = ""
-    async with LocalServers() as local:
-        for number, (each, kept) in enumerate(zip(planned, record.cells, strict=True), 1):
-            console.print(f"cell {number} of {len(planned)}: {kept.name}", style="bold", highlight=False)
-            if kept.model != before:
-                await local.stop("model_server")
-            before = kept.model
-            if kept.model in unusable:
-                kept.exit_code, why = unusable[kept.model]
-                kept.error = f"not tried: {why}"
-                console.print(kept.error, style="red", highlight=False, soft_wrap=True)
-                continue
-            error = await _run_cell(each, kept, console, local, last)
-            record.save(folder)
-            if isinstance(error, UnreachableError) or (
-                isinstance(error, EngineError)
-                and not isinstance(error, IncompleteError)
-                and local.broken("model_server")
-            ):
-                # What a model's first cell waited for in vain, the next ones would.
-                unusable[kept.model] = error.exit_code, kept.error
-            if isinstance(error, StoppedError):
-                break
-    _check_models(planned, record, last)
+    for number, each in enumerate(planned, 1):
+        kept = cells[each.cell.name]
+        if kept.name in session.settled:
+            continue
+        console.print(f"cell {number} of {len(planned)}: {kept.name}", style="bold", highlight=False)
+        if kept.model != before:
+            await session.local.stop("model_server")
+        before = kept.model
+        if kept.model in unusable:
+            kept.exit_code, why = unusable[kept.model]
+            kept.error = f"not tried: {why}"
+            console.print(kept.error, style="red", highlight=False, soft_wrap=True)
+            continue
+        error = await _run_cell(each, kept, console, session.local, last)
+        record.save(folder)
+        if not isinstance(error, IncompleteError):
+            session.settled.add(kept.name)
+        if isinstance(error, UnreachableError) or (
+            isinstance(error, EngineError)
+            and not isinstance(error, IncompleteError)
+            and session.local.broken("model_server")
+        ):
+            # What a model's first cell waited for in vain, the next ones would.
+            unusable[kept.model] = error.exit_code, kept.error
+        if isinstance(error, StoppedError):
+            session.stopped = True
+            break
+    _check_models(planned, cells, last)
     record.save(folder)
     return record
 
@@ -157,7 +191,8 @@ async def _run_cell(
     each: PlannedCell, kept: RecordedCell, console: Console, local: LocalServers, last: dict[str, RecordedCell]
 ) -> BaseException | None:
     """Runs a cell, records how it ended and returns what ended it; `last` gets what was asked last of each model."""
-    request = records.hash_of(each.plan.request)
+    found = each.cell.checkpoint
+    request = records.hash_of(each.plan.request, found.fingerprint if found else "")
     same, kept.request = kept.request == request, ""
     error: BaseException | None = None
     try:
@@ -215,12 +250,14 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _check_models(planned: Sequence[PlannedCell], record: Record, last: Mapping[str, RecordedCell]) -> None:
+def _check_models(
+    planned: Sequence[PlannedCell], cells: Mapping[str, RecordedCell], last: Mapping[str, RecordedCell]
+) -> None:
     """Refuses complete cells whose model is another one than what was asked last under that name."""
     complete = [
         (kept, run_manifest.read(each.path)["identity"]["model"])
-        for each, kept in zip(planned, record.cells, strict=True)
-        if kept.exit_code in (0, LimitError.exit_code) and has_results(each.path)
+        for each in planned
+        if (kept := cells[each.cell.name]).exit_code in (0, LimitError.exit_code) and has_results(each.path)
     ]
     current: dict[str, Mapping[str, Any]] = {}
     for kept, identity in complete:
@@ -239,13 +276,33 @@ def _revision(identity: Mapping[str, Any]) -> str:
     return f"{identity.get('model_name')} {str(identity.get('model_revision') or 'without a revision')[:12]}"
 
 
-def recorded(suite: Suite, planned: Sequence[PlannedCell], earlier: Record | None = None) -> Record:
-    """Returns what a suite's folder records before its cells are run, given its earlier record if there is one."""
-    requests = {cell.name: cell.request for cell in earlier.cells} if earlier else {}
-    cells = [
-        RecordedCell(
-            each.cell.name, each.cell.model, each.cell.variant, each.plan.names, requests.get(each.cell.name, "")
-        )
-        for each in planned
-    ]
+def recorded(
+    suite: Suite, planned: Sequence[PlannedCell], earlier: Record | None = None, folder: Path | None = None
+) -> Record:
+    """Returns what a suite's folder records before its cells are run, given its earlier record if there is one.
+
+    How a cell of a checkpoint ended stays until it ends anew. Cells of checkpoints that are gone stay if they were
+    begun.
+    """
+    before = {cell.name: cell for cell in earlier.cells} if earlier else {}
+    cells = [_recorded(each, before.get(each.cell.name)) for each in planned]
+    planned_names = {cell.name for cell in cells}
+    for cell in before.values():
+        if cell.step is None or cell.name in planned_names or folder is None or not (folder / cell.name).exists():
+            continue
+        if cell.exit_code not in (0, LimitError.exit_code) and not Path(cell.checkpoint).exists():
+            cell.exit_code, cell.error = _MISTAKE, f"{cell.checkpoint} is gone before all of it was asked"
+        cells.append(cell)
+    steps = {cell.model: -1 if cell.step is None else cell.step for cell in cells}
+    cells.sort(key=lambda cell: steps[cell.model])  # stable: a checkpoint's cells stay in the suite's order
     return Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)
+
+
+def _recorded(each: PlannedCell, before: RecordedCell | None) -> RecordedCell:
+    cell, found = each.cell, each.cell.checkpoint
+    kept = RecordedCell(cell.name, cell.model, cell.variant, each.plan.names, before.request if before else "")
+    if found is not None:
+        kept.step, kept.checkpoint, kept.fingerprint = found.step, str(found.path), found.fingerprint
+        if before is not None:
+            kept.exit_code, kept.error = before.exit_code, before.error
+    return kept

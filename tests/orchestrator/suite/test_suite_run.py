@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -254,5 +255,10 @@ class Columns:
     def steps(self) -> dict[Step, Any]:
         return {self.step: {}}
 
-    def units(self, _: Step) -> Units:
+    @property
+    def items(self) -> dict[str, Any]:
+        return {self.step.task: SimpleNamespace(repeats=1)}
+
+    def units(self, _: Step, *, questions: bool = False) -> Units:
+        assert not questions
         return self.of_step

@@ -1,0 +1,114 @@
+"""The checkpoints of a training from Python: `from orchestrator import Series`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lyncean.errors import UserError
+from orchestrator.api import Results, load, run_async
+from orchestrator.compare.series import Change
+from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
+from orchestrator.run.console import Terminal
+from orchestrator.run.local_server import LocalServers
+from orchestrator.suite import checkpoints, record as records, run as suites
+from orchestrator.suite.checkpoints import Found
+from orchestrator.suite.file import SuiteFile, of_file
+from orchestrator.suite.outputs import board_of
+from orchestrator.suite.record import Record
+from orchestrator.suite.run import Session
+from orchestrator.suite.watch import Pages, held
+
+_KINDS: Mapping[int | None, type[UserError]] = {1: EngineError, 2: ConfigError}
+"""Errors by the exit code of a cell that is not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One checkpoint that was evaluated.
+
+    Attributes:
+        name: Its name in the series.
+        step: Its training step.
+        results: Its results by cell: the task, or task-variant.
+        changes: What it is against the baseline, of each variant; empty for the first checkpoint.
+    """
+
+    name: str
+    step: int
+    results: Mapping[str, Results] = field(repr=False)
+    changes: Sequence[Change]
+
+    @property
+    def alarm(self) -> str:
+        """Why the gate's rule over the whole training says that the model fell, "" where it does not."""
+        return "; ".join(change.why for change in self.changes if change.alarm)
+
+
+class Series:
+    """A training whose checkpoints are evaluated by the tasks of a suite, as by `eval --suite --checkpoints`.
+
+    Args:
+        suite: The suite's file.
+        run: The suite's folder; default: runs/NAME.
+        progress: Whether progress is printed.
+
+    Raises:
+        SuiteError: The file is wrong.
+    """
+
+    def __init__(self, suite: str | Path, run: str | Path | None = None, *, progress: bool = False) -> None:
+        self._file = SuiteFile.read(Path(suite))
+        self.run = Path(run) if run is not None else Path("runs") / Path(suite).stem
+        self._console = Terminal(quiet=not progress, markup=False)
+
+    def evaluate(self, checkpoint: str | Path, step: int | None = None) -> Evaluated:
+        """Evaluates a checkpoint to the end and writes the suite's page; the same call again resumes.
+
+        Args:
+            checkpoint: Its folder, to which nothing is written any more.
+            step: Its training step; default: the number in the folder's name.
+
+        Raises:
+            ConfigError: It is no checkpoint, or another one of the series has its step; or its cells failed.
+            IncompleteError: Not every item has an answer: the same call resumes.
+            RunBusyError: Another process writes to the suite's folder.
+        """
+        with held(self.run):
+            found = _found(Path(checkpoint), step, self.run)
+            suite = of_file(self._file, checkpoints=[found])
+
+            async def work() -> Record:
+                async with LocalServers() as local:
+                    return await suites.run_pass(suite, self.run, self._console, Session(local))
+
+            record = run_async(work())
+            Pages(self.run, self._console)(record)
+        cells = [cell for cell in record.cells if cell.step == found.step]
+        for cell in cells:
+            if cell.exit_code not in (0, LimitError.exit_code):
+                raise _KINDS.get(cell.exit_code, IncompleteError)(f"{cell.name}: {cell.error}")
+        results = {cell.name.removeprefix(f"{found.name}-"): load(self.run / cell.name) for cell in cells}
+        changes = [one for one in board_of(record, self.run).changes if one.model == found.name]
+        return Evaluated(found.name, found.step, results, changes)
+
+
+def _found(path: Path, step: int | None, run: Path) -> Found:
+    known = checkpoints.step_of(path.absolute())
+    if not (path / "config.json").is_file():
+        raise ConfigError(f"{path} is no checkpoint: config.json is missing")
+    if step is None and known is None:
+        raise ConfigError(f"{path} has no step in its name, as step_100 has: give step=N")
+    if known is not None and step in (None, known[1]):
+        name, step = known
+    else:
+        name = f"step_{step}"
+    made = checkpoints.made(path, name, int(step or 0))
+    if (run / records.FILE).exists():
+        for cell in records.read(run).cells:
+            if cell.step == made.step and cell.model != name:
+                raise ConfigError(f"{cell.model} of {run} is of step {step} too: give {path} another step")
+            if cell.model == name and cell.step != made.step:
+                raise ConfigError(f"{name} of {run} is of step {cell.step}: rename the folder {path}")
+    return made

@@ -1,0 +1,182 @@
+"""Finds the checkpoints of a training that are complete, while the training goes on writing."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import re
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from orchestrator.errors import ConfigError
+
+MARKERS = ("STABLE", "_SUCCESS", ".complete", "COMPLETE")
+"""Files that trainings write last, as prime-rl its STABLE."""
+QUIET = 60.0
+"""Seconds without a change after which a folder without a marker and whole safetensors files is complete."""
+SETTLED = 5.0
+"""Seconds without a change after which whole safetensors files are: tokenizers are written after the weights."""
+INDEX = "model.safetensors.index.json"
+_CONFIG = "config.json"
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
+_UNFINISHED = re.compile(r"\.(tmp|temp|part|partial|incomplete)\b|^(tmp|temp)[-_.]|^\.", re.IGNORECASE)
+"""Names under which a training writes before it renames."""
+_MOST_HEADER = 100 << 20
+"""Bytes of a safetensors header that readers take."""
+_BLOCK = 1 << 16
+_BLOCKS = 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_STEP = re.compile(r"(\d+)\D*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A complete checkpoint.
+
+    Attributes:
+        name: Name of its folder.
+        step: Its training step.
+        path: Its folder.
+        fingerprint: `fingerprint` of its folder.
+    """
+
+    name: str
+    step: int
+    path: Path
+    fingerprint: str
+
+
+def find(pattern: str) -> tuple[list[Found], list[Path]]:
+    """Returns the complete checkpoints of a pattern by step, and the folders that are not complete yet.
+
+    Raises:
+        ConfigError: No folder's name has a step, two have the same, or one is no name of a model in a suite.
+    """
+    matches = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute patterns
+    folders = [path for path in map(Path, matches) if path.is_dir()]
+    given = Path(pattern).parts
+    named = len(given) - next((at for at, part in enumerate(given) if glob.has_magic(part)), len(given) - 1)
+    steps: dict[int, tuple[str, Path]] = {}
+    for path in folders:
+        if _UNFINISHED.search(path.name) or (known := step_of(path, named)) is None:
+            continue
+        name, step = known
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"--checkpoints: {path}: name the folder by letters, digits, dots, - and _ alone")
+        if step in steps:
+            raise ConfigError(
+                f"--checkpoints: {steps[step][1]} and {path} are both of step {step}: give a pattern of one training"
+            )
+        steps[step] = name, path
+    if folders and not steps:
+        raise ConfigError(f"--checkpoints: {folders[0]} has no step in its name, as step_100 has: give another pattern")
+    complete = {step: is_complete(path) for step, (_, path) in steps.items()}
+    found = [made(path, name, step) for step, (name, path) in sorted(steps.items()) if complete[step]]
+    return found, [path for step, (_, path) in sorted(steps.items()) if not complete[step]]
+
+
+def made(path: Path, name: str, step: int) -> Found:
+    """Returns a checkpoint that is complete."""
+    return Found(name, step, path.resolve(), fingerprint(path))
+
+
+def step_of(path: Path, parts: int = 1) -> tuple[str, int] | None:
+    """Returns a checkpoint's name and step: the last number of the last part of its path that has one.
+
+    Args:
+        path: Its folder.
+        parts: How many parts of the path are looked at, from the last one on.
+
+    Returns:
+        None where none has a number.
+    """
+    for part in reversed(path.parts[-parts:]):
+        if number := _STEP.search(part):
+            return part, int(number[1])
+    return None
+
+
+def is_complete(path: Path, now: float | None = None) -> bool:
+    """Returns whether nothing more is to be written into a checkpoint's folder.
+
+    It has a marker; or a configuration and safetensors files that are whole, the index's all there; or any weights,
+    and nothing in it has changed for a minute.
+    """
+    try:
+        files = _files(path)
+        names = {file.name for file in files}
+        if any(marker in names for marker in MARKERS):
+            return True
+        if _CONFIG not in names or not any(name.endswith(_WEIGHTS) for name in names):
+            return False
+        changed = max(file.stat().st_mtime for file in [path, *files])
+        quiet = (time.time() if now is None else now) - changed
+        return quiet >= QUIET or (quiet >= SETTLED and _whole(path, names))
+    except OSError:  # a file that goes while it is looked at: the training is at work
+        return False
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.iterdir() if file.is_file())
+
+
+def _whole(path: Path, names: set[str]) -> bool:
+    """Returns whether all safetensors files are there, each as long as its header says."""
+    weights = {name for name in names if name.endswith(".safetensors")}
+    if INDEX in names:
+        try:
+            listed = orjson.loads((path / INDEX).read_bytes())["weight_map"].values()
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return False
+        weights |= set(map(str, listed))
+    elif any(re.search(r"-of-\d+\.safetensors$", name) for name in weights):
+        return False  # shards, whose index is written last
+    return bool(weights) and weights <= names and all(_length(path / name) for name in weights)
+
+
+def _length(file: Path) -> bool:
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        head = stream.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else 0
+        if not 0 < length <= min(_MOST_HEADER, size - 8):
+            return False
+        try:
+            header: Mapping[str, Any] = orjson.loads(stream.read(length))
+            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+        except (orjson.JSONDecodeError, KeyError, TypeError, IndexError, AttributeError):
+            return False
+    return size == 8 + length + max(ends, default=0)
+
+
+def fingerprint(path: Path) -> str:
+    """Returns what tells a checkpoint's weights and settings from others; the same wherever they are copied to.
+
+    Small files whole, large ones by their size and some blocks of them: training moves every weight. The model server
+    hashes all of the weights, and a run notes that as the model's identity.
+    """
+    total = hashlib.sha256()
+    for file in _files(path):
+        if file.name == _CONFIG or file.name == INDEX or file.name.endswith(_WEIGHTS):
+            total.update(b"%s\0" % file.name.encode())
+            for block in _blocks(file):
+                total.update(hashlib.sha256(block).digest())
+    return total.hexdigest()
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    size = file.stat().st_size
+    yield size.to_bytes(8, "little")
+    if size <= _BLOCK * _BLOCKS:
+        yield file.read_bytes()
+        return
+    with file.open("rb") as stream:
+        for at in range(_BLOCKS):
+            stream.seek((size - _BLOCK) * at // (_BLOCKS - 1))
+            yield stream.read(_BLOCK)

@@ -1,0 +1,195 @@
+"""`eval --suite FILE --checkpoints PATTERN`: evaluates the checkpoints of a training as it makes them.
+
+All that is known stands in the suite's folder: a watcher that is killed and started anywhere with the same suite and
+the same checkpoints goes on with the cell that was interrupted, and asks nothing that has an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from lyncean.errors import printable
+from lyncean.rpc import PLAIN, Credentials
+from orchestrator.errors import ConfigError, IncompleteError
+from orchestrator.report import leaderboard
+from orchestrator.run.local_server import LocalServers
+from orchestrator.run_folder.lock import lock
+from orchestrator.suite import checkpoints, run as suites
+from orchestrator.suite.checkpoints import Found
+from orchestrator.suite.file import SuiteFile, of_file
+from orchestrator.suite.outputs import board_of
+from orchestrator.suite.record import Record
+from orchestrator.suite.run import Session
+
+LOOK = 5.0
+"""Seconds between two looks at the folders."""
+_AGAIN = 60.0
+"""Seconds after which a cell that could not be completed is tried again."""
+_UNTIL = re.compile(r"\s*(?:(now)|step\s*>=\s*(\d+))\s*")
+Completed = Callable[[Record], None]
+"""Takes the record after each checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """When watching ends by itself: `now`, with what is complete now, or with a checkpoint of a step or a later one."""
+
+    now: bool = False
+    step: int | None = None
+
+    @classmethod
+    def of(cls, text: str | None) -> End:
+        """Reads --until.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        found = _UNTIL.fullmatch(text or "")
+        if text is not None and not found:
+            raise ConfigError(f"--until {text}: beside --checkpoints write step>=STEP, or now for those that are there")
+        return cls(bool(found[1]), int(found[2]) if found[2] else None) if found else cls()
+
+    def reached(self, found: Sequence[Found]) -> bool:
+        """Whether no further checkpoint is to be waited for."""
+        return self.now or (self.step is not None and any(each.step >= self.step for each in found))
+
+
+class Pages:
+    """Writes the leaderboard after each checkpoint, and prints each alarm once."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self._folder, self._console = folder, console
+        self._shown: set[str] = set()
+
+    def __call__(self, record: Record) -> None:
+        """Takes the record of a pass."""
+        board = board_of(record, self._folder)
+        leaderboard.save(board, self._folder)
+        for change in board.changes:
+            if change.alarm and (line := f"alarm: {change.model} {change.variant}".rstrip() + f" {change.why}") not in (
+                self._shown
+            ):
+                self._shown.add(line)
+                self._console.print(line, style="bold red", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keeps a second watcher out of a suite's folder.
+
+    Raises:
+        ConfigError: The folder cannot be made.
+        RunBusyError: There is one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise ConfigError(f"--run {folder} cannot be made: {failure.strerror}") from failure
+    taken = lock(folder)
+    try:
+        yield
+    finally:
+        taken.close()
+
+
+class Watcher:
+    """Evaluates each complete checkpoint of a pattern.
+
+    Args:
+        suite: The suite.
+        pattern: Of the checkpoints' folders.
+        folder: The suite's folder.
+        console: Where progress goes.
+        credentials: Of servers that run already.
+    """
+
+    def __init__(
+        self, suite: SuiteFile, pattern: str, folder: Path, console: Console, credentials: Credentials = PLAIN
+    ) -> None:
+        self._file, self._pattern, self._folder, self._console = suite, pattern, folder, console
+        self._credentials = credentials
+        self._tried: dict[str, float] = {}
+        self._waiting: list[Path] = []
+
+    async def watch(self, end: End, completed: Completed) -> Record:
+        """Evaluates until the end, Ctrl-C or SIGTERM; returns the last record.
+
+        Raises:
+            UserError: As a suite that is run; or another watcher writes to the folder.
+        """
+        with held(self._folder):
+            async with LocalServers() as local:
+                session = Session(local)
+                record = await self._evaluate([], session, completed)
+                while not session.stopped:
+                    found = await asyncio.to_thread(self._find)
+                    due = self._due(found, session)
+                    if due is not None:
+                        # One after the other, so that the page has each as soon as it is there.
+                        record = await self._evaluate(found[: found.index(due) + 1], session, completed)
+                    elif end.reached(found) or await _signalled(LOOK):
+                        break
+        if record is None:
+            raise IncompleteError(
+                f"no checkpoint of {self._pattern} is complete{self._not_complete()}; run the same command again"
+            )
+        return record
+
+    async def _evaluate(self, found: Sequence[Found], session: Session, completed: Completed) -> Record | None:
+        suite = of_file(self._file, self._credentials, found)
+        if not suite.cells:
+            return None
+        record = await suites.run_pass(suite, self._folder, self._console, session)
+        completed(record)
+        return record
+
+    def _find(self) -> list[Found]:
+        found, waiting = checkpoints.find(self._pattern)
+        for path in waiting:
+            if path not in self._waiting:
+                self._console.print(f"{path} is not complete yet", style="dim", highlight=False, soft_wrap=True)
+        self._waiting = waiting
+        return found
+
+    def _due(self, found: Sequence[Found], session: Session) -> Found | None:
+        """Returns the first checkpoint that is not evaluated, was not tried just now, and notes that it is tried."""
+        cells = of_file(self._file, self._credentials, found).cells
+        open_ = {cell.model for cell in cells if cell.name not in session.settled}
+        for each in found:
+            if each.name in open_ and time.monotonic() - self._tried.get(each.name, -_AGAIN) >= _AGAIN:
+                self._tried[each.name] = time.monotonic()
+                return each
+        return None
+
+    def _not_complete(self) -> str:
+        return f" ({len(self._waiting)} are there: {printable(str(self._waiting[0]))})" if self._waiting else ""
+
+
+async def _signalled(seconds: float) -> bool:
+    """Waits, and returns whether Ctrl-C or SIGTERM ended the wait."""
+    if threading.current_thread() is not threading.main_thread():
+        await asyncio.sleep(seconds)
+        return False
+    loop, signalled = asyncio.get_running_loop(), asyncio.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        loop.add_signal_handler(number, signalled.set)
+    try:
+        await asyncio.wait_for(signalled.wait(), seconds)
+    except TimeoutError:
+        pass
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+    return signalled.is_set()

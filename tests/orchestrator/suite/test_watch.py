@@ -1,0 +1,218 @@
+"""A training's checkpoints evaluated as they come: by the watcher and from Python, stopped and started again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import commands
+from helpers.engine_cluster import Server, wait_for
+from helpers.page_commands import ROOT, commands as page_commands
+from helpers.same_results import results_of
+
+from orchestrator import ConfigError, RunBusyError, Series
+from orchestrator.run import servers
+from orchestrator.run_folder.lock import lock
+from orchestrator.suite import watch
+
+PAGE = ROOT / "docs" / "suites.md"
+ROWS = 40
+TASK = "task: letters\ndata: rows.csv\nid: id\nquestion: question\noptions: [A, B]\nanswer: answer\nanswer_is: letter\n"
+SUITE = """\
+checkpoints: {{}}
+tasks: [letters.yaml]
+options: {{scorer: "{scorer}"}}
+gate: {{baseline: previous, conditions: [no_fall]}}
+"""
+
+
+class Training:
+    """A folder with a suite, and checkpoints whose model says one letter: A is right in nine of ten rows."""
+
+    def __init__(self, folder: Path, scorer: Server) -> None:
+        self.folder = folder
+        rows = "".join(f"{n},row {n}: which?,red,green,{'A' if n % 10 else 'B'}\n" for n in range(ROWS))
+        (folder / "rows.csv").write_text("id,question,A,B,answer\n" + rows)
+        (folder / "letters.yaml").write_text(TASK)
+        (folder / "night.yaml").write_text(SUITE.format(scorer=scorer.address))
+
+    def save(self, step: int, letter: str) -> Path:
+        path = self.folder / "ckpt" / f"step_{step}"
+        path.mkdir(parents=True)
+        (path / "config.json").write_text(letter)
+        (path / "STABLE").touch()
+        return path
+
+    def eval(self, *words: str, code: int = 0) -> str:
+        given = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", *words]
+        return commands.orchestrator(*given, folder=self.folder, code=code)
+
+    def record(self, run: str = "runs/night") -> list[dict[str, Any]]:
+        cells: list[dict[str, Any]] = json.loads((self.folder / run / "suite.json").read_text())["cells"]
+        return cells
+
+    def results(self, run: str = "runs/night") -> dict[str, bytes]:
+        return {cell["name"]: results_of(self.folder / run / cell["name"]) for cell in self.record(run)}
+
+    def board(self, run: str = "runs/night") -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / run / "leaderboard.json").read_text())
+        return found
+
+
+@pytest.fixture
+def training(tmp_path: Path, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
+    def arguments(model: str, _: Sequence[str] | Mapping[str, object]) -> list[str]:
+        letter = (Path(model) / "config.json").read_text()
+        return ["--backend", "demo", "--model", f"constant:{letter}", "--name", f"{Path(model).name}-{letter}"]
+
+    monkeypatch.setattr(servers, "model_arguments", arguments)
+    monkeypatch.setattr(watch, "LOOK", 0.05)
+    return Training(tmp_path, shared_scorer)
+
+
+def test_the_watcher_and_python_give_one_curve(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step, letter in ((9, "A"), (20, "B")):
+        training.save(step, letter)
+    output = training.eval("--until", "now", code=4)
+    assert "alarm: step_20 fell from step_9: -80.0 points" in output
+    assert "Error: the gate: FAIL" in output
+    # A checkpoint more, and its folder looks complete only later: what is there already asks nothing.
+    path = training.save(300, "A")
+    (path / "STABLE").rename(path / "not yet")
+    assert "step_300 is not complete yet" in training.eval("--until", "now", code=4)
+    (path / "not yet").rename(path / "STABLE")
+    output = training.eval("--until", "step>=300", code=4)
+    assert output.count("complete already") == 2
+    assert [(cell["model"], cell["step"], cell["exit_code"]) for cell in training.record()] == [
+        ("step_9", 9, 0),
+        ("step_20", 20, 0),
+        ("step_300", 300, 0),
+    ]
+    board = training.board()
+    assert [(one["model"], one["baseline"], one["alarm"]) for one in board["changes"]] == [
+        ("step_20", "step_9", True),
+        ("step_300", "step_20", False),
+    ]
+    # The same folders from Python, elsewhere and in another order.
+    elsewhere = training.folder / "elsewhere"
+    shutil.copytree(training.folder / "ckpt", elsewhere)
+    monkeypatch.chdir(training.folder)
+    series = Series("night.yaml", run="other")
+    for step in (20, 9, 300):
+        found = series.evaluate(elsewhere / f"step_{step}")
+    assert (found.name, found.step, found.results["letters"]["accuracy"].value) == ("step_300", 300, 90.0)
+    assert not found.alarm
+    assert series.evaluate(elsewhere / "step_20").alarm.startswith("fell from step_9")
+    assert training.results("other") == training.results()
+    assert training.board("other")["changes"] == board["changes"]
+
+
+def test_checkpoints_that_are_gone_or_moved_keep_their_cells(training: Training) -> None:
+    first, second = training.save(1, "A"), training.save(2, "A")
+    training.eval("--until", "now")
+    results = training.results()
+    shutil.rmtree(first)
+    (training.folder / "moved").mkdir()
+    second.rename(training.folder / "moved" / "step_2")
+    words = ["eval", "--suite", "night.yaml", "--checkpoints", "moved/step_*", "--until", "now"]
+    assert commands.orchestrator(*words, folder=training.folder).count("complete already") == 1
+    assert training.results() == results
+    # Other weights under a name that was evaluated are refused, as another model is.
+    (training.folder / "moved" / "step_2" / "config.json").write_text("B")
+    output = commands.orchestrator(*words, folder=training.folder, code=2)
+    assert "step_2-letters: failed" in output
+
+
+def test_one_watcher_at_a_time_and_a_signal_ends_the_wait(training: Training) -> None:
+    training.save(1, "A")
+    (training.folder / "runs/night").mkdir(parents=True)
+    taken = lock(training.folder / "runs/night")
+    assert "is being written by another process" in training.eval("--until", "now", code=3)
+    with pytest.raises(RunBusyError):
+        Series(training.folder / "night.yaml", run=training.folder / "runs/night").evaluate(
+            training.folder / "ckpt/step_1"
+        )
+    taken.close()
+    assert "no checkpoint of none_* is complete" in commands.orchestrator(
+        *["eval", "--suite", "night.yaml", "--checkpoints", "none_*", "--until", "now"],
+        folder=training.folder,
+        code=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--suite", "night.yaml", "--checkpoints", "x", "--until", "width<=8"], "beside --checkpoints write step>="),
+        (["--checkpoints", "x"], "--checkpoints needs --suite FILE"),
+        (["--suite", "night.yaml"], "models is missing: it is needed, unless --checkpoints"),
+        (["--suite", "night.yaml", "--checkpoints", "x", "--limit", "3"], "--limit beside --suite"),
+    ],
+)
+def test_mistakes_are_named(training: Training, words: list[str], message: str) -> None:
+    assert message in commands.orchestrator("eval", *words, folder=training.folder, code=2)
+
+
+def test_a_step_belongs_to_one_checkpoint(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(training.folder)
+    series = Series("night.yaml")
+    one = training.save(1, "A")
+    series.evaluate(one)
+    other = one.rename(training.folder / "last")
+    with pytest.raises(ConfigError, match="last has no step in its name, as step_100 has: give step=N"):
+        series.evaluate(other)
+    assert series.evaluate(other, step=7).name == "step_7"
+    with pytest.raises(ConfigError, match=r"step_7 of .* is of step 7 too"):
+        series.evaluate(other.rename(training.folder / "checkpoint_7"))
+    with pytest.raises(ConfigError, match=r"config\.json is missing"):
+        series.evaluate(training.folder)
+
+
+def test_the_page_tells_what_works(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = [shlex.split(line, comments=True) for line in page_commands(PAGE) if "--checkpoints" in line]
+    endless, ending = typed
+    assert ending[: len(endless)] == endless
+    for step in (300, 2000):
+        training.save(step, "A")
+    commands.orchestrator(*ending[1:], folder=training.folder)
+    assert len(training.results()) == 2
+    monkeypatch.chdir(training.folder)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    exec(code, names := {})  # noqa: S102 - the page's own lines
+    assert names["found"].step == 300
+
+
+@pytest.mark.weekly
+def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path, shared_scorer: Server) -> None:
+    """The bundled model itself, in processes of their own that are killed in the middle of a checkpoint."""
+    from helpers.engine_cluster import Cluster
+
+    from model_server.demo import CHECKPOINT
+
+    cluster = Cluster(tmp_path)
+    for step in (1, 2):
+        shutil.copytree(CHECKPOINT, tmp_path / f"ckpt/step_{step}")
+        (tmp_path / f"ckpt/step_{step}/STABLE").touch()
+    (tmp_path / "night.yaml").write_text(
+        f'tasks: {{marvel: {{synthetic: true, limit: 24}}}}\noptions: {{scorer: "{shared_scorer.address}"}}\n'
+    )
+    words = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--until", "step>=2"]
+    cluster.ended(cluster.start(*words, "--run", "whole"))
+    for step in (1, 2):
+        process = cluster.start(*words, "--run", "killed")
+        wait_for(lambda step=step: cluster.answered(f"killed/step_{step}-marvel") >= 4)
+        process.kill()
+        process.communicate()
+    cluster.ended(cluster.start(*words, "--run", "killed"))
+    for step in (1, 2):
+        folders = [tmp_path / run / f"step_{step}-marvel" for run in ("whole", "killed")]
+        assert results_of(folders[0]) == results_of(folders[1])
+        keys = [[json.loads(line)["key"] for line in (each / "responses.jsonl").open()] for each in folders]
+        assert sorted(keys[0]) == sorted(keys[1]), "nothing was logged twice"
+    cluster.close()
