@@ -27,6 +27,7 @@ TYPED_BY = {
     "docs/benchmarks/visualpuzzles.md": "docs/test_docs_benchmarks.py",
     "docs/benchmarks/voila.md": "docs/test_docs_benchmarks.py",
     "docs/benchmarks/vstar.md": "docs/test_docs_benchmarks.py",
+    "docs/ci.md": "docs/test_ci_page.py",
     "docs/coming-from-lmms-eval.md": "docs/test_docs_benchmarks.py",
     "docs/demo-model.md": "docs/test_docs_benchmarks.py demo_model/test_demo_train.py",
     "docs/lmms-eval-tasks.md": "extensions/harnesses/test_lmms.py",
