@@ -16,16 +16,18 @@ from starlette.routing import Route
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, CallError, Credentials, call
-from lyncean_openai_front import chat, completions
+from lyncean_openai_front import chat, completions, responses
+from lyncean_openai_front.answer import apart
 from lyncean_openai_front.batches import Batches
 from lyncean_openai_front.body import read, too_large
-from lyncean_openai_front.completions import Answers, Calls, Completion
+from lyncean_openai_front.completions import Answers, Calls
 from lyncean_openai_front.errors import failure_response, refuse
-from lyncean_openai_front.forms import Chat, parse
+from lyncean_openai_front.forms import Chat, Completion, parse
+from lyncean_openai_front.responses import Responses
 from lyncean_openai_front.share import IN_BATCH, Share
 
 Each = TypeVar("Each")
-_Form = TypeVar("_Form", Chat, Completion)
+_Form = TypeVar("_Form", Chat, Completion, Responses)
 _Answer = tuple[Any, dict[str, Any]]  # the request as it was read, and the whole answer
 MAX_BODY_BYTES = MAX_MESSAGE_BYTES * 4 // 3 + 1_000_000
 """Largest body: a message of the largest size with its images in base64."""
@@ -56,7 +58,9 @@ class Front:
             routes=[
                 Route("/health", self._health),
                 Route("/v1/models", self._guarded(self._models)),
+                Route("/v1/models/{name:path}", self._guarded(self._model)),
                 Route("/v1/chat/completions", self._live(self._chat, chat.events), methods=["POST"]),
+                Route("/v1/responses", self._live(self._responses, responses.events), methods=["POST"]),
                 Route("/v1/completions", self._live(self._completions, completions.events), methods=["POST"]),
                 *Batches(self._in_batch, self._width).routes(self._guarded),
             ]
@@ -87,11 +91,20 @@ class Front:
         return Response()
 
     async def _models(self, request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [await self._card()]})
+
+    async def _model(self, request: Request) -> Response:
+        card = await self._card()
+        if request.path_params["name"] != card["id"]:
+            raise _not_found(card["id"])
+        return JSONResponse(card)
+
+    async def _card(self) -> dict[str, Any]:
         info = await self._info(fresh=True)
         card = {"id": info.model_name, "object": "model", "created": 0, "owned_by": "lyncean"}
         if info.max_context_tokens:
             card["max_model_len"] = info.max_context_tokens
-        return JSONResponse({"object": "list", "data": [card]})
+        return card
 
     def _live(self, answer: Callable[[bytes], Awaitable[_Answer]], events: Callable[..., list[bytes]]) -> Any:
         """Returns the guarded handler of an endpoint; a client that disconnects cancels the calls."""
@@ -122,7 +135,7 @@ class Front:
 
     async def _completions(self, body: bytes) -> _Answer:
         form, info = await self._parsed(body, Completion)
-        prompts = completions.calls(form)
+        prompts = completions.calls(form, info.capabilities)
         answers = await self._all([self._complete(each, info) for each in prompts])
         identities = [each.score.served_by for each in answers if each.score]
         identities += [each.served_by for answer in answers for each in answer.generated]
@@ -136,11 +149,21 @@ class Front:
 
     async def _chat(self, body: bytes) -> _Answer:
         form, info = await self._parsed(body, Chat)
-        calls = await asyncio.to_thread(chat.requests, form, info.max_samples)
+        return form, chat.completion(form, await self._generated(form, info))
+
+    async def _responses(self, body: bytes) -> _Answer:
+        form, info = await self._parsed(body, Responses)
+        asked = await asyncio.to_thread(responses.as_chat, form)
+        (answer,) = await self._generated(asked, info)
+        return form, responses.response(form, answer)
+
+    async def _generated(self, form: Chat, info: model.GetModelInfoResponse) -> list[model.GenerateResponse]:
+        """Returns an answer for each choice."""
+        calls = await asyncio.to_thread(chat.requests, form, info)
         called = await self._all([self._call(self._stub.Generate, each, info) for each in calls])
-        answers = [each for answer in called for each in chat.apart(answer)]
+        answers = [each for answer in called for each in apart(answer)]
         await self._check_identity([each.served_by for each in answers], form.model)
-        return form, chat.completion(form, answers)
+        return answers
 
     async def _call(self, method: Any, request: Any, info: model.GetModelInfoResponse) -> Any:
         await self._share.free(info.max_concurrency)
@@ -159,7 +182,7 @@ class Front:
     async def _info_of(self, name: str) -> model.GetModelInfoResponse:
         info = await self._info()
         if name != info.model_name:
-            raise refuse("model_not_found", f"this server serves {info.model_name!r}", grpc.StatusCode.NOT_FOUND)
+            raise _not_found(info.model_name)
         return info
 
     async def _info(self, *, fresh: bool = False) -> model.GetModelInfoResponse:
@@ -178,6 +201,10 @@ class Front:
             info = await self._info(fresh=True)
         if info.model_name != name:
             raise refuse("model_changed", "the model server was replaced: ask again", grpc.StatusCode.UNAVAILABLE)
+
+
+def _not_found(name: str) -> CallError:
+    return refuse("model_not_found", f"this server serves {name!r}", grpc.StatusCode.NOT_FOUND)
 
 
 async def _unless_gone(request: Request, work: Awaitable[Each]) -> Each:

@@ -7,24 +7,18 @@ import binascii
 import functools
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
-import grpc
 import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError
+from lyncean_openai_front.answer import finished, server_sent, token_entry, usage
 from lyncean_openai_front.errors import refuse
-from lyncean_openai_front.forms import Audio, Chat, Image, StructuredOutputs, Text, Video
+from lyncean_openai_front.forms import Audio, Chat, Image, JsonObject, StructuredOutputs, Text, Video
+from lyncean_openai_front.sampling import MAX_CHOICES, in_range, set_effort, set_sampling
 from lyncean_openai_front.tools import add_calls, add_result, as_delta, calls_of, offer
 
-if TYPE_CHECKING:
-    from lyncean_openai_front.completions import Completion
-
-MAX_CHOICES = 64
-"""Choices of one request; each is a call of its own."""
 MAX_PARTS = 10_000
 """Messages and parts of one request: more are a mistake, and reading them would hold up all others."""
 _FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -34,21 +28,14 @@ _ROLES = {
     "user": model.ROLE_USER,
     "assistant": model.ROLE_ASSISTANT,
 }
-_FINISH = {
-    model.FINISH_REASON_END_OF_SEQUENCE: "stop",
-    model.FINISH_REASON_STOP_STRING: "stop",
-    model.FINISH_REASON_MAX_TOKENS: "length",
-    model.FINISH_REASON_CONTENT_FILTER: "content_filter",
-    model.FINISH_REASON_TOOL_CALLS: "tool_calls",
-}
 
 
-def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
+def requests(chat: Chat, info: model.GetModelInfoResponse) -> list[model.GenerateRequest]:
     """Returns the calls for all choices; with a seed, choice i is drawn with seed + i.
 
     Args:
         chat: The request.
-        most: Outputs that the server gives for one call; 0 or 1 makes a call per choice.
+        info: What the model server claims. It gives `max_samples` outputs for one call; 0 makes a call per choice.
 
     Raises:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
@@ -67,20 +54,26 @@ def requests(chat: Chat, most: int = 0) -> list[model.GenerateRequest]:
         if message.role == "tool":
             add_result(first.messages, message.tool_call_id, add, where)
             continue
-        target = first.messages.add(role=_ROLES[message.role], reasoning=message.reasoning_content or "")
+        role = _ROLES[message.role]
+        if role == model.ROLE_SYSTEM and index and all(each.role == role for each in first.messages):
+            target = first.messages[0]  # the contract has one system message: those at the beginning are its paragraphs
+            target.parts.add(text="\n\n")
+        else:
+            target = first.messages.add(role=role, reasoning=message.reasoning_content or "")
         if message.content or not message.tool_calls:
             add(target.parts)
         add_calls(target, message.tool_calls or (), message.reasoning_details or ())
     offer(first, chat.tools or (), chat.tool_choice, chat.parallel_tool_calls)
-    _configure(first.config, chat)
+    _configure(first.config, chat, info.capabilities)
+    most = max(1, info.max_samples)
     count = 1 if chat.n is None else chat.n
     if not 1 <= count <= MAX_CHOICES:
         raise refuse("bad_n", f"n is {count}: 1 to {MAX_CHOICES}")
     calls = []
-    for offset in range(0, count, max(1, most)):
+    for offset in range(0, count, most):
         call = model.GenerateRequest()
         call.CopyFrom(first)
-        outputs = min(count - offset, max(1, most))
+        outputs = min(count - offset, most)
         call.samples = outputs if outputs > 1 else 0
         if chat.seed is not None:
             call.config.seed = (chat.seed + offset) % 2**64
@@ -106,25 +99,6 @@ def _add_content(target: Any, content: str | Sequence[Text | Image | Audio | Vid
                 target.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
 
 
-def apart(answer: model.GenerateResponse) -> list[model.GenerateResponse]:
-    """Returns the outputs of a call, each as the answer to a call of its own.
-
-    Raises:
-        CallError: One of them failed.
-    """
-    if not answer.samples:
-        return [answer]
-    found = []
-    for result in answer.samples:
-        if result.WhichOneof("result") != "output":
-            raise CallError.from_status(result.status)
-        # The two messages have the same fields, under the same numbers.
-        one = model.GenerateResponse.FromString(result.output.SerializeToString())
-        one.served_by.CopyFrom(answer.served_by)
-        found.append(one)
-    return found
-
-
 def _check_last(chat: Chat) -> None:
     """Refuses a conversation without a question, unless it says that its last words are to be continued."""
     continues = bool(chat.continue_final_message)
@@ -134,37 +108,13 @@ def _check_last(chat: Chat) -> None:
         raise refuse("bad_field", "add_generation_prompt: false goes with continue_final_message: true")
 
 
-@contextmanager
-def in_range() -> Iterator[None]:
-    """Refuses values that the contract cannot carry."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise refuse("bad_field", f"a value is out of range: {error}") from None
-
-
-def set_sampling(config: model.GenerationConfig, form: Chat | Completion, limit: int | None, seed: int | None) -> None:
-    """Sets the settings of sampling that chat completions and completions share."""
-    values = {
-        "max_output_tokens": limit,
-        "temperature": form.temperature,
-        "top_p": form.top_p,
-        "top_k": 0 if form.top_k == -1 else form.top_k,  # -1 keeps all at vLLM and SGLang
-        "seed": seed,
-    }
-    for name, value in values.items():
-        if value is not None:
-            setattr(config, name, value)
-    if form.stop is not None:
-        config.stop.extend([form.stop] if isinstance(form.stop, str) else form.stop)
-
-
-def _configure(config: model.GenerationConfig, chat: Chat) -> None:
+def _configure(config: model.GenerationConfig, chat: Chat, claims: Collection[int]) -> None:
     limits = {each for each in (chat.max_tokens, chat.max_completion_tokens) if each is not None}
     if len(limits) > 1:
         raise refuse("two_limits", "max_tokens and max_completion_tokens differ: send one of them")
     with in_range():
-        set_sampling(config, chat, next(iter(limits), None), chat.seed)
+        set_sampling(config, chat, next(iter(limits), None), chat.seed, claims)
+        set_effort(config, chat.reasoning_effort, claims)
         if chat.top_logprobs and not chat.logprobs:
             raise refuse("bad_field", "top_logprobs needs logprobs: true")
         if chat.logprobs:
@@ -180,7 +130,11 @@ def _configure(config: model.GenerationConfig, chat: Chat) -> None:
 
 def _formats(chat: Chat) -> list[model.ResponseFormat]:
     asked = chat.structured_outputs or StructuredOutputs()
-    schemas: list[Any] = [chat.response_format.json_schema.schema] if chat.response_format else []
+    schemas: list[Any] = []
+    if isinstance(chat.response_format, JsonObject):
+        schemas.append({"type": "object"})
+    elif chat.response_format:
+        schemas.append(chat.response_format.json_schema.schema)
     schemas += [] if asked.json is None else [asked.json]
     texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in schemas]
     formats = [model.ResponseFormat(json_schema=text) for text in texts]
@@ -237,28 +191,6 @@ def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
     return server_sent(chat, common, choices, whole["usage"])
 
 
-def server_sent(
-    form: Chat | Completion, common: dict[str, Any], choices: Sequence[Any], usage: dict[str, Any]
-) -> list[bytes]:
-    """Returns a chunk for each choice, and one of the usage if it is asked for, as server-sent events."""
-    chunks = [{**common, "choices": [choice]} for choice in choices]
-    if form.stream_options and form.stream_options.include_usage:
-        chunks.append({**common, "choices": [], "usage": usage})
-    return [b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks] + [b"data: [DONE]\n\n"]
-
-
-def finished(answer: model.GenerateResponse, kinds: Sequence[str] = ("text",)) -> tuple[str, str]:
-    """Returns the text of an answer, and why it ended; it may have parts of some kinds.
-
-    Raises:
-        CallError: INTERNAL for an answer that is no finished text.
-    """
-    finish = _FINISH.get(answer.finish_reason)
-    if finish is None or any(part.WhichOneof("kind") not in kinds for part in answer.parts):
-        raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
-    return "".join(part.text for part in answer.parts), finish
-
-
 def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:
     text, finish = finished(answer, ("text", "tool_call"))
     calls = calls_of(answer)
@@ -267,26 +199,8 @@ def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str,
         message["reasoning_content"] = answer.reasoning
     logprobs = None
     if chat.logprobs:
-        logprobs = {"content": [_token(token, chat.top_logprobs or 0) for token in answer.logprobs], "refusal": None}
+        logprobs = {
+            "content": [token_entry(token, chat.top_logprobs or 0) for token in answer.logprobs],
+            "refusal": None,
+        }
     return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
-
-
-def _token(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
-    def entry(each: model.TokenLogprob | model.TopLogprob) -> dict[str, Any]:
-        text = each.token.decode("utf-8", "replace")
-        return {"token": text, "bytes": list(each.token), "logprob": max(each.logprob, -9999.0)}
-
-    return entry(token) | {"top_logprobs": [entry(other) for other in (token.top or token.alternatives)[:alternatives]]}
-
-
-def usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
-    """Returns what all choices cost; the prompt, which they share, counts once."""
-    first = answers[0].usage
-    output = sum(each.usage.output_tokens for each in answers)
-    return {
-        "prompt_tokens": first.input_tokens,
-        "completion_tokens": output,
-        "total_tokens": first.input_tokens + output,
-        "prompt_tokens_details": {"cached_tokens": first.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": sum(each.usage.reasoning_tokens for each in answers)},
-    }

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
-import msgspec
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean_openai_front.chat import MAX_CHOICES, finished, in_range, server_sent, set_sampling, usage
+from lyncean_openai_front.answer import finished, server_sent, usage
 from lyncean_openai_front.errors import refuse
-from lyncean_openai_front.forms import StreamOptions
+from lyncean_openai_front.forms import Completion
+from lyncean_openai_front.sampling import MAX_CHOICES, in_range, set_sampling
 
-_DEFAULT_TOKENS = 16
 _MAX_LOGPROBS = 20
 _END = ("", None, None)
-
-
-class Completion(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a completion that the contract can obey."""
-
-    model: str
-    prompt: Any
-    max_tokens: int = _DEFAULT_TOKENS
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    n: int = 1
-    logprobs: int | None = None
-    echo: bool = False
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +35,12 @@ class Calls:
     text: str | None
 
 
-def calls(completion: Completion) -> list[Calls]:
+def calls(completion: Completion, claims: Collection[int] = ()) -> list[Calls]:
     """Returns what is to be called for each prompt; with a seed, choice i is drawn with seed + i.
+
+    Args:
+        completion: The request.
+        claims: Capabilities of the model server.
 
     Raises:
         CallError: INVALID_ARGUMENT for values that the contract cannot carry.
@@ -76,7 +61,7 @@ def calls(completion: Completion) -> list[Calls]:
         )
     found = []
     for raw in prompts:
-        generate = [_generate(completion, raw, choice) for choice in range(completion.n)]
+        generate = [_generate(completion, raw, choice, claims) for choice in range(completion.n)]
         score = scores or (completion.echo and raw.HasField("tokens"))
         found.append(
             Calls(
@@ -109,11 +94,13 @@ def _is_token(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32
 
 
-def _generate(completion: Completion, raw: model.RawPrompt, choice: int) -> model.GenerateRequest:
+def _generate(
+    completion: Completion, raw: model.RawPrompt, choice: int, claims: Collection[int]
+) -> model.GenerateRequest:
     request = model.GenerateRequest(raw_prompt=raw)
     seed = None if completion.seed is None else (completion.seed + choice) % 2**64
     with in_range():
-        set_sampling(request.config, completion, completion.max_tokens or None, seed)
+        set_sampling(request.config, completion, completion.max_tokens or None, seed, claims)
     if completion.logprobs is not None:
         request.config.top_logprobs = max(1, completion.logprobs)
     return request

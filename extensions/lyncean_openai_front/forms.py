@@ -9,6 +9,9 @@ import msgspec
 
 from lyncean_openai_front.errors import refuse
 from lyncean_openai_front.tools import Choice, Details, Mode, Tool, ToolCall
+from lyncean_openai_front.words import words
+
+_DEFAULT_TOKENS = 16
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (0,),
@@ -16,26 +19,46 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "repetition_penalty": (1,),
     "min_p": (0,),
     "logit_bias": ({},),
+    "skip_special_tokens": (True,),
+    "mm_processor_kwargs": ({},),
     "response_format": ({"type": "text"},),
-    "tools": ([],),
-    "tool_choice": ("none", "auto"),
     "functions": ([],),
     "modalities": (["text"],),
     "best_of": (1,),
     "suffix": ("",),
+    "background": (False,),
+    "service_tier": ("auto", "default"),
+    "truncation": ("disabled",),
 }
-"""Fields that the contract does not have, with the values that change nothing; of one, JSON schemas are obeyed."""
+"""Values that change nothing, of fields that the contract does not have or has for other values alone."""
+_WITHOUT_TOOLS: dict[str, tuple[Any, ...]] = {
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+}
+"""The same of fields that have a meaning where tools are offered."""
 _WITHOUT_EFFECT = frozenset(
-    {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
+    {"user", "metadata", "store", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}
 )
 """Fields that do not change the answer."""
-_OF_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
-"""Fields that chat completions have where tools are offered."""
+BEYOND = (
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "min_p",
+    "logit_bias",
+    "skip_special_tokens",
+    "mm_processor_kwargs",
+)
+"""Fields that the contract does not have, and the endpoint behind a proxy may obey."""
+Detail = Literal["auto", "low", "high", "original"]
+"""How many pieces OpenAI's models see of an image; a model server gets its bytes, and has settings of its own."""
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class _ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
     url: str
-    detail: Literal["auto"] | None = None
+    detail: Detail | None = None
 
 
 class Text(msgspec.Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
@@ -80,6 +103,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
     tool_call_id: str | None = None
     function_call: None = None
     audio: None = None
+    annotations: list[Any] | None = None
     reasoning_content: str | None = None
     reasoning_details: list[Details] | None = None
 
@@ -87,8 +111,6 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
         """Refuses fields of another role; the message says where."""
         if self.content is None and not self.tool_calls:
             raise ValueError("Object missing required field `content`")
-        if self.name is not None and self.role != "tool":
-            raise ValueError("Expected `null`, got `str` - `name`")
         if self.tool_call_id is not None and self.role != "tool":
             raise ValueError("`tool_call_id` is of messages of role tool")
         if (self.tool_calls or self.reasoning_details) and self.role != "assistant":
@@ -108,8 +130,9 @@ class _Schema(msgspec.Struct, forbid_unknown_fields=True):
     strict: bool | None = None
 
 
-class _ResponseFormat(msgspec.Struct, forbid_unknown_fields=True):
-    type: Literal["json_schema"]
+class ResponseFormat(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="json_schema"):
+    """The format of an answer that follows a schema."""
+
     json_schema: _Schema
 
 
@@ -121,31 +144,58 @@ class StructuredOutputs(msgspec.Struct, forbid_unknown_fields=True):
     json: dict[str, Any] | str | bool | None = None
 
 
-class Chat(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a chat completion that the contract can obey."""
+class JsonObject(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="json_object"):
+    """The format of an answer that is some JSON object."""
+
+
+class Sampling(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The fields that all endpoints share."""
 
     model: str
-    messages: list[_Message]
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    min_p: float | None = None
+    logit_bias: dict[str, float] | None = None
+    skip_special_tokens: bool | None = None
+    mm_processor_kwargs: dict[str, Any] | None = None
+
+
+class Chat(Sampling, forbid_unknown_fields=True, kw_only=True):
+    """The fields of a chat completion that the contract can obey."""
+
+    messages: list[_Message]
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-    response_format: _ResponseFormat | None = None
+    response_format: ResponseFormat | JsonObject | None = None
+    reasoning_effort: Effort | None = None
     structured_outputs: StructuredOutputs | None = None
     tools: list[Tool] | None = None
     tool_choice: Mode | Choice | None = None
     parallel_tool_calls: bool | None = None
+
+
+class Completion(Sampling, forbid_unknown_fields=True, kw_only=True):
+    """The fields of a completion that the contract can obey."""
+
+    prompt: Any
+    max_tokens: int = _DEFAULT_TOKENS
+    n: int = 1
+    logprobs: int | None = None
+    echo: bool = False
 
 
 Form = TypeVar("Form", bound=msgspec.Struct)
@@ -167,21 +217,12 @@ def parse(body: bytes, form: type[Form]) -> Form:
         raise refuse("bad_json", f"the body is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise refuse("bad_json", "the body is not a JSON object")
-    offers = "tools" in form.__struct_fields__ and bool(fields.get("tools"))
+    neutral = _NEUTRAL if fields.get("tools") else _NEUTRAL | _WITHOUT_TOOLS
     for name in list(fields):
         value = fields[name]
-        if offers and name in _OF_TOOLS:
-            continue
-        obeyed = name == "response_format" and isinstance(value, dict) and value.get("type") == "json_schema"
-        if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name] and not obeyed:
-            raise refuse(
-                "field_unsupported",
-                f"{name}: the contract behind this server has no such setting; leave it out",
-                grpc.StatusCode.UNIMPLEMENTED,
-            )
-        if name in _WITHOUT_EFFECT or value is None or (name in _NEUTRAL and not obeyed):
+        if value is None or name in _WITHOUT_EFFECT or value in neutral.get(name, ()):
             del fields[name]
-        elif name not in form.__struct_fields__:
+        elif name not in form.__struct_fields__ or (name == "tool_choice" and name in neutral):
             raise refuse(
                 "field_unsupported",
                 f"{name[:60]!r} is not a field that this server can obey; leave it out",
@@ -190,4 +231,4 @@ def parse(body: bytes, form: type[Form]) -> Form:
     try:
         return msgspec.convert(fields, form)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise refuse("bad_field", str(error)) from None
+        raise refuse("bad_field", words(error)) from None

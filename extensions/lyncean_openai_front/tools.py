@@ -17,7 +17,7 @@ _MODES = {
     "none": model.TOOL_CHOICE_MODE_NONE,
     "required": model.TOOL_CHOICE_MODE_REQUIRED,
 }
-_ENCRYPTED = "reasoning.encrypted"
+ENCRYPTED = "reasoning.encrypted"
 """OpenRouter's form for reasoning that is returned as it came."""
 
 
@@ -131,7 +131,7 @@ def calls_of(answer: model.GenerateResponse) -> dict[str, Any]:
         ]
     }
     if answer.opaque:
-        fields["reasoning_details"] = [{"type": _ENCRYPTED, "data": base64.b64encode(answer.opaque).decode()}]
+        fields["reasoning_details"] = [{"type": ENCRYPTED, "data": base64.b64encode(answer.opaque).decode()}]
     return fields
 
 

@@ -106,7 +106,7 @@ def _part(part: Mapping[str, Any], words: str) -> dict[str, Any]:
 
 
 def read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] | None = None) -> model.GenerateResponse:
-    """Reads a reply: text, a summary of the reasoning, what it cost, and images where there may be some.
+    """Reads a reply: text, a summary of the reasoning or itself, what it cost, and images where there may be some.
 
     Raises:
         InternalFailure: If it failed or cannot be read.
@@ -133,7 +133,7 @@ def _read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] |
         if item.type == "image_generation_call" and add_image:
             add_image(response, item.result)
         if item.type == "reasoning":
-            response.reasoning += "".join(part.text for part in item.summary or ())
+            response.reasoning += "".join(part.text for part in item.summary or getattr(item, "content", None) or ())
         for part in item.content or () if item.type == "message" else ():
             if part.type == "refusal":
                 response.finish_reason = model.FINISH_REASON_CONTENT_FILTER

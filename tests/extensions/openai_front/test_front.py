@@ -38,6 +38,7 @@ from helpers.http_front import front  # noqa: E402
 
 from lyncean_openai_front import app as front_app  # noqa: E402
 from lyncean_openai_front.errors import HTTP  # noqa: E402
+from lyncean_openai_front.sampling import set_effort  # noqa: E402
 from model_server.openai_api.backend import OpenAIBackend  # noqa: E402
 from model_server.openai_api.client import Settings  # noqa: E402
 
@@ -64,7 +65,7 @@ class Recorder(Backend):
         self.failure: StatusError | None = None
         self.most = 0
         self.together: list[int] = []
-        self.hold = False
+        self.hold = self.proxies = False
         self.started, self.cancelled = asyncio.Event(), asyncio.Event()
 
     def info(self) -> model.GetModelInfoResponse:
@@ -84,6 +85,7 @@ class Recorder(Backend):
             model.CAPABILITY_ANSWER_JSON_SCHEMA,
         ]
         claims = dict.fromkeys(names, True) | {model.CAPABILITY_SAMPLES: bool(self.most)}
+        claims[model.CAPABILITY_EXTRA_BODY] = self.proxies
         return describe(claims, model_name="m", max_concurrency=8, max_context_tokens=99, max_samples=self.most)
 
     async def generate_samples(self, requests: Any, call: Call) -> Any:
@@ -143,6 +145,9 @@ async def test_every_field_arrives_and_comes_back(served: Any, picture: Any, mos
     extra = {"top_k": 9, "chat_template_kwargs": {"style": "short"}}
     async with served(backend) as server, front(server.channel) as port, client(port) as caller:
         assert [card.id async for card in caller.models.list()] == ["m"]
+        assert (await caller.models.retrieve("m")).max_model_len == 99
+        with pytest.raises(openai.NotFoundError):
+            await caller.models.retrieve("owner/other")
         reply = await caller.chat.completions.create(**asked, extra_body=extra)
         stream = await caller.chat.completions.create(
             **asked, extra_body=extra, stream=True, stream_options={"include_usage": True}
@@ -218,16 +223,75 @@ async def test_a_format_of_the_answer_arrives(asked: Any, sent: Any, served: Any
     assert backend.seen[0].config.response_format == model.ResponseFormat(**sent)
 
 
+async def test_what_changes_nothing_is_taken(served: Any, picture: Any) -> None:
+    backend, url = Recorder(), "data:image/png;base64," + base64.b64encode(picture(1)).decode()
+    part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
+    asked = {
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "developer", "content": "Be kind."},
+            {"role": "user", "content": [part], "name": "someone"},
+        ],
+        "repetition_penalty": 1.0,
+        "skip_special_tokens": True,
+        "mm_processor_kwargs": {},
+        "reasoning_effort": "high",
+        "response_format": {"type": "json_object"},
+    }
+    async with served(backend) as server, front(server.channel) as port, httpx.AsyncClient() as http:
+        reply = await http.post(f"http://127.0.0.1:{port}/v1/chat/completions", json={"model": "m"} | asked)
+    assert reply.status_code == 200, reply.text
+    (seen,) = backend.seen
+    assert [message.role for message in seen.messages] == [model.ROLE_SYSTEM, model.ROLE_USER]
+    assert "".join(part.text for part in seen.messages[0].parts) == "Be brief.\n\nBe kind."
+    assert seen.config.response_format.json_schema == '{"type":"object"}'
+    assert dict(seen.config.chat_template_arguments) == {"reasoning_effort": "high"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "effort", "sent"),
+    [
+        ([model.CAPABILITY_THINKING], "none", model.GenerationConfig(thinking=False)),
+        ([], "none", model.GenerationConfig()),
+        ([model.CAPABILITY_REASONING], "none", None),
+        ([model.CAPABILITY_THINKING], "low", None),
+        ([], "low", None),
+    ],
+)
+def test_reasoning_effort_is_obeyed_or_refused_by_name(claims: list[Any], effort: str, sent: Any) -> None:
+    config = model.GenerationConfig()
+    if sent is None:
+        with pytest.raises(CallError, match="reasoning_effort"):
+            set_effort(config, effort, claims)
+    else:
+        set_effort(config, effort, claims)
+        assert config == sent
+
+
+async def test_fields_beyond_the_contract_reach_the_endpoint_behind_a_proxy(served: Any) -> None:
+    backend = Recorder()
+    backend.proxies = True
+    beyond = {"repetition_penalty": 1.5, "mm_processor_kwargs": {"max_pixels": 9}, "reasoning_effort": "low"}
+    async with served(backend) as server, front(server.channel) as port, client(port) as caller:
+        await caller.chat.completions.create(model="m", messages=[USER], extra_body=beyond)
+    assert dict(backend.seen[0].config.extra_body) == beyond
+
+
 @pytest.mark.parametrize(
     ("change", "status", "word"),
     [
         ({"model": "other"}, 404, "model_not_found"),
-        ({"response_format": {"type": "json_object"}}, 422, "response_format"),
+        ({"response_format": {"type": "grammar"}}, 400, "response_format.type: 'grammar' is not one of"),
+        ({"reasoning_effort": "extreme"}, 400, "reasoning_effort"),
+        ({"repetition_penalty": 1.1}, 422, "repetition_penalty"),
+        ({"skip_special_tokens": False}, 422, "skip_special_tokens"),
+        ({"mm_processor_kwargs": {"max_pixels": 9}}, 422, "mm_processor_kwargs"),
+        ({"messages": [USER, {"role": "system", "content": "x"}]}, 400, "system_not_first"),
         ({"response_format": {"type": "json_schema"}}, 400, "json_schema"),
         ({"response_format": SCHEMA, "structured_outputs": {"regex": "a"}}, 400, "two_formats"),
         ({"structured_outputs": {"regex": "^a"}}, 400, "bad_response_format"),
         ({"structured_outputs": {"grammar": "a"}}, 400, "grammar"),
-        ({"tools": [{"type": "function"}]}, 400, "$.tools[0]"),
+        ({"tools": [{"type": "function"}]}, 400, "tools[0]: the field 'function' is missing"),
         ({"functions": [{"name": "f"}]}, 422, "functions"),
         ({"tool_choice": "required"}, 422, "tool_choice"),
         ({"frequency_penalty": 0.5}, 422, "frequency_penalty"),
@@ -237,11 +301,12 @@ async def test_a_format_of_the_answer_arrives(asked: Any, sent: Any, served: Any
         ({"max_tokens": 0}, 400, "zero_tokens"),
         ({"n": 65}, 400, "bad_n"),
         ({"top_logprobs": 2}, 400, "logprobs: true"),
-        ({"temperature": "hot"}, 400, "$.temperature"),
+        ({"temperature": "hot"}, 400, "temperature: takes a number, and got text"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "needs a tool_call_id"),
-        ({"messages": [{"role": "function", "content": "x"}]}, 400, "$.messages[0].role"),
-        ({"messages": [{"role": "user", "content": None}]}, 400, "$.messages[0]"),
-        ({"messages": [{"role": "user", "content": "x", "name": "y"}]}, 400, "name"),
+        ({"messages": [{"role": "function", "content": "x"}]}, 400, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": None}]}, 400, "messages[0]: the field 'content' is missing"),
+        ({"messages": [{"role": "user", "content": 7}]}, 400, "messages[0].content: takes text or a list, and got"),
+        ({"messages": [{"role": "user", "content": "x", "nom": "y"}]}, 400, "messages[0]: 'nom' is not a field"),
         ({"messages": [{"role": "user", "content": "x", "tool_call_id": "y"}]}, 400, "tool_call_id"),
         ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, 400, "input_audio"),
         ({"messages": [of_audio("@@")]}, 400, "messages[0].content[0]: the audio is not valid base64"),

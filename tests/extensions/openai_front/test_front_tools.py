@@ -93,17 +93,20 @@ async def test_the_official_client_plays_an_episode(served: Any, picture: Callab
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"tools": [{"type": "web_search"}]}, "$.tools[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [TOOLS[0] | {"function": {"name": "a b"}}]}, "bad_tool"),
         ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, "strict"),
         ({"tools": TOOLS * 2}, "bad_tool"),
         ({"tool_choice": "any"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "bad_tool_choice"),
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "y"}]}, "bad_tool_results"),
-        ({"messages": [{"role": "user", "content": "x", "tool_calls": []}], "tools": "x"}, "$.tools"),
+        (
+            {"messages": [{"role": "user", "content": "x", "tool_calls": []}], "tools": "x"},
+            "tools: takes a list, and got text",
+        ),
         (
             {"messages": [{"role": "assistant", "tool_calls": [], "reasoning_details": [{"type": "reasoning.text"}]}]},
-            "$.messages[0]",
+            "messages[0].reasoning_details[0].type",
         ),
         ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}, "tools_conflict"),
     ],
