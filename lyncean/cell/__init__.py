@@ -8,6 +8,7 @@ from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
     from lyncean.cell.cell import (
+        Bounds as Bounds,
         Cell as Cell,
         CellError as CellError,
         StartError as StartError,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __getattr__ = face(
     __name__,
     {
-        "cell": "Cell CellError StartError closes holding",
+        "cell": "Bounds Cell CellError StartError closes holding",
         "child": "limit_of",
         "closing": "LAYERS PROCESS Fence",
         "zygote": "Zygote",

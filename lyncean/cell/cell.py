@@ -11,14 +11,14 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from lyncean.cell.closing import LAYERS, PROCESS, Fence
-from lyncean.cell.frames import ClosedError, SilentError, receive, send, send_beside
+from lyncean.cell.frames import ClosedError, Patience, SilentError, receive, send, send_beside
 from lyncean.cell.process import STARTS_WITHIN, start, wait_at_most, whole_fence
 from lyncean.cell.zygote import Made, Zygote
 from lyncean.errors import UserError
@@ -27,6 +27,7 @@ _GRACE = 2.0
 """Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
 _SLACK = 1.0
 """Seconds within which short calls share a limit."""
+_BROKEN = "it was ended: what it sent is not a reply", ""
 
 
 class CellError(UserError):
@@ -45,6 +46,21 @@ class StartError(CellError):
     """A cell does not start, or is not closed here: nothing has been called."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of a call that runs code that may mean harm: it may ignore signals, and write its reply itself.
+
+    Attributes:
+        wall: Seconds by the clock.
+        most: Bytes of the reply.
+        meanwhile: Called some ten times in a second while the call runs; a CellError ends the cell.
+    """
+
+    wall: float
+    most: int
+    meanwhile: Callable[[], None]
+
+
 class Cell:
     """A closed child process with functions that can be called; one call at a time.
 
@@ -59,6 +75,7 @@ class Cell:
         first: A function of the cell and its arguments: the first call of each process that starts. A cell that forks
             runs it in the process of which it makes the others, which have what it loaded.
         first_seconds: Processor time that it may take.
+        still: Whether the process is stopped between two calls, so that nothing that a call has left runs.
     """
 
     def __init__(
@@ -72,9 +89,10 @@ class Cell:
         zygote: Zygote | None = None,
         first: Sequence[Any] = (),
         first_seconds: float = 60.0,
+        still: bool = False,
     ) -> None:
         self._setup, self._arguments, self._fork, self._needed = setup, dict(arguments or {}), fork, tuple(layers)
-        self._zygote, self._first, self._first_seconds = zygote, first, first_seconds
+        self._zygote, self._first, self._first_seconds, self._still = zygote, first, first_seconds, still
         self._fence = whole_fence(fence or Fence(), setup)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | Made | None = None
@@ -82,7 +100,14 @@ class Cell:
         self._limited = 0.0, 0.0
         self.layers: tuple[str, ...] = ()
 
-    def call(self, name: str, *arguments: Any, seconds: float = 60.0, descriptors: Sequence[int] = ()) -> Any:
+    def call(
+        self,
+        name: str,
+        *arguments: Any,
+        seconds: float = 60.0,
+        descriptors: Sequence[int] = (),
+        bounds: Bounds | None = None,
+    ) -> Any:
         """Returns what a function of the cell returns; starts the cell if it does not run.
 
         Args:
@@ -91,25 +116,40 @@ class Cell:
             seconds: Processor time that the call may take.
             descriptors: Open files, which the function gets before its arguments, by the numbers that they have in the
                 cell; it has them until it returns.
+            bounds: Bounds of a call that runs code that may mean harm.
 
         Raises:
             CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
         """
         with self._lock:
             self._started()
-            return self._asked({"call": name, "arguments": arguments}, seconds, descriptors)
+            return self._asked({"call": name, "arguments": arguments}, seconds, descriptors, bounds)
 
-    def _asked(self, message: Mapping[str, Any], seconds: float, descriptors: Sequence[int] = ()) -> Any:
+    def _asked(
+        self,
+        message: Mapping[str, Any],
+        seconds: float,
+        descriptors: Sequence[int] = (),
+        bounds: Bounds | None = None,
+    ) -> Any:
         assert self._ours
         self._limit(seconds)
+        self._signal(signal.SIGCONT)
+        patience = self._patience(bounds, seconds) if bounds else None
         try:
             if descriptors:
                 send_beside(self._ours, message, descriptors)
             else:
                 send(self._ours.fileno(), message)
-            reply = receive(self._ours.fileno())
+            reply = receive(self._ours.fileno(), patience)
+            self._signal(signal.SIGSTOP)
+            if bounds and select.select([self._ours], [], [], 0)[0]:
+                raise ClosedError("it has sent more than its reply")
         except ClosedError as error:
             raise CellError(*self._ended(overtime=isinstance(error, SilentError))) from None
+        except CellError:
+            self._stop()
+            raise
         # Code that runs a model's answer may have written the reply.
         if not isinstance(reply, dict):
             reply = {}
@@ -120,6 +160,27 @@ class Cell:
         if "value" not in reply:
             raise CellError("its reply cannot be read")
         return reply["value"]
+
+    def _patience(self, bounds: Bounds, seconds: float) -> Patience:
+        latest = self._used() + seconds + _SLACK
+
+        def meanwhile() -> None:
+            if self._used() > latest:  # a process may ignore the signal that tells it so
+                raise SilentError("it takes too long")
+            bounds.meanwhile()
+
+        return Patience(time.monotonic() + bounds.wall, bounds.most, meanwhile)
+
+    def _signal(self, number: int) -> None:
+        """Stops the processes of a cell that is to be still between calls, or has them go on."""
+        if self._still and self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there that the last call had."""
+        return self._ours is not None and not _has_ended(self._ours)
 
     def close(self) -> None:
         """Ends the child."""
@@ -171,10 +232,18 @@ class Cell:
         wait_at_most(self._ours, seconds + _GRACE)
         if self._process is None or not hasattr(resource, "prlimit"):
             return
-        ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
-        used = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        used = self._used()
         _, hard = resource.prlimit(self._process.pid, resource.RLIMIT_CPU)
         resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds + _SLACK) + 1, hard))
+
+    def _used(self) -> float:
+        """Returns the processor time that the child has taken, in seconds; 0 where it has ended."""
+        assert self._process is not None
+        try:
+            ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+        except OSError:
+            return 0.0
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -197,12 +266,16 @@ class Cell:
 
     def _ended(self, *, overtime: bool) -> tuple[str, str]:
         assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0 if overtime else _GRACE)
+        assert self._ours is not None
+        ours = False
+        try:
+            self._process.wait(_GRACE if not overtime and _has_ended(self._ours) else 0)
+        except subprocess.TimeoutExpired:
+            ours = True
         self._kill()
         code = self._process.wait()
         self._forget()
-        return _reason(code, overtime=overtime)
+        return _reason(code, overtime=overtime) if overtime or not ours else _BROKEN
 
 
 @cache

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from lyncean.cell.closing import Fence, adopt_orphans, close, forbid_processes
+from lyncean.cell.closing import Fence, adopt_orphans, close, end_with_parent, forbid_processes, forbid_threads
 from lyncean.cell.frames import ClosedError, receive, receive_beside, receive_bytes, send, send_bytes
 from lyncean.cell.pages import join_pages
 
@@ -62,6 +62,8 @@ def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
         send(place, {"failed": _told(error)})
         return
     _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
+    if fence.strict and not forbid_threads():
+        layers.remove("seccomp")
     gc.freeze()
     send(place, {"layers": layers})
     with socket.socket(fileno=place) as connection:
@@ -127,6 +129,7 @@ def _zygote(place: int, parent: int, first: Mapping[str, Any]) -> None:
             try:
                 connection.close()
                 os.setsid()
+                end_with_parent()
                 _cell(descriptors[0], zygote, receive(descriptors[0]))
             finally:
                 os._exit(0)

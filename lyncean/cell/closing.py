@@ -11,8 +11,9 @@ import errno
 import os
 import platform
 import resource
+import signal
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,16 +24,21 @@ PROCESS = "process"
 """What there is in place of layers where none holds: a process of its own."""
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_SET_DUMPABLE = 38, 22, 2, 4
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
+_SECCOMP_SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CLONE_THREAD = 0x00010000
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
 """Numbers from here on are x86-64's second table of system calls."""
 
+_SPACE = 4 << 30
+"""Bytes of addresses beyond memory that a strictly closed process may have: libraries, and what allocators reserve."""
 _FILES_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """Landlock's version -> how many kinds of access to files it knows; later versions as the last."""
 _READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_REMOVE = 1 << 4 | 1 << 5
 
 
 class NotClosedError(Exception):
@@ -50,6 +56,9 @@ class Fence:
         file_size: Bytes of the largest file that it may write.
         programs: Whether it may start programs and processes, still without network and other files. They stay in
             the cell's process group, with which they end.
+        strict: Whether it runs code that may mean harm: one thread; no socket of any kind; no signal, not even to
+            itself; no memory that `memory` does not count; files that it makes stay where their sizes can be added up;
+            modes, owners and times of files do not change.
     """
 
     reads: Sequence[str] = ()
@@ -57,6 +66,7 @@ class Fence:
     memory: int = 512 << 20
     file_size: int = 256 << 20
     programs: bool = False
+    strict: bool = False
 
 
 def close(fence: Fence, *, may_fork: bool = False, may_close: bool = False) -> tuple[str, ...]:
@@ -85,6 +95,18 @@ def forbid_processes(fence: Fence) -> None:
         _seccomp(libc, _refused(libc, fence, may_fork=False, may_close=False))
 
 
+def forbid_threads() -> bool:
+    """Takes the right to make threads from all threads of a strictly closed process; returns whether it holds."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    rules = [_Rule("clone", error=errno.EAGAIN), _Rule("clone3", error=errno.ENOSYS), _Rule("prctl"), _Rule("seccomp")]
+    return bool(_seccomp(libc, rules, all_threads=True))
+
+
+def end_with_parent() -> None:
+    """Has the kernel end this process when the thread that made it ends; no code in it can prevent that."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def adopt_orphans() -> None:
     """Makes this process the parent of what its children leave behind."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -97,7 +119,11 @@ def _limit(fence: Fence, *, may_close: bool) -> tuple[str, ...]:
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
     for name, most in ((resource.RLIMIT_FSIZE, fence.file_size), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(name, (most, most))
-    files = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    if fields and fence.strict and not may_close:
+        # Pages that are only read, or shared, are not counted as data, and tables of pages are not counted at all.
+        space = int(fields[0]) * resource.getpagesize() + fence.memory + _SPACE
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    files = min(64 if fence.strict else 256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     return ("rlimits",)
 
@@ -124,7 +150,8 @@ def _landlock(libc: ctypes.CDLL, fence: Fence) -> tuple[str, ...]:
         return ()
     try:
         reading = _READ_FILE | _READ_DIR | _EXECUTE
-        for paths, access in ((fence.reads, reading), (fence.writes, handled)):
+        writing = handled & ~(_MAKE_DEVICES | (_REMOVE if fence.strict else 0))
+        for paths, access in ((fence.reads, reading), (fence.writes, writing)):
             for path in paths:
                 _allow(libc, rules, path, access)
         return () if libc.syscall(_RESTRICT_SELF, rules, 0) else ("landlock",)
@@ -162,6 +189,22 @@ _FOR_CLOSING = ("/proc",)
 """Files that a process reads as it closes itself: its own size, whether its filter holds, its children."""
 _CLOSING = ("setsid", "setrlimit", "prlimit64", "kill", "tgkill")
 """Calls that a process needs as it closes itself, and those that it keeps for itself alone."""
+_STRICT = (
+    "socket", "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "syslog",
+    "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_init", "kill", "tgkill",
+    "chown", "fchown", "lchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "file_setattr",
+    "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
+    "sched_setscheduler", "sched_setattr", "setpriority", "ioprio_set",
+)  # fmt: skip
+"""Landlock refuses none of these: memory beyond limits, messages between cells, names and owners of others' files."""
+_WITHOUT_EFFECT = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
+)  # fmt: skip
+"""Calls that copying a file makes, too: they do nothing and succeed."""
+_SHARED_WITHOUT_FILE = 0x01 | 0x20
+"""MAP_SHARED and MAP_ANONYMOUS."""
+_WITHOUT_NAME = 0o20000000
+"""__O_TMPFILE."""
 _PROGRAMS = ("execve", "execveat")
 _PROCESSES = ("fork", "vfork")
 
@@ -175,18 +218,22 @@ class _Rule:
         argument: Index of an argument on which it depends, -1 for none.
         unless: What the argument must be for the call to be let through: "zero", "thread" (has CLONE_THREAD), "own"
             (is this process).
-        error: The error it gets.
+        error: The error it gets; 0 is success.
+        bits: What the argument must have, all of it, for the call to be refused.
     """
 
     name: str
     argument: int = -1
     unless: str = ""
     error: int = errno.EPERM
+    bits: int = 0
 
 
 def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool, may_close: bool) -> list[_Rule]:
     rules = [_Rule(name) for name in _NEVER]
     rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
+    if fence.strict:
+        rules += _strict()
     wanting = may_fork, fence.programs  # those that signal others, which Landlock keeps among themselves if it can
     if not (any(wanting) if _scopes_signals(libc) else all(wanting)):
         rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")]
@@ -199,7 +246,16 @@ def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool, may_close: bool
     return [rule for rule in rules if not (may_close and rule.name in _CLOSING)]
 
 
-def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule]) -> tuple[str, ...]:
+def _strict() -> Iterator[_Rule]:
+    yield from (_Rule(name) for name in _STRICT)
+    yield from (_Rule(name, error=0) for name in _WITHOUT_EFFECT)
+    yield _Rule("mmap", 3, bits=_SHARED_WITHOUT_FILE)
+    yield _Rule("open", 1, bits=_WITHOUT_NAME, error=errno.EOPNOTSUPP)
+    yield _Rule("openat", 2, bits=_WITHOUT_NAME, error=errno.EOPNOTSUPP)
+    yield _Rule("openat2", error=errno.ENOSYS)  # its flags lie in memory
+
+
+def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule], *, all_threads: bool = False) -> tuple[str, ...]:
     machine = MACHINES.get(platform.machine())
     if machine is None or struct.calcsize("P") != 8:
         return ()
@@ -207,6 +263,9 @@ def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule]) -> tuple[str, ...]:
     program = _program(machine.audit, known)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    if all_threads:
+        number = machine.numbers["seccomp"]
+        return () if libc.syscall(number, _SECCOMP_SET_MODE_FILTER, _ALL_THREADS, header) else ("seccomp",)
     return () if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0) else ("seccomp",)
 
 
@@ -227,6 +286,12 @@ def _program(audit: int, rules: Sequence[tuple[int, _Rule]]) -> bytes:
             lines += [(_EQUAL, 0, 1, number), refuse]
             continue
         low = _ARGUMENTS + 8 * rule.argument
+        if rule.bits:
+            bits = [1 << place for place in range(32) if rule.bits >> place & 1]
+            has = [(_HAS, 0, len(bits) - place, bit) for place, bit in enumerate(bits)]
+            block = [(_LOAD, 0, 0, low), *has, refuse, (_RETURN, 0, 0, _ALLOW)]
+            lines += [(_EQUAL, 0, len(block), number), *block]
+            continue
         tests = {
             # A pointer is null if both of its halves are.
             "zero": [(_LOAD, 0, 0, low), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, low + 4), (_EQUAL, 0, 1, 0)],

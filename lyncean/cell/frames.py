@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 MOST_BYTES = 256 << 20
@@ -18,6 +21,8 @@ MOST_DESCRIPTORS = 8
 """Descriptors beside a message."""
 
 _LENGTH = struct.Struct("<Q")
+_LOOKS_EVERY = 100
+"""Milliseconds."""
 
 
 class ClosedError(Exception):
@@ -70,14 +75,30 @@ def _write(place: int, data: bytes) -> None:
             raise ClosedError(str(error)) from None
 
 
-def receive(place: int) -> Any:
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Bounds of a message from a process that may mean harm.
+
+    Attributes:
+        late: Time of `time.monotonic` at which the whole message must be there.
+        most: Bytes that it may have.
+        meanwhile: Called while nothing comes, some ten times in a second; may raise.
+    """
+
+    late: float
+    most: int
+    meanwhile: Callable[[], None]
+
+
+def receive(place: int, patience: Patience | None = None) -> Any:
     """Reads a message from a descriptor.
 
     Raises:
         ClosedError: The other side has ended, is silent, or what it sent is not a message.
     """
     try:
-        return json.loads(receive_bytes(place))
+        begin = _exactly(place, _LENGTH.size, patience)
+        return json.loads(_content(place, begin, patience))
     except (ValueError, RecursionError) as error:
         raise ClosedError(f"not a message: {error}") from None
 
@@ -102,17 +123,29 @@ def receive_beside(connection: socket.socket) -> tuple[Any, list[int]]:
         raise ClosedError(f"not a message: {error}") from None
 
 
-def _content(place: int, begin: bytes) -> bytes:
+def _content(place: int, begin: bytes, patience: Patience | None = None) -> bytes:
     (length,) = _LENGTH.unpack(begin)
-    if length > MOST_BYTES:
-        raise ClosedError(f"a message of {length:,} bytes, the limit is {MOST_BYTES:,}")
-    return _exactly(place, length)
+    most = patience.most if patience else MOST_BYTES
+    if length > most:
+        raise ClosedError(f"a message of {length:,} bytes, the limit is {most:,}")
+    return _exactly(place, length, patience)
 
 
-def _exactly(place: int, count: int) -> bytes:
+def _await(place: int, patience: Patience) -> None:
+    side = select.poll()
+    side.register(place, select.POLLIN)
+    while not side.poll(_LOOKS_EVERY) and time.monotonic() <= patience.late:
+        patience.meanwhile()
+    if time.monotonic() > patience.late:  # what comes byte by byte never ends
+        raise SilentError("it takes too long")
+
+
+def _exactly(place: int, count: int, patience: Patience | None = None) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         try:
+            if patience:
+                _await(place, patience)
             part = os.read(place, min(count - len(parts), 1 << 20))
         except BlockingIOError:
             raise SilentError("it says nothing") from None

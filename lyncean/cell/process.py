@@ -42,11 +42,13 @@ def start(place: socket.socket, environment: Mapping[str, str] = MappingProxyTyp
 
     Args:
         place: The socket.
-        environment: Variables beside those of every such process.
+        environment: Variables beside those of every such process. Those of Python's own hold if the seed of its hashes
+            is among them.
     """
+    isolated = ["-s", "-P"] if "PYTHONHASHSEED" in environment else ["-I"]
     path = [str(Path(folder or ".").resolve()) for folder in sys.path]
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", _START, str(place.fileno()), json.dumps(path)],
+        [sys.executable, *isolated, "-c", _START, str(place.fileno()), json.dumps(path)],
         env={**_ENVIRONMENT, **environment},
         pass_fds=[place.fileno()],
         stdin=subprocess.DEVNULL,

@@ -23,7 +23,8 @@ class Machine(NamedTuple):
 _SAME = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
     "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_open": 434, "clone3": 435,
-    "pidfd_getfd": 438, "mount_setattr": 442,
+    "openat2": 437, "pidfd_getfd": 438, "mount_setattr": 442, "memfd_secret": 447, "fchmodat2": 452, "setxattrat": 463,
+    "removexattrat": 466, "file_setattr": 469,
 }  # fmt: skip
 """Calls that are newer than the common table."""
 
@@ -38,7 +39,13 @@ MACHINES = {
         "keyctl": 250, "unshare": 272, "accept4": 288, "rt_tgsigqueueinfo": 297, "perf_event_open": 298,
         "prlimit64": 302, "name_to_handle_at": 303, "open_by_handle_at": 304, "clock_adjtime": 305, "sendmmsg": 307,
         "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "kexec_file_load": 320,
-        "bpf": 321, "execveat": 322, "userfaultfd": 323, "setpgid": 109, "setsid": 112,
+        "bpf": 321, "execveat": 322, "userfaultfd": 323, "setpgid": 109, "setsid": 112, "open": 2, "mmap": 9,
+        "shmget": 29, "shmat": 30, "socket": 41, "semget": 64, "msgget": 68, "chmod": 90, "fchmod": 91, "chown": 92,
+        "fchown": 93, "lchown": 94, "syslog": 103, "utime": 132, "setpriority": 141, "sched_setscheduler": 144,
+        "prctl": 157, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198,
+        "fremovexattr": 199, "utimes": 235, "mq_open": 240, "ioprio_set": 251, "inotify_init": 253,
+        "inotify_add_watch": 254, "openat": 257, "fchownat": 260, "futimesat": 261, "fchmodat": 268, "utimensat": 280,
+        "inotify_init1": 294, "fanotify_init": 300, "sched_setattr": 314, "seccomp": 317, "memfd_create": 319,
     }),
     "aarch64": Machine(0xC00000B7, _SAME | {
         "umount2": 39, "mount": 40, "pivot_root": 41, "chroot": 51, "quotactl": 60, "acct": 89, "personality": 92,
@@ -50,5 +57,10 @@ MACHINES = {
         "accept4": 242, "prlimit64": 261, "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266,
         "setns": 268, "sendmmsg": 269, "process_vm_readv": 270, "process_vm_writev": 271, "finit_module": 273,
         "bpf": 280, "execveat": 281, "userfaultfd": 282, "kexec_file_load": 294, "setpgid": 154, "setsid": 157,
+        "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
+        "inotify_init1": 26, "inotify_add_watch": 27, "ioprio_set": 30, "fchmod": 52, "fchmodat": 53, "fchownat": 54,
+        "fchown": 55, "openat": 56, "utimensat": 88, "syslog": 116, "sched_setscheduler": 119, "setpriority": 140,
+        "prctl": 167, "mq_open": 180, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196, "socket": 198,
+        "mmap": 222, "fanotify_init": 262, "sched_setattr": 274, "seccomp": 277, "memfd_create": 279,
     }),
 }  # fmt: skip

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from lyncean.cell.closing import Fence
@@ -29,11 +30,19 @@ class Zygote:
         setup: "module:function" that runs in it before it closes itself and takes `arguments`.
         arguments: JSON.
         fence: What the cells that are made of it may do, together.
+        environment: Its variables, and theirs, beside those of every such process.
     """
 
-    def __init__(self, setup: str, arguments: Mapping[str, Any], fence: Fence) -> None:
+    def __init__(
+        self,
+        setup: str,
+        arguments: Mapping[str, Any],
+        fence: Fence,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         fence = whole_fence(fence, setup)
         self._first = {"zygote": True, "setup": setup, "arguments": dict(arguments), "fence": asdict(fence)}
+        self._environment = {**LARGE_PAGES, **environment}
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._ours: socket.socket | None = None
@@ -72,7 +81,7 @@ class Zygote:
         self._end()
         self._ours, theirs = socket.socketpair()
         with theirs:
-            self._process = start(theirs, LARGE_PAGES)
+            self._process = start(theirs, self._environment)
         wait_at_most(self._ours, STARTS_WITHIN)
         try:
             self._asked(self._first)

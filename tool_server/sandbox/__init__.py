@@ -1,0 +1,1 @@
+"""A tool that runs a model's Python code in a closed process: `tool-server sandbox`."""

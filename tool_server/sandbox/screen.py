@@ -1,0 +1,113 @@
+"""Collects what code shows: text and images in their order, within bounds."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import TYPE_CHECKING, Any
+
+from tool_server.sandbox.limits import IMAGE_BYTES
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Piece = tuple[str, str]
+"""("text", the text) or ("image", a PNG as base64)."""
+
+
+class Screen(io.TextIOBase):
+    """What one call has shown so far.
+
+    Args:
+        characters: Bound on the text; what comes then is counted and left out.
+        images: Bound on the number of images.
+        pixels: Bound on the pixels of one.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, characters: int, images: int, pixels: int) -> None:
+        self._left, self._images, self._pixels = characters, images, pixels
+        self._bytes = IMAGE_BYTES
+        self._cut = self._unseen = 0
+        self._pieces: list[Piece] = []
+        self._text: list[str] = []
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is an image."""
+        return any(kind == "image" for kind, _ in self._pieces)
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Takes text as far as there is room for it."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        kept = text[: self._left]
+        self._left -= len(kept)
+        self._cut += len(text) - len(kept)
+        if kept:
+            self._text.append(kept)
+        return len(text)
+
+    def image(self, image: Image.Image) -> None:
+        """Takes an image; one that is too large is a line of text instead."""
+        if self._images <= 0:
+            self._unseen += 1
+        elif image.width * image.height > self._pixels:
+            size = f"{image.width} x {image.height}"
+            self.write(f"[an image of {size} is not shown: the limit is {self._pixels} pixels]\n")
+        else:
+            buffer = io.BytesIO()
+            plain = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGB")
+            plain.save(buffer, "PNG")
+            self._file(buffer.getvalue())
+
+    def _file(self, data: bytes) -> None:
+        if len(data) > self._bytes:
+            self._unseen += 1
+            return
+        self._images, self._bytes = self._images - 1, self._bytes - len(data)
+        self._flushed()
+        self._pieces.append(("image", base64.b64encode(data).decode()))
+
+    def pieces(self) -> list[Piece]:
+        """Returns all of it, with a line that says what was left out."""
+        notes = [f"{self._cut} more characters are not shown"] if self._cut else []
+        notes += [f"{self._unseen} more images are not shown"] if self._unseen else []
+        if notes:
+            self._text.append(f"\n[{'; '.join(notes)}]\n")
+        self._flushed()
+        return self._pieces
+
+    def _flushed(self) -> None:
+        if self._text:
+            self._pieces.append(("text", "".join(self._text)))
+            self._text = []
+
+
+def picture_of(value: Any) -> Image.Image | None:
+    """Returns what a notebook shows of a value as an image: images, figures and arrays of pixels; None for others."""
+    from PIL import Image
+
+    if isinstance(value, Image.Image):
+        return value
+    if hasattr(value, "savefig"):
+        buffer = io.BytesIO()
+        value.savefig(buffer, format="png", bbox_inches="tight")
+        return Image.open(buffer)
+    return None
+
+
+def picture_of_array(value: Any) -> Image.Image | None:
+    """Returns an array of bytes with 1, 3 or 4 channels as an image, None for anything else."""
+    import numpy
+    from PIL import Image
+
+    if not isinstance(value, numpy.ndarray) or value.dtype != numpy.uint8 or not value.size:
+        return None
+    plain = value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (3, 4))
+    return Image.fromarray(value) if plain else None

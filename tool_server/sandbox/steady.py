@@ -1,0 +1,75 @@
+"""Makes code give the same results when it is run again: seeds, and a clock that only the code's own looks move."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import time
+from typing import Any
+
+_START = 1_700_000_000.0
+"""Seconds since 1970 at which the clock begins."""
+_TICK = 0.001
+"""Seconds by which each look moves it."""
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = _START
+
+    def look(self) -> float:
+        self.now += _TICK
+        return self.now
+
+    def look_ns(self) -> int:
+        return round(self.look() * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        self.now += seconds
+
+
+def hold(seed: int = 0) -> None:
+    """Seeds the generators of this process, and replaces its clock and the system's random bytes.
+
+    Not held are `random.Random()` and `random.seed()` without a number, `datetime.datetime` of modules that are loaded
+    already, addresses of objects, the order of a folder's files, and the last digits of sums on another kind of
+    processor.
+    """
+    clock, source = _Clock(), random.Random(seed)
+    changed: dict[str, Any] = dict.fromkeys(("time", "monotonic", "perf_counter", "process_time"), clock.look)
+    changed |= {f"{name}_ns": clock.look_ns for name in changed} | {"sleep": clock.sleep}
+    vars(time).update(changed)
+    os.urandom = source.randbytes
+    random.SystemRandom = random.Random  # type: ignore[misc, assignment]
+    random.seed(seed)
+    _seed_numpy(seed, source)
+
+    class Held(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Held:
+            return cls.fromtimestamp(clock.look(), tz or datetime.UTC).replace(tzinfo=tz)
+
+        @classmethod
+        def utcnow(cls) -> Held:
+            return cls.now()
+
+        @classmethod
+        def today(cls) -> Held:
+            return cls.now()
+
+    Held.__name__ = Held.__qualname__ = "datetime"
+    datetime.datetime = Held  # type: ignore[misc]
+
+
+def _seed_numpy(seed: int, source: random.Random) -> None:
+    import numpy
+    from numpy.random import bit_generator
+
+    numpy.random.seed(seed)
+    vars(bit_generator)["randbits"] = source.getrandbits
+    import secrets
+
+    vars(secrets).update(randbits=source.getrandbits, token_bytes=lambda count=32: source.randbytes(count or 32))
