@@ -18,7 +18,7 @@ from orchestrator.run_folder.lines import Failure, Origin, ResponseLine, encode,
 from orchestrator.run_folder.parts import LoadImage, StoreMedium, part_json, part_of, tool_call_json
 from orchestrator.run_folder.records import response_json, scoring_json
 from orchestrator.samples import Answer, ToolCall, Turn, image_part
-from orchestrator.tools.types import Picture, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, ToolOutput
 
 if TYPE_CHECKING:
     from orchestrator.engine.prepared import Episode, PreparedRequest, UnsentOutcome
@@ -79,6 +79,10 @@ def tool_line(key: str, name: str, episode: Episode, call: ToolCall, output: Too
         found["is_error"] = True
     if output.facts:
         found["facts"] = dict(output.facts)
+    if sent := output.remote:
+        fields = {"server": sent.server, "name": sent.name, "arguments": sent.arguments}
+        known = {"name": call.name, "arguments": call.arguments}
+        found["remote"] = {name: value for name, value in fields.items() if value != known.get(name)}
     line = ResponseLine(
         key=key,
         sample=episode.sample.key,
@@ -102,7 +106,9 @@ def output_of_line(line: Mapping[str, Any], load: LoadImage) -> ToolOutput:
     try:
         found = line["tool"]
         content = tuple(_piece_of(each, load) for each in found["content"])
-        return ToolOutput(content, found.get("is_error", False), found.get("facts") or {})
+        remote = {**found["tool_call"], **found["remote"]} if "remote" in found else None
+        sent = RemoteCall(remote["server"], remote["name"], remote.get("arguments", "")) if remote else None
+        return ToolOutput(content, found.get("is_error", False), found.get("facts") or {}, sent)
     except (KeyError, TypeError, ValueError) as error:
         raise RunLogError(f"the line of {line.get('key')!r} in {RESPONSES} is damaged ({error!r})") from error
 

@@ -34,6 +34,7 @@ from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.parts import Medium
 from orchestrator.run_folder.records import answer_of_line, request_json, score_request, scoring_json
 from orchestrator.samples import Answer, BadRowError, Call, Clip, NoAnswerError, Rounds
+from orchestrator.tools.types import RemoteCall, ToolOutput
 
 T = TypeVar("T")
 
@@ -90,8 +91,24 @@ class ToolLine(NamedTuple):
 
 
 def run_tools(episode: Episode, log: RunLog, changes: Deviations) -> list[ToolLine] | UnsentOutcome:
-    """Runs the tools that the last answer calls; returns the results. Runs and raises as `build`."""
+    """Runs the tools that the last answer calls, up to one of a server, which is then pending; returns the results.
+
+    Runs and raises as `build`.
+    """
     return _attempted(episode, lambda: list(_tool_lines(episode, log, changes)))
+
+
+def take_output(episode: Episode, log: RunLog, output: ToolOutput) -> ToolLine:
+    """Takes the output of the next tool call of a trajectory under way; returns its line. Raises as `build`."""
+    trajectory = episode.trajectory
+    assert trajectory is not None
+    place = trajectory.left.start
+    name = call_name(trajectory.answered, episode.turn.name, place + 1)
+    key = episode.sample.call_key(name)
+    store = partial(_stored_picture, log, trajectory.names)
+    line = tool_line(key, name, episode, trajectory.calls[place], output, store)
+    trajectory.add_output(output)
+    return ToolLine(key, line, output.is_error)
 
 
 def _attempted(episode: Episode, work: Callable[[], T]) -> T | UnsentOutcome:
@@ -205,12 +222,10 @@ def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[
     trajectory = _trajectory(episode, [_answer(answer, log) for answer in episode.answers], log, changes)
     for place in trajectory.left:
         output = trajectory.run(place)
-        name = call_name(trajectory.answered, episode.turn.name, place + 1)
-        key = episode.sample.call_key(name)
-        store = partial(_stored_picture, log, trajectory.names)
-        line = tool_line(key, name, episode, trajectory.calls[place], output, store)
-        trajectory.add_output(output)
-        yield ToolLine(key, line, output.is_error)
+        if isinstance(output, RemoteCall):
+            trajectory.pending = output
+            return
+        yield take_output(episode, log, output)
 
 
 def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool) -> JudgedAnswer | UnsentOutcome:

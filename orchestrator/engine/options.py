@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from orchestrator.engine.deviations import Deviations
+
+if TYPE_CHECKING:
+    from orchestrator.engine.tool_server import ToolServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Options:
         changes: What is changed in the benchmark's requests.
         shard: (index from 0, number of shards); None runs everything.
         repeats: How often each sample is asked; repeats come one behind the other.
+        tools: Servers of tools, connected.
     """
 
     timeout: float = 600.0
@@ -24,3 +30,4 @@ class Options:
     changes: Deviations = field(default_factory=Deviations)
     shard: tuple[int, int] | None = None
     repeats: int = 1
+    tools: Sequence[ToolServer] = ()

@@ -23,6 +23,7 @@ from orchestrator.engine.pool import Pool
 from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.progress import Progress
 from orchestrator.engine.scoring import ScorerClient
+from orchestrator.engine.tool_calls import ToolCalls
 from orchestrator.engine.worker import Worker
 from orchestrator.errors import IncompleteError
 from orchestrator.run_folder.errors import write_error
@@ -88,6 +89,7 @@ class Engine:
         self._builds: set[asyncio.Task[None]] = set()
         self._further: list[Episode] = []
         self._further_builds: set[asyncio.Task[None]] = set()
+        self._tools = ToolCalls(options.tools, ledger, options.changes, self._worker, self._go_on, self._end_unsent)
         ledger.fewer = self._drop_unwanted
         scorer.on_verdict = ledger.judged
 
@@ -114,6 +116,7 @@ class Engine:
         finally:
             for dispatcher in self._dispatchers.values():
                 dispatcher.cancel()
+            self._tools.cancel()
             rest = [scoring, *helpers, *self._builds, *self._further_builds]
             for task in rest:
                 task.cancel()
@@ -178,6 +181,7 @@ class Engine:
             await self._room.wait()
         for dispatcher in self._dispatchers.values():
             await dispatcher.finish()
+        await self._tools.finish()
         await self._backlog.finish()
         await self._scorer.finish()
         self.ledger.log.flush()
@@ -266,6 +270,10 @@ class Engine:
                 self.ledger.add_response(each.key, None, each.line)
         if any(found):
             await self.ledger.synced()
+        for episode in calling:
+            if episode.trajectory and episode.trajectory.pending and id(episode) not in ended:
+                self._tools.begin(episode)
+                ended.add(id(episode))
         return [each for each in episodes if id(each) not in ended]
 
     def _server(self, stage: str) -> model.GetModelInfoResponse:

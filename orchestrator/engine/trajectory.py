@@ -11,6 +11,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.limits import MAX_MESSAGE_BYTES
 from lyncean.vocabulary.facts import CALLS, OUTPUT_TOKENS, REASONING_TOKENS, TOOL_CALLS, TOOL_ERRORS
 from lyncean.vocabulary.keys import split_repeat
+from lyncean.vocabulary.tool_results import MAX_HISTORY, result_sha256
 from orchestrator.errors import ConfigError
 from orchestrator.samples import (
     Answer,
@@ -27,10 +28,12 @@ from orchestrator.samples import (
     image_part,
     media_of,
 )
+from orchestrator.tools.arguments import tool_error
 from orchestrator.tools.search import search_facts
-from orchestrator.tools.types import Picture, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, ToolOutput
 
 if TYPE_CHECKING:
+    from orchestrator.engine.tool_server import ToolServer
     from orchestrator.tools.toolbox import Toolbox
 
 CALL_LIMIT, CONTEXT_LIMIT = "call_limit", "context_limit"
@@ -45,11 +48,13 @@ class Play:
         box: The tools, and the form of their calls.
         max_calls: Requests to the model of one trajectory at most.
         names: The tools by their names in `--tools`.
+        servers: The servers of tools among them, once they are asked.
     """
 
     box: Toolbox
     max_calls: int
     names: tuple[str, ...]
+    servers: tuple[ToolServer, ...] = ()
 
     def first(self, call: Call) -> Call:
         """Returns the first request of a trajectory for a task's own one."""
@@ -124,11 +129,16 @@ class Trajectory:
         self._given, self._key = play, key
         self._call = decoded(play.first(call))
         self._seed = self._call.config.seed if self._call.config.HasField("seed") else None
-        self._pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
+        self.pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
         self._new = len(self._call.messages)
         self._answer: Answer | None = None
         self._last: Answer | None = None
         self._results: list[ToolResult] = []
+        self.pending: RemoteCall | None = None
+        self.picture_digests: list[bytes] = []
+        self.made: list[
+            tuple[RemoteCall, int, bytes]
+        ] = []  # calls of servers, with the images then and the result's hash
         self._ended: Done | None = None
         self.answered = 0
         self.calls: tuple[ToolCall, ...] = ()
@@ -155,7 +165,7 @@ class Trajectory:
 
     def search(self, labels: Mapping[str, str]) -> None:
         """Adds to the facts how well crops met the boxes that an item's labels name."""
-        self.facts |= search_facts(labels, self._pictures)
+        self.facts |= search_facts(labels, self.pictures)
 
     @property
     def left(self) -> range:
@@ -170,9 +180,9 @@ class Trajectory:
         self.facts[REASONING_TOKENS] += answer.tokens[1]
         self._answer = self._last = answer
         self._results, self.calls = [], ()
-        if len(answer.shown) == len(self._pictures):
-            pairs = zip(self._pictures, answer.shown, strict=True)
-            self._pictures = [replace(picture, shown=size) for picture, size in pairs]
+        if len(answer.shown) == len(self.pictures):
+            pairs = zip(self.pictures, answer.shown, strict=True)
+            self.pictures = [replace(picture, shown=size) for picture, size in pairs]
         self._take(answer)
 
     def _take(self, answer: Answer) -> None:
@@ -189,15 +199,22 @@ class Trajectory:
         """Ends the trajectory: its last request was refused, in the server's words, since it is beyond the context."""
         self._ended = replace(self._limited("the context"), detail=detail, reason=CONTEXT_LIMIT)
 
-    def run(self, place: int) -> ToolOutput:
-        """Makes a tool call and returns what came of it."""
-        return self._play.box.protocol.call(self.calls[place], self._play.box.tools, self._pictures)
+    def run(self, place: int) -> ToolOutput | RemoteCall:
+        """Makes a tool call and returns what came of it, or the call that a server is to make."""
+        found = self._play.box.protocol.call(self.calls[place], self._play.box.tools, self.pictures)
+        if isinstance(found, RemoteCall) and sum(call.server == found.server for call, *_ in self.made) >= MAX_HISTORY:
+            return tool_error("The call was not run: {most} were run before.", most=f"{MAX_HISTORY:,}")
+        return found
 
     def add_output(self, output: ToolOutput) -> None:
         """Takes the output of the next tool call."""
+        self.pending = None
         call = self.calls[len(self._results)]
         self._results.append(ToolResult(call.id, tuple(parts_of(output)), output.is_error))
-        self._pictures += [piece for piece in output.content if isinstance(piece, Picture)]
+        if output.remote:
+            pieces = (part.text if part.image is None else part.image.data for part in self._results[-1].content)
+            self.made.append((output.remote, len(self.pictures), result_sha256(pieces, output.is_error)))
+        self.pictures += [piece for piece in output.content if isinstance(piece, Picture)]
         self.facts[TOOL_CALLS] += 1
         self.facts[TOOL_ERRORS] += output.is_error
 

@@ -23,7 +23,7 @@ from orchestrator.engine.accounting import Accounting
 from orchestrator.engine.deviations import Deviations
 from orchestrator.engine.ledger import LEAST_DISK_SECONDS
 from orchestrator.errors import IncompleteError, StoppedError
-from orchestrator.run import foreign, results as run_results, resume
+from orchestrator.run import foreign, results as run_results, resume, tools
 from orchestrator.run.arguments import shard_of, words_of
 from orchestrator.run.capabilities import check_capabilities
 from orchestrator.run.checks import check, check_limits
@@ -175,6 +175,10 @@ async def evaluate(
     """
     keep_freed_memory()
     request = plan.request
+    if plan.play and not plan.play.servers and tools.endpoints_of(plan.play.names):
+        notify = partial(console.print, style="dim", highlight=False, markup=False, soft_wrap=True)
+        async with tools.connected(plan, notify) as equipped:
+            return await evaluate(equipped, console, reporting, run=run, beside=beside, local=local)
     shard = shard_of(request.shard)
     budget = Budget(
         max_tokens=request.max_tokens_total,
@@ -213,7 +217,10 @@ async def evaluate(
             if (budget.max_tokens, budget.max_cost) != (None, None):
                 budget.used(*total(of_log(path)).tokens)
             changes = replace(changes, finish_cut=manifest.get(FINISH_CUT, 0))
-            options = Options(request.timeout, request.patience, changes, shard, request.repeats)
+            servers = plan.play.servers if plan.play else ()
+            options = Options(request.timeout, request.patience, changes, shard, request.repeats, servers)
+            for server in servers:
+                connections.waits.also(server.says)
             pools, scorer = connections.pools, connections.scorer
             if not stages:
                 pools[""].endpoint_model = origins.first(path, manifest["model"])
@@ -295,6 +302,7 @@ def _manifest(
         run_manifest.write(file, fresh)
         return fresh
     old = run_manifest.read(path)
+    tools.check_unchanged(path, old["identity"], identity)
     run_manifest.check_same(path, old, identity, shard)
     if resume.never_asked(path, old):
         old[resume.ASKED_AGAIN] = True

@@ -92,7 +92,9 @@ class RunRequest:
         "behind which the options are scored.",
     )
     tools: str | Sequence[str] = _option(
-        (), "Tool that the model may call while it answers: zoom, or none; repeatable.", metavar="NAME"
+        (),
+        "Tool that the model may call while it answers: zoom, grpc:H:P (a tool server's), or none; repeatable.",
+        metavar="NAME",
     )
     protocol: str = _option(
         NATIVE_TOOLS,

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.scorer.v1 import scorer_pb2 as scorer
+from lyncean.tool.v1 import tool_pb2
 from lyncean.vocabulary.facts import CALLS
+from orchestrator.engine.pool import Notify
+from orchestrator.engine.resolve import Endpoint, parse_endpoints
 from orchestrator.engine.trajectory import Play
 from orchestrator.errors import ConfigError
 from orchestrator.run.arguments import words_of
 from orchestrator.run.request import NATIVE_TOOLS
-from orchestrator.run_folder.tools_used import FIELD
+from orchestrator.run_folder.manifest import ManifestError
+from orchestrator.run_folder.tools_used import FIELD, SERVERS
 from orchestrator.samples import metric
 
 if TYPE_CHECKING:
+    from orchestrator.run.plan import Plan
     from orchestrator.run.request import RunRequest
 
 NONE = "none"
+SERVER = "grpc:"
+"""Begins the name of a server of tools in `--tools`; its address follows."""
 
 
 def play_of(request: RunRequest) -> Play | None:
@@ -28,6 +38,7 @@ def play_of(request: RunRequest) -> Play | None:
         ConfigError: There is no such tool or protocol, or another option contradicts them.
     """
     names = list(dict.fromkeys(words_of(request.tools)))
+    endpoints_of(names)
     if names in ([], [NONE]):
         given = {"--protocol": request.protocol != NATIVE_TOOLS, "--max-calls": request.max_calls is not None}
         if wrong := [flag for flag, is_given in given.items() if is_given]:
@@ -44,8 +55,17 @@ def play_of(request: RunRequest) -> Play | None:
         raise ConfigError(f"{wrong[0]} is not for a run with tools, whose answers are in words: leave out one of them")
     from orchestrator.tools.toolbox import toolbox
 
-    box = toolbox(names, request.protocol)
+    box = toolbox([name for name in names if not name.startswith(SERVER)], request.protocol)
     return Play(box, request.max_calls or box.protocol.max_calls, tuple(names))
+
+
+def endpoints_of(names: Sequence[str]) -> list[Endpoint]:
+    """Returns the servers of tools among names of `--tools`.
+
+    Raises:
+        ConfigError: One is not `grpc:H:P`.
+    """
+    return [one for name in names if name.startswith(SERVER) for one in parse_endpoints([name.removeprefix(SERVER)])]
 
 
 def identity_of(play: Play | None) -> dict[str, Any]:
@@ -54,12 +74,70 @@ def identity_of(play: Play | None) -> dict[str, Any]:
         return {}
     box = play.box
     found = {
-        "names": list(play.names),
+        "names": [name for name in play.names if not name.startswith(SERVER)],
         "protocol": box.protocol.name,
         "max_calls": play.max_calls,
         "sha256": box.sha256,
+        **({SERVERS: [_server_json(server.listing) for server in play.servers]} if play.servers else {}),
     }
     return {FIELD: found}
+
+
+def _server_json(listing: tool_pb2.ListToolsResponse) -> dict[str, Any]:
+    fields = ("name", "description", "input_schema")
+    tools = [{name: getattr(tool, name) for name in fields if getattr(tool, name)} for tool in listing.tools]
+    return {"revision": listing.revision, "stateful": listing.stateful, "tools": tools}
+
+
+@contextlib.asynccontextmanager
+async def connected(plan: Plan, notify: Notify) -> AsyncIterator[Plan]:
+    """Connects to the servers of tools of a plan; yields the plan with their tools. Closes them on exit.
+
+    Raises:
+        IncompleteError: If one is not there.
+        ConfigError: If one refuses the credential or breaks the contract, or two tools have a name.
+    """
+    from orchestrator.engine.tool_server import ToolServer
+    from orchestrator.tools.toolbox import toolbox
+
+    play, request = plan.play, plan.request
+    assert play is not None
+    async with contextlib.AsyncExitStack() as stack:
+        servers = []
+        for endpoint in endpoints_of(play.names):
+            server = ToolServer(
+                endpoint, request.credentials, timeout=request.timeout, patience=request.patience, notify=notify
+            )
+            stack.push_async_callback(server.close)
+            await server.connect()
+            servers.append(server)
+        local = [name for name in play.names if not name.startswith(SERVER)]
+        box = toolbox(local, request.protocol, [server.listing for server in servers])
+        yield replace(plan, play=replace(play, box=box, servers=tuple(servers)))
+
+
+def check_unchanged(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Makes sure that servers of tools have the tools that a run began with.
+
+    Args:
+        path: The run folder.
+        old: Its identity.
+        new: That of this command.
+
+    Raises:
+        ManifestError: They have not.
+    """
+    before, now = ((each.get(FIELD) or {}).get(SERVERS) or [] for each in (old, new))
+    if before == now or len(before) != len(now):
+        return
+    was, has = next((was, has) for was, has in zip(before, now, strict=True) if was != has)
+    words = "other names or schemas"
+    if was["revision"] != has["revision"]:
+        words = f"the revision {has['revision'][:100]!r}, and the run began with {was['revision'][:100]!r}"
+    raise ManifestError(
+        f"{path}: the tools of a server have changed: they have {words}; serve those that the run began with, or give "
+        "--run another folder"
+    )
 
 
 def with_facts(specs: Sequence[scorer.MetricSpec]) -> list[scorer.MetricSpec]:

@@ -10,6 +10,8 @@ from orchestrator.run_folder.notes import Note
 
 FIELD = "tools"
 """Field of a run's identity and of its results."""
+SERVERS = "servers"
+"""Field of that: the servers of tools, each with its revision and its tools as the model is told of them."""
 
 
 def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -20,7 +22,7 @@ def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) 
         calls: Calls of the model that were answered.
         counts: `tool_calls` and, among them, `tool_errors`.
     """
-    kept = {name: identity[name] for name in ("names", "protocol", "max_calls")}
+    kept = {name: identity[name] for name in ("names", "protocol", "max_calls", SERVERS) if name in identity}
     return kept | {"calls": calls} | {name: counts.get(name, 0) for name in (TOOL_CALLS, TOOL_ERRORS)}
 
 
@@ -43,4 +45,5 @@ def words(results: Mapping[str, Any]) -> str:
     if not found:
         return ""
     counts = f"{found['calls']:,} calls, {found['tool_calls']:,} tool calls, {found['tool_errors']:,} errors"
-    return f"tools: {', '.join(found['names'])} ({found['protocol']}), {counts}"
+    remote = [tool["name"] for server in found.get(SERVERS, ()) for tool in server["tools"]]
+    return f"tools: {', '.join((*found['names'], *remote))} ({found['protocol']}), {counts}"

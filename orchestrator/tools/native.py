@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, text_part
 from orchestrator.tools.arguments import MAX_CALLS, tool_error
-from orchestrator.tools.types import Picture, Tool, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput
 
 _OUTPUT_TOKENS = 4096
 """Bound on an output where the benchmark's own, which is often that of a letter, is lower."""
@@ -39,7 +39,7 @@ class Native:
         """Never: an answer without a call is the last one."""
         return False
 
-    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
+    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs the tool that the call names."""
         if not call.name:
             return tool_error("The call was not run: it has no name, or {most} were run before.", most=str(MAX_CALLS))

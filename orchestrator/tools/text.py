@@ -15,7 +15,7 @@ from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResu
 from orchestrator.tools.arguments import MAX_CALLS, filled, read_literal, tool_error
 from orchestrator.tools.pixels import MISTAKES, SizePolicy, decoded, encoded, sized
 from orchestrator.tools.spec import Spec
-from orchestrator.tools.types import Picture, Tool, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput
 from orchestrator.tools.zoom import Zoom
 
 
@@ -77,7 +77,7 @@ class TextProtocol:
                 return not self._kept(text) and not self.read(answer)
         return False
 
-    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
+    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs the protocol's tool."""
         form = self.spec.tool
         if not call.name and not self.spec.call.repaired:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lyncean.tool.v1 import tool_pb2
 from orchestrator.errors import ConfigError
 from orchestrator.tools import builtin, spec
 from orchestrator.tools.native import Native
+from orchestrator.tools.remote import RemoteTool
 from orchestrator.tools.text import TextProtocol
 from orchestrator.tools.types import Protocol, Tool
 from orchestrator.tools.zoom import Zoom
@@ -32,26 +34,41 @@ class Toolbox:
     sha256: str
 
 
-def toolbox(names: Sequence[str], protocol: str = NATIVE) -> Toolbox:
+def toolbox(
+    names: Sequence[str], protocol: str = NATIVE, servers: Sequence[tool_pb2.ListToolsResponse] = ()
+) -> Toolbox:
     """Returns the tools of a run.
 
     Args:
         names: Names of built-in tools.
         protocol: "native", for the contract's own tools, or a text protocol, which has `zoom` alone.
+        servers: Descriptions of servers of tools, in their order in `--tools`.
 
     Raises:
-        ConfigError: There is no such tool or protocol, or the protocol does not have the tool.
+        ConfigError: There is no such tool or protocol, the protocol does not have the tool, or two tools have a name.
     """
     if unknown := [name for name in names if name not in builtin.TOOLS]:
         raise ConfigError(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(builtin.TOOLS)}")
     if protocol == NATIVE:
-        return Toolbox(Native(), tuple(builtin.TOOLS[name] for name in names), _hash(*names))
+        tools: list[Tool] = [*(builtin.TOOLS[name] for name in names), *_remote(servers)]
+        _check_names([tool.describe().name for tool in tools])
+        return Toolbox(Native(), tuple(tools), _hash(*names))
     if protocol not in spec.names():
         raise ConfigError(f"--protocol: there is no {protocol!r}; there are {', '.join((NATIVE, *spec.names()))}")
     if list(names) != ["zoom"]:
         raise ConfigError(f"--protocol {protocol} has the tool zoom alone: give --tools zoom, or --protocol {NATIVE}")
     found = spec.load(protocol)
     return Toolbox(TextProtocol(found), (Zoom(found),), _hash(protocol, spec.sha256(protocol)))
+
+
+def _remote(servers: Sequence[tool_pb2.ListToolsResponse]) -> Iterator[RemoteTool]:
+    for number, server in enumerate(servers):
+        yield from (RemoteTool(number, about) for about in server.tools)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--tools: two tools are named {twice[0]!r}: leave one of them out")
 
 
 def _hash(*words: str) -> str:

@@ -13,6 +13,9 @@ from typing import Protocol as Interface
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult
 
+MADE = -1
+"""Source of an image that a tool made, and not of one image of the conversation."""
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -21,7 +24,7 @@ class Picture:
     Attributes:
         data: The encoded file.
         shown: Width and height, in pixels, at which the model saw it; None if the server does not say.
-        source: For an image that a tool made: index of the picture that it was made of.
+        source: For an image that a tool made: index of the picture that it was made of, or `MADE`.
         box: For a crop: left, top, right and bottom in the source's pixels. It may reach beyond the source.
         source_size: Width and height of the source in these pixels.
     """
@@ -34,6 +37,21 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteCall:
+    """A call that a server of tools is to make.
+
+    Attributes:
+        server: The server's place in `--tools`.
+        name: The tool's name there.
+        arguments: JSON text.
+    """
+
+    server: int
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     """Output of a tool.
 
@@ -41,11 +59,13 @@ class ToolOutput:
         content: Texts and pictures, in the order in which the model is to see them.
         is_error: Whether the content is an error message.
         facts: Numbers known of the call.
+        remote: The call that a server of tools made for it.
     """
 
     content: tuple[Part | Picture, ...]
     is_error: bool = False
     facts: Mapping[str, float] = field(default_factory=dict)
+    remote: RemoteCall | None = None
 
 
 class Tool(Interface):
@@ -54,10 +74,11 @@ class Tool(Interface):
     def describe(self) -> model.Tool:
         """Returns name, description and schema as the model is told of them."""
 
-    def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
+    def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs the tool on the arguments as the model wrote them; a mistake of the model's is an error output.
 
-        Pure: the same arguments and pictures give the same output. It may decode images and take long.
+        Pure: the same arguments and pictures give the same output. It may decode images and take long. A tool of a
+        server returns the call that is to be made there.
         """
 
 
@@ -85,7 +106,7 @@ class Protocol(Interface):
     def again(self, answer: Answer) -> bool:
         """Returns true if an answer without a call is ignored, and its request is sent once more, unchanged."""
 
-    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput:
+    def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs one call: the tool it names, or the protocol's answer to a call that is malformed or names none."""
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:

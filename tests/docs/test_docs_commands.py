@@ -13,8 +13,9 @@ from helpers.page_commands import PAGES, ROOT, commands
 from model_server.cli import main as model_server
 from orchestrator.cli import main as orchestrator
 from scorer.cli import main as scorer
+from tool_server.cli import main as tool_server
 
-PROGRAMS = {"orchestrator": orchestrator, "scorer": scorer, "model-server": model_server}
+PROGRAMS = {"orchestrator": orchestrator, "scorer": scorer, "model-server": model_server, "tool-server": tool_server}
 TYPED_BY = {
     "README.md": "docs/test_first_pages.py",
     "CONTRIBUTING.md": "docs/test_first_pages.py",
@@ -40,6 +41,7 @@ TYPED_BY = {
     "docs/contract/ModelService.GetModelInfo.md": "docs/test_docs_contract.py",
     "docs/contract/ModelService.Likelihood.md": "docs/test_docs_contract.py",
     "docs/contract/ScorerService.ListRules.md": "docs/test_docs_contract.py",
+    "docs/contract/ToolService.ListTools.md": "docs/test_docs_contract.py",
     "docs/extraction.md": "scorer/test_scorer_docs.py",
     "docs/judges.md": "scorer/test_scorer_docs.py docs/test_report_docs.py orchestrator/run/test_eval_judge.py",
     "docs/read-the-numbers.md": "scorer/test_scorer_docs.py",

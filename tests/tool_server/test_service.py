@@ -7,73 +7,29 @@ import contextlib
 import hashlib
 import io
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import grpc
 import pytest
+from helpers.toolsets import DEFAULT, Recorded, served
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, ServerConfig, Unavailable, dial
+from lyncean.rpc import CallError, Unavailable, dial
 from lyncean.tool.v1 import tool_pb2 as pb, tool_pb2_grpc
 from lyncean.vocabulary.tool_results import MAX_TEXT, result_sha256
 from tool_server.load import load
-from tool_server.service import Servicer, server
 from tool_server.settings import Limits
-from tool_server.types import Output, Session, Toolset
+from tool_server.types import Output, Toolset
 
-DEFAULT = Limits()
 EXAMPLE = Path(__file__).parents[2] / "examples" / "counter_tools.py"
-
-
-class Recorded:
-    """A toolset of one tool that does what a function says; counts sessions and calls."""
-
-    stateful = True
-    revision = "1"
-
-    def __init__(self, act: Callable[[Recorded, str], Output | None] = lambda tools, words: None) -> None:
-        self.act = act
-        self.calls: list[str] = []
-        self.open_now = self.most_open = self.opened = 0
-        self._lock = threading.Lock()
-
-    def tools(self) -> Sequence[model.Tool]:
-        return [model.Tool(name="say", input_schema='{"type": "object"}')]
-
-    def open(self) -> Session:
-        with self._lock:
-            self.opened += 1
-            self.open_now += 1
-            self.most_open = max(self.most_open, self.open_now)
-        return Conversation(self)
-
-
-class Conversation:
-    def __init__(self, tools: Recorded) -> None:
-        self.tools, self.said = tools, 0
-
-    def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
-        self.tools.calls.append(arguments)
-        self.said += 1
-        return self.tools.act(self.tools, arguments) or Output((f"{self.said} {len(images)}",))
-
-    def close(self) -> None:
-        self.tools.open_now -= 1
 
 
 @contextlib.asynccontextmanager
 async def serving(toolset: Toolset, limits: Limits = DEFAULT) -> AsyncIterator[tool_pb2_grpc.ToolServiceAsyncStub]:
-    servicer = Servicer(limits)
-    running = server(ServerConfig(grace=0), servicer)
-    port = await running.start()
-    servicer.ready(toolset)
-    await running.set_serving()
-    async with dial(f"127.0.0.1:{port}") as channel:
+    async with served(toolset, limits) as address, dial(address) as channel:
         yield tool_pb2_grpc.ToolServiceStub(channel)
-    await running.stop()
-    await servicer.close()
 
 
 def request(words: str, history: Sequence[tuple[str, str]] = (), **fields: object) -> pb.CallToolRequest:

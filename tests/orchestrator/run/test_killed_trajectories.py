@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -10,16 +9,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import orjson
 import pytest
 from helpers.engine_cluster import HERE, Server, environment
+from helpers.noisy_task import task
 from helpers.same_results import results_of
-from PIL import Image
 
 from orchestrator.api import evaluate
 
-TASK = "data: rows.jsonl\nid: id\nimage: image\nquestion: question\noptions: [A, B, C, D]\nanswer: answer\n"
 PROTOCOL = {"tools": ["zoom"], "protocol": "deepeyes"}
 
 
@@ -32,20 +29,6 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     yield ",".join(server.address for server in servers)
     for server in servers:
         server.kill()
-
-
-def task(folder: Path, rows: int) -> str:
-    """Writes a task whose images are noise, large enough to be sent by their hash."""
-    numbers, lines = np.random.default_rng(7), []
-    for row in range(rows):
-        buffer = io.BytesIO()
-        Image.fromarray(numbers.integers(0, 256, (64, 64, 3), np.uint8)).save(buffer, "PNG")
-        (folder / f"{row}.png").write_bytes(buffer.getvalue())
-        line = {"id": row, "image": f"{row}.png", "question": f"Which one is {row}?", "answer": "ABCD"[row % 4]}
-        lines.append(json.dumps(line | {letter: f"number {letter}" for letter in "ABCD"}))
-    (folder / "rows.jsonl").write_text("\n".join(lines))
-    (folder / "noise.yaml").write_text(TASK)
-    return str(folder / "noise.yaml")
 
 
 def lines(run: Path) -> list[dict[str, object]]:
