@@ -46,6 +46,10 @@ class Scores:
         items, spec = self.items[step.task], self.steps[step]
         return items.questions_of(spec) if questions else items.units(spec)
 
+    def repeats(self, step: Step) -> int:
+        """Returns how often a question of a step's task was asked at most."""
+        return self.items[step.task].repeats
+
     def by_item(self) -> Scores:
         """Returns the same with the mean score of all items as the only metric of each task."""
         return replace(self, steps={Step(task, "score of an item"): {} for task in self.items})
@@ -125,8 +129,8 @@ def common(runs: Sequence[Scores], step: Step) -> list[Units]:
         return []
     if step.group:
         return _common_of_group(runs, runs[0].steps[step]["weights"])
-    repeats = {run.items[step.task].repeats for run in runs}
-    units = [run.units(step, questions=len(repeats) > 1) for run in runs]
+    unequal = len({run.repeats(step) for run in runs}) > 1
+    units = [run.units(step, questions=unequal) for run in runs]
     rows = pair([each.names for each in units])
     if all(mine is rows[0] for mine in rows):
         # The same items in the same order, as of most runs: nothing is copied, and names are held once.

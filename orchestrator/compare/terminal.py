@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.cli.names import Name
 from orchestrator.compare.flips import words
 from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS, Finding
 from orchestrator.compare.result import Comparison, Pairing, Ranking
@@ -82,10 +83,10 @@ def _cells(pair: Paired, wide: bool) -> list[str | Text]:
     difference = Text(f"{100 * pair.difference:+.1f} {pair.interval}".rstrip(), colour)
     counts = [f"{pair.items:,}", f"{pair.gained:,}", f"{pair.lost:,}", p_value(pair.adjusted)]
     if not wide:
-        return [str(pair.step), difference, *counts]
+        return [Name(str(pair.step)), difference, *counts]
     means = [f"{100 * mean:.1f}" for mean in (pair.first, pair.second)]
     detectable = "–" if pair.detectable is None else f"±{100 * pair.detectable:.1f}"
-    return [str(pair.step), *means, difference, detectable, *counts, pair.test]
+    return [Name(str(pair.step)), *means, difference, detectable, *counts, pair.test]
 
 
 def p_value(p: float | None) -> str:
@@ -118,7 +119,7 @@ def _ranking(ranking: Ranking) -> Table:
     for place in ranking.places:
         score = f"{100 * place.score:.1f} {points(place.low, place.high)}".rstrip()
         ranks = str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}"
-        table.add_row(str(place.rank), place.name, score, ranks)
+        table.add_row(str(place.rank), Name(place.name), score, ranks)
     return table
 
 

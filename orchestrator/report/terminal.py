@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.cli.names import Name
 from lyncean.errors import printable
 from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
@@ -141,9 +142,9 @@ def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> 
     if method:
         table.add_column("", style="dim", no_wrap=True, overflow="ellipsis")
     for row in rows:
-        cells = [Text(row.task)] if tasks and not stacked else []
+        cells: list[Text] = [Name(row.task)] if tasks and not stacked else []
         cells += [
-            Text(f"{row.task}\n{row.name}" if stacked else row.name),
+            Name(f"{row.task}\n{row.name}" if stacked else row.name),
             _value(row),
             Text(f"{row.denominator:,}", "dim"),
         ]

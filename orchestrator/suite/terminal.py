@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lyncean.cli.names import Name
 from orchestrator.compare import leaderboard
 from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
@@ -60,7 +61,7 @@ def _ranking(title: str, variant: str, entries: list[Entry]) -> Table:
         shown = Text(entry.shown if metric is None else metric.shown, "red" if metric is None else "")
         table.add_row(
             str(entry.place.rank) if entry.place else "–",
-            entry.model,
+            Name(entry.model),
             shown,
             f"{metric.denominator:,}" if metric else "",
             f"{100 * pair.difference:+.1f} {pair.interval}".rstrip() if pair else "",
@@ -82,7 +83,7 @@ def _matrix(name: str, found: leaderboard.Table) -> Table:
             Text(entry.shown, "red" if entry.metric is None else "bold" if entry.best else "") for entry in row.entries
         ]
         mean = [Text("–" if row.mean is None else f"{100 * row.mean:.1f}")] if several else []
-        table.add_row(row.model, *cells, *mean)
+        table.add_row(Name(row.model), *cells, *mean)
     return table
 
 

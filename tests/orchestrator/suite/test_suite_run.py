@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -255,9 +254,8 @@ class Columns:
     def steps(self) -> dict[Step, Any]:
         return {self.step: {}}
 
-    @property
-    def items(self) -> dict[str, Any]:
-        return {self.step.task: SimpleNamespace(repeats=1)}
+    def repeats(self, _: Step) -> int:
+        return 1
 
     def units(self, _: Step, *, questions: bool = False) -> Units:
         assert not questions
