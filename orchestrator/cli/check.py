@@ -25,6 +25,7 @@ from orchestrator.cli.options import number, written
 )
 @click.argument("address", required=False, metavar="[H:P]")
 @click.option("--endpoint", "-e", help="The model server, H:P.")
+@click.option("--tools", "tools_at", metavar="H:P", help="Test a server of tools, against lyncean.tool.v1.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check only; repeatable.")
 @number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Timeout of a request in seconds.")
 @click.option(
@@ -40,6 +41,7 @@ def command(
     credentials: Credentials,
     address: str | None,
     endpoint: str | None,
+    tools_at: str | None,
     only: tuple[str, ...],
     timeout: float,
     drain_pid: int | None,
@@ -47,27 +49,30 @@ def command(
     as_json: bool,
     listed: bool,
 ) -> None:
-    """Test a model server, in any language, against lyncean.model.v1.
+    """Test a model server, in any language, against lyncean.model.v1, or a server of tools against its contract.
 
     Exit codes: 0 every check passed or does not apply, 2 the server cannot be reached or the command
     is wrong, 4 a check failed.
     """
     from lyncean.rpc import CallError
-    from orchestrator.conformance import CHECKS, Result, Status, judge, report
+    from orchestrator.conformance import CHECKS, Result, Status, judge, judge_tools, report, tools
     from orchestrator.engine import parse_endpoints
     from orchestrator.engine.failures import describe, dialled
     from orchestrator.run.console import Terminal
 
+    checks, contract = (tools.CHECKS, tools.CONTRACT) if tools_at else (CHECKS, report.MODEL)
     if listed:
-        for check in CHECKS.values():
+        for check in (CHECKS | tools.CHECKS).values():
             click.echo(f"{check.name}\n    {check.contract}")
         return
-    unknown = sorted(set(only) - CHECKS.keys())
+    unknown = sorted(set(only) - checks.keys())
     if unknown:
         raise click.UsageError(f"unknown check {unknown[0]!r}; --list names them")
     if address and endpoint:
         raise click.UsageError(f"{address} and --endpoint {endpoint}: give one address")
-    found = parse_endpoints([each for each in (address, endpoint) if each])
+    if tools_at and (address or endpoint or drain_pid):
+        raise click.UsageError("--tools tests a server of tools: leave out the model server and --drain-pid")
+    found = parse_endpoints([each for each in (address, endpoint, tools_at) if each])
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
     server = str(found[0])
@@ -78,7 +83,10 @@ def command(
         click.echo(f"waiting up to {seconds:.0f} s for {server}: {describe(error)}", err=True)
 
     async def run() -> None:
-        judging = judge(server, credentials, timeout=timeout, pid=drain_pid, only=only, waiting=waiting)
+        if tools_at:
+            judging = judge_tools(server, credentials, timeout=timeout, only=only)
+        else:
+            judging = judge(server, credentials, timeout=timeout, pid=drain_pid, only=only, waiting=waiting)
         async for result in judging:
             results.append(result)
             report.print_result(result, console)
@@ -86,15 +94,15 @@ def command(
     try:
         asyncio.run(run())
     except CallError as error:
+        first, kind = ("ListTools", "server of tools") if tools_at else ("GetModelInfo", "model server")
         raise click.UsageError(
-            f"{server} does not answer GetModelInfo ({describe(error)}): is a model server running there, "
-            f"{dialled(credentials)}?"
+            f"{server} does not answer {first} ({describe(error)}): is a {kind} running there, {dialled(credentials)}?"
         ) from error
     if junit:
         with written(junit):
-            report.write_junit(junit, server, results)
+            report.write_junit(junit, server, results, contract)
     if as_json:
-        click.echo(json.dumps(report.as_json(server, results), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(report.as_json(server, results, contract), indent=2, ensure_ascii=False))
     console.print(f"{server}: {report.summary(results)}", highlight=False, soft_wrap=True)
     if any(result.status is Status.FAILED for result in results):
         if words := report.for_an_evaluation(results):

@@ -15,6 +15,7 @@ from rich.markup import escape
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import MATTER_MOST, Result, Status
 
+MODEL = model.DESCRIPTOR.package
 _MARKS = {
     Status.PASSED: "[green]pass[/green]",
     Status.FAILED: "[bold red]FAIL[/bold red]",
@@ -48,11 +49,11 @@ def for_an_evaluation(results: Sequence[Result]) -> str:
     return f"for an evaluation these matter most: {said}" if said else ""
 
 
-def as_json(address: str, results: Sequence[Result]) -> dict[str, Any]:
-    """Returns the judgement as plain data."""
+def as_json(address: str, results: Sequence[Result], contract: str = MODEL) -> dict[str, Any]:
+    """Returns the judgement as plain data; `contract` is the package of the service."""
     return {
         "endpoint": address,
-        "contract": model.DESCRIPTOR.package,
+        "contract": contract,
         "passed": not any(result.status is Status.FAILED for result in results),
         "checks": [
             {
@@ -68,16 +69,15 @@ def as_json(address: str, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def write_junit(file: Path, address: str, results: Sequence[Result]) -> None:
-    """Writes JUnit XML, one test case a check."""
+def write_junit(file: Path, address: str, results: Sequence[Result], contract: str = MODEL) -> None:
+    """Writes JUnit XML, one test case a check; `contract` is the package of the service."""
     counts = Counter(result.status for result in results)
-    package = model.DESCRIPTOR.package
-    suite = ElementTree.Element("testsuite", name=f"{package} at {address}", tests=str(len(results)), errors="0")
+    suite = ElementTree.Element("testsuite", name=f"{contract} at {address}", tests=str(len(results)), errors="0")
     suite.set("failures", str(counts[Status.FAILED]))
     suite.set("skipped", str(counts[Status.SKIPPED]))
     suite.set("time", f"{sum(result.seconds for result in results):.3f}")
     for result in results:
-        facts = {"classname": package, "name": result.check.name, "time": f"{result.seconds:.3f}"}
+        facts = {"classname": contract, "name": result.check.name, "time": f"{result.seconds:.3f}"}
         case = ElementTree.SubElement(suite, "testcase", facts)
         detail = _NOT_XML.sub("?", result.detail)
         if result.status is Status.FAILED:

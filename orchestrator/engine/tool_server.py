@@ -110,7 +110,7 @@ class ToolServer:
         listing = await call(self._list, request, timeout=_LIST_SECONDS, metadata=self._metadata)
         if listing is None:
             raise bad_response("its bytes are no ListToolsResponse")
-        if why := _wrong_listing(listing):
+        if why := wrong_listing(listing):
             raise ConfigError(f"the server of tools at {self.endpoint} breaks the contract: {why}")
         return listing
 
@@ -239,7 +239,7 @@ class ToolServer:
         if response.revision != self.listing.revision:
             words = f"its tools have the revision {response.revision[:100]!r}, and the run began with another"
             raise CallError(grpc.StatusCode.FAILED_PRECONDITION, OTHER_REVISION, words)
-        if why := _wrong_result(response):
+        if why := wrong_result(response):
             raise bad_response(why)
         content = tuple(
             Picture(part.image.data, source=MADE) if part.HasField("image") else text_part(part.text)
@@ -277,7 +277,7 @@ async def _beside(size: int, work: Callable[[], _Made]) -> _Made:
     return await asyncio.to_thread(work) if size > _LONG_BYTES else work()
 
 
-def _wrong_listing(listing: pb.ListToolsResponse) -> str:
+def wrong_listing(listing: pb.ListToolsResponse) -> str:
     """Returns why a description breaks the contract; "" if it does not."""
     names = [tool.name for tool in listing.tools]
     if not 1 <= len(names) <= MAX_TOOLS or len(set(names)) < len(names):
@@ -306,7 +306,7 @@ def _wrong_tool(tool: model.Tool) -> str:
     return "" if isinstance(schema, dict) else f"{where} has a schema that is not a JSON object"
 
 
-def _wrong_result(response: pb.CallToolResponse) -> str:
+def wrong_result(response: pb.CallToolResponse) -> str:
     """Returns why a result breaks the contract; "" if it does not."""
     kinds = {part.WhichOneof("kind") for part in response.content}
     if not response.content or not kinds <= {"text", "image"}:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import grpc
 import orjson
 import pytest
 from click.testing import CliRunner
+from helpers.engine_cluster import Server
 from helpers.page_commands import ROOT, commands
 from PIL import Image
 
@@ -325,12 +327,29 @@ async def test_the_commands_of_the_page(
     """Those of docs/tools.md, on synthetic rows."""
     monkeypatch.chdir(tmp_path)
     found = commands(ROOT / "docs" / "tools.md")
-    assert len(found) == 3
-    for line in found:
-        words = line.replace("127.0.0.1:50051", native[1]).split()[1:]
-        words += ["--synthetic", "--limit", "2", "--max-unparsed", "1"] if words[0] == "eval" else []
-        done = await asyncio.to_thread(CliRunner().invoke, main, words)
-        assert done.exit_code == 0, done.output
+    assert len(found) == 6
+    (serving,) = (line for line in found if line.startswith("tool-server "))
+    example = (ROOT / "examples" / "counter_tools.py").read_text()
+    assert f"```python\n{example}```" in (ROOT / "docs" / "tools.md").read_text()
+    assert len(example.splitlines()) <= 20
+    (tmp_path / "counter_tools.py").write_text(example)
+    tools = Server(tmp_path / "tools", [sys.executable, "-m", *serving.replace("-", "_", 1).split()]).start()
+    addresses = {"127.0.0.1:50051": native[1], "127.0.0.1:50053": tools.address}
+    try:
+        for line in found:
+            if line != serving:
+                await asyncio.to_thread(
+                    type_in, reduce(lambda text, pair: text.replace(*pair), addresses.items(), line)
+                )
+    finally:
+        tools.kill()
+
+
+def type_in(line: str) -> None:
+    words = line.split()[1:]
+    words += ["--synthetic", "--limit", "2", "--max-unparsed", "1"] if words[0] == "eval" else []
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
 
 
 async def test_a_server_that_drops_images_of_results_is_refused(task: Path, native: tuple[Native, str]) -> None:
