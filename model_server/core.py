@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import MAX_MESSAGE_BYTES, InternalFailure, Unavailable, status_of, status_proto
@@ -26,6 +28,7 @@ class Core:
 
     Attributes:
         held: Files that requests send by their hash alone.
+        boot_id: Which loaded model this is: each load has its own.
     """
 
     def __init__(self, backend: Backend, pixels: PixelBudget | None = None) -> None:
@@ -33,6 +36,25 @@ class Core:
         self._pixels = pixels or PixelBudget()
         self._info: model.GetModelInfoResponse | None = None
         self.held = HeldFiles(0, MAX_MESSAGE_BYTES)
+        self.boot_id = ""
+        self._calls, self._idle = 0, asyncio.Event()
+
+    async def close(self) -> None:
+        """Refuses requests from now on, waits for those in flight, and frees the backend: another may be put here."""
+        self._info = None
+        while self._calls:
+            self._idle.clear()
+            await self._idle.wait()
+        await self.backend.close()
+
+    @contextlib.contextmanager
+    def _in_flight(self) -> Iterator[None]:
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            self._idle.set()
 
     def ready(self) -> None:
         """Called once the backend is loaded: from now on requests are answered."""
@@ -43,10 +65,13 @@ class Core:
             info.media_limits.max_images = min(info.media_limits.max_images or checks.MAX_IMAGES, checks.MAX_IMAGES)
         if any(capability in info.capabilities for _, capability, _ in MEDIA):
             capacity = self.backend.max_held_bytes
-            self.held = HeldFiles(default_capacity() if capacity is None else capacity, info.max_request_bytes)
+            capacity = default_capacity() if capacity is None else capacity
+            if self.held.capacity != capacity:  # else the files that the model before was sent are held on
+                self.held = HeldFiles(capacity, info.max_request_bytes)
         if self.held.capacity:
             info.capabilities.append(model.CAPABILITY_MEDIA_BY_HASH)
         info.max_held_bytes = self.held.capacity
+        self.boot_id = secrets.token_hex(8)
         self._info = info
 
     def info(self) -> model.GetModelInfoResponse:
@@ -63,6 +88,12 @@ class Core:
     async def generate(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         """Checks and answers one Generate request."""
         info = self.info()
+        with self._in_flight():
+            return await self._generate(request, info, call)
+
+    async def _generate(
+        self, request: model.GenerateRequest, info: model.GetModelInfoResponse, call: Call
+    ) -> model.GenerateResponse:
         await self.held.complete(request.messages)
         await check_generate(request, info)
         async with self._pixels.held(await self._decoded(request.messages)):
@@ -74,10 +105,11 @@ class Core:
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         """Checks and answers one Likelihood request."""
         info = self.info()
-        await self.held.complete(request.messages)
-        check_likelihood(request, info)
-        async with self._pixels.held(await self._decoded(request.messages)):
-            response = await self.backend.likelihood(request, call)
+        with self._in_flight():
+            await self.held.complete(request.messages)
+            check_likelihood(request, info)
+            async with self._pixels.held(await self._decoded(request.messages)):
+                response = await self.backend.likelihood(request, call)
         for index, score in enumerate(response.scores):
             if math.isnan(score.logprob):
                 raise InternalFailure("not_a_number", f"the log-probability of continuation {index} is NaN")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
+import signal
 import threading
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
 
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import BindError, Server, ServerConfig
 from lyncean.rpc.logs import log_to_stderr
+from lyncean.rpc.serve import write_port
 from model_server.backend import Backend
 from model_server.core import Core
 from model_server.fronts import front_named
@@ -33,6 +36,7 @@ async def serve(
     *,
     metrics: Metrics | None = None,
     front_at: tuple[str, int] | None = None,
+    anew: Callable[[], Backend] | None = None,
 ) -> None:
     """Serves a backend until SIGTERM or SIGINT, then drains.
 
@@ -44,9 +48,10 @@ async def serve(
         config: Address, TLS, token and drain of the server.
         metrics: The server's counters.
         front_at: Name and port of a front of the same model; None for none.
+        anew: Makes the backend again, as it is to be loaded at SIGUSR1; None where there is none.
 
     Raises:
-        UserError: If the model cannot be loaded, or tracing or the front is asked for and not installed.
+        UserError: If the model cannot be loaded, at SIGUSR1 as well, or tracing or the front is not installed.
         BindError: If the port cannot be bound.
         SecurityError: If TLS files cannot be read.
     """
@@ -55,6 +60,9 @@ async def serve(
     server = Server(config, NAME, lambda target: model_grpc.add_ModelServiceServicer_to_server(servicer, target))
     front = front_named(front_at[0]).beside(servicer, config, front_at[1]) if front_at else None
     server.catch_signals()
+    again = asyncio.Event()
+    if anew is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, again.set)
     await server.start()
     if front:
         front.start()
@@ -67,20 +75,65 @@ async def serve(
             await server.stop()
             _leave()
         loading.result()
+        del backend  # `core` has it, and a later one in its place
         core.ready()
         await server.set_serving()
-        name = " ".join(core.info().model_name.split())
-        log.info("serving %s on %s:%d", name, config.host, server.port)
+        log.info("serving %s on %s:%d", _name(core), config.host, server.port)
+        if anew is not None:
+            await _reload_at_signals(core, server, signalled, again, anew)
         await signalled
         if front:
             await front.stop()
-        await backend.close()
+        await core.backend.close()
     finally:
         signalled.cancel()
         loading.cancel()
         if front:
             await front.stop()
         await server.stop()
+
+
+def _name(core: Core) -> str:
+    return " ".join(core.info().model_name.split())
+
+
+async def _reload_at_signals(
+    core: Core, server: Server, ended: asyncio.Future[None], again: asyncio.Event, anew: Callable[[], Backend]
+) -> None:
+    """Loads the model anew at each SIGUSR1 until the server is to end: what its folder or link leads to by then.
+
+    Calls in flight are answered by the model that they were sent to; others are told that it is loading. The new one
+    has a revision and a boot_id of its own, so that an evaluation of the one before refuses it. Files that are held by
+    their hash stay. The old weights are freed first, and new ones that cannot be loaded end the server.
+    """
+    while await _first(again.wait(), ended):
+        again.clear()
+        log.info("loading the model anew")
+        closing = asyncio.ensure_future(core.close())
+        await server.set_serving(False)
+        if not await _first(closing, ended):
+            return
+        core.backend = anew()
+        gc.collect()  # the old weights, before memory is needed for new ones
+        if not await _first(_load(core.backend), ended):
+            await server.stop()
+            _leave()
+        core.ready()
+        await server.set_serving()
+        write_port(server.config.port_file, server.port)  # whoever sent the signal may wait for it
+        log.info("serving %s", _name(core))
+
+
+async def _first(work: Awaitable[Any], ended: asyncio.Future[None]) -> bool:
+    """Returns whether work is done before the server is to end; raises what the work raises."""
+    running = asyncio.ensure_future(work)
+    both: set[asyncio.Future[Any]] = {running, ended}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if not running.done():
+        running.cancel()
+        return False
+    running.result()
+    return True
 
 
 def _leave() -> NoReturn:
@@ -136,7 +189,7 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None, front_at: tu
         except OSError as error:
             where = f"metrics port {config.host}:{metrics_port}"
             raise BindError(f"cannot listen on {where}: {error.strerror}") from error
-    asyncio.run(serve(make(metrics), config, metrics=metrics, front_at=front_at))
+    asyncio.run(serve(make(metrics), config, metrics=metrics, front_at=front_at, anew=lambda: make(metrics)))
     _exit_soon()
 
 

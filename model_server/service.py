@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -47,7 +46,6 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         self._core = core
         self._metrics = metrics
         self._tracing = tracing or Tracing()
-        self._boot_id = secrets.token_hex(8)
 
     async def GetModelInfo(  # noqa: N802
         self, request: model.GetModelInfoRequest, context: Context
@@ -56,7 +54,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
         info = model.GetModelInfoResponse()
         info.CopyFrom(self._core.info())
         info.capabilities.append(model.CAPABILITY_BATCH)
-        info.boot_id = self._boot_id
+        info.boot_id = self._core.boot_id
         return info
 
     async def Generate(  # noqa: N802
@@ -85,6 +83,8 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     ) -> Response:
         call = Call(context.time_remaining())
         with self._metrics.call(name), self._tracing.call(name, context.invocation_metadata()) as span:
+            # Whoever answers was there before: a model is not replaced while it has calls in flight.
+            revision, boot_id = self._core.info().model_revision, self._core.boot_id
             try:
                 response = await method(request, call)
             except asyncio.CancelledError:
@@ -95,6 +95,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
                 spent = _sum([result.output.usage for result in response.samples])
             span["usage"] = spent
             self._metrics.spent(spent)
-            response.served_by.model_revision = self._core.info().model_revision
-            response.served_by.boot_id = self._boot_id
+            self._core.backend.verify()
+            response.served_by.model_revision = revision
+            response.served_by.boot_id = boot_id
             return response

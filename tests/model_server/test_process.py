@@ -8,14 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.model_process import process, request, serving
 from helpers.refused_servers import refused
 
 from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc as model_grpc
@@ -80,39 +78,6 @@ class Hostile(Model):
 
 main(Hostile)
 """
-
-
-@contextmanager
-def process(*command: str, port_file: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Starts a server and waits for its port."""
-    started = subprocess.Popen(
-        [sys.executable, *command, "--port", "0", "--port-file", str(port_file)],
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    try:
-        until = time.monotonic() + 300
-        while not port_file.exists():
-            assert started.poll() is None, started.communicate()[1]
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        yield started, int(port_file.read_text())
-    finally:
-        started.kill()
-        started.communicate()
-
-
-def request(text: str) -> model.GenerateRequest:
-    message = model.Message(role=model.ROLE_USER, parts=[model.Part(text=text)])
-    return model.GenerateRequest(messages=[message])
-
-
-async def serving(channel: Any) -> None:
-    until = time.monotonic() + 300
-    while not await is_serving(channel, NAME):
-        assert time.monotonic() < until
-        await asyncio.sleep(0.02)
 
 
 async def test_binds_first_loads_then_drains(tmp_path: Path) -> None:
