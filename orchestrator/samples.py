@@ -231,6 +231,30 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookups:
+    """Calls of a tool of the run that a task makes of the model's first answer, and the request that they lead to.
+
+    Attributes:
+        tool: The tool's name.
+        calls: Returns the arguments of each call, JSON text, from the first answer; none leads to the request at once.
+        follow: Returns the second request, a conversation of its own, from the first one, as the model saw it, and the
+            results; its answer is judged. It may have continuations.
+        facts: Returns the item's facts from the results.
+        max_calls: Two.
+    """
+
+    tool: str
+    calls: Callable[[Answer], Sequence[str]]
+    follow: Callable[[Call, Sequence[ToolResult]], Call]
+    facts: Callable[[Sequence[ToolResult]], Mapping[str, float]]
+    max_calls: int = 2
+
+    def first(self, call: Call) -> Call:
+        """Returns the first request: the turn's own."""
+        return call
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One answer of a sample: by one call, or by as many as its tools take.
 

@@ -11,7 +11,10 @@ OUTPUT_TOKENS, REASONING_TOKENS = "output_tokens", "reasoning_tokens"
 IOU = "iou"
 """Largest intersection over union of a crop with the target's box; 0 where nothing was cut out."""
 SEARCH_LENGTH = "search_length"
-"""Number of the first crop that holds the middle of the target's box; one more than there are where none does."""
+"""Number of the first crop that holds the middle of the target's box; one more than there are where none does. Of a
+visual search: patches that were looked at until the target was found, of those that were."""
+TARGETS, TARGETS_FOUND, FOUND = "targets", "targets_found", "found"
+"""Boxes of a row that a visual search looks for, those of them that it found, and their share."""
 OTHER_SIZE = "other_size"
 """Fact of a tool call: 1 where its box is in pixels, and the model was shown that image at another size."""
 

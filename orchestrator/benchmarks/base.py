@@ -110,6 +110,7 @@ class Benchmark(Generic[SettingsT]):
         family: Name of the benchmark whose rows its tasks ask about, "" where that is its own.
         row: Returns the name of an item's row from its key without task and repeat, and its labels: the same in every
             task of the family, and another one for each item of a task.
+        tool: Name of a tool of `--tools` that its tasks call themselves (`orchestrator.samples.Lookups`), "" for none.
         runs_text: Place in the code of a task's scoring that runs text as Python, "FILE:LINE calls NAME", "" for none:
             answers would run as code, which a run has to allow.
     """
@@ -130,6 +131,7 @@ class Benchmark(Generic[SettingsT]):
     synthetic_rows: int = 100
     family: str = ""
     row: Callable[[str, Mapping[str, str]], str] = lambda identifier, _: identifier
+    tool: str = ""
     runs_text: Callable[[Variant[SettingsT]], str] = lambda _: ""
 
 

@@ -17,6 +17,7 @@ OURS = {
     "marvel_described": "orchestrator.benchmarks.marvel.described",
     "hrbench": "orchestrator.benchmarks.hrbench.benchmark",
     "vstar_bench": "orchestrator.benchmarks.vstar.benchmark",
+    "vstar_search": "orchestrator.benchmarks.vstar.search",
     "VisualPuzzles": "orchestrator.benchmarks.visualpuzzles.benchmark",
     "VisualPuzzles_knowledge": "orchestrator.benchmarks.visualpuzzles.knowledge",
     "VisualPuzzles_steps": "orchestrator.benchmarks.visualpuzzles.reasoning",

@@ -43,7 +43,10 @@ def limited_facts(episode: Episode, turn: Turn, ended: UnsentOutcome) -> dict[st
 def judged_line(episode: Episode, trajectory: Trajectory, answer: Answer, after_cut: bool) -> bytes:
     """Returns the line of a turn with tools that has its answer: its first request, and the text that is judged."""
     line = _line(episode, episode.turn, trajectory)
-    line.method, line.after_cut = "generate", after_cut
+    line.method, line.after_cut = "likelihood" if answer.scores else "generate", after_cut
+    if answer.scores:
+        line.response = raw(response_json(model.LikelihoodResponse(scores=answer.scores), lambda _: ""))
+        return encode(line)
     finish = model.FinishReason.Name(answer.finish_reason)
     response: dict[str, Any] = {"parts": [{"text": answer.text}], "finish_reason": finish}
     line.response = raw(response | ({"reasoning": answer.reasoning} if answer.reasoning else {}))

@@ -21,10 +21,11 @@ from orchestrator.engine import finishing
 from orchestrator.engine.answer_lines import judged_line, output_of_line, tool_line
 from orchestrator.engine.check import called_tool, check_clip, check_image, check_stated, cut_in_reasoning, is_cut
 from orchestrator.engine.deviations import Deviations
+from orchestrator.engine.lookups import LookupTrajectory
 from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.rounds import RoundsTrajectory
 from orchestrator.engine.sent import LEAST_BYTES
-from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Play, Trajectory, call_name
+from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Equipped, Play, Trajectory, call_name
 from orchestrator.engine.wire import Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
@@ -150,6 +151,8 @@ def _built(
     check_stated(call, info)
     digests: list[bytes] = trajectory.digests if trajectory else []
     names = trajectory.names if trajectory else {}
+    if step.new == len(call.messages):
+        digests.clear()  # a conversation of its own
     store = partial(_stored, log, info.media_limits.max_image_pixels, digests, names)
     line_request = raw(request_json(_new_part(step, call), store))
     request = request_of(call, digests)
@@ -198,6 +201,8 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
     made: Trajectory
     if isinstance(turn.play, Rounds):
         made = RoundsTrajectory(turn.play, call, key, decoded)
+    elif isinstance(turn.play, Equipped):
+        made = LookupTrajectory(turn.play, call, key, decoded)
     else:
         assert isinstance(turn.play, Play)
         made = Trajectory(turn.play, call, key, decoded)

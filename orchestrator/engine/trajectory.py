@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lyncean.model.v1 import model_pb2 as model
@@ -19,12 +20,14 @@ from orchestrator.samples import (
     Call,
     Clip,
     Image,
+    Lookups,
     Message,
     Part,
     Rounds,
     Sample,
     ToolCall,
     ToolResult,
+    Turn,
     image_part,
     media_of,
 )
@@ -59,6 +62,28 @@ class Play:
     def first(self, call: Call) -> Call:
         """Returns the first request of a trajectory for a task's own one."""
         return self.box.protocol.first(call, self.box.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Equipped:
+    """A task's lookups with the tools of the run.
+
+    Attributes:
+        lookups: The task's.
+        play: The run's.
+    """
+
+    lookups: Lookups
+    play: Play
+
+    @property
+    def max_calls(self) -> int:
+        """Calls at most."""
+        return self.lookups.max_calls
+
+    def first(self, call: Call) -> Call:
+        """Returns the first request: the turn's own."""
+        return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +122,20 @@ def with_tools(sample: Sample, play: Play | None) -> Sample:
     Raises:
         ConfigError: If its task asks in rounds of its own.
     """
+    if any(isinstance(turn.play, Lookups) for turn in sample.turns):
+        return replace(sample, turns=tuple(map(partial(_equipped, play=play), sample.turns)))
     if play is None:
         return sample
     if any(turn.play for turn in sample.turns):
         raise ConfigError(f"{sample.key}: its task asks in rounds of its own: leave out --tools")
     return replace(sample, turns=tuple(replace(turn, play=play) if turn.scoring else turn for turn in sample.turns))
+
+
+def _equipped(turn: Turn, play: Play | None) -> Turn:
+    """Returns a turn whose task calls a tool of the run itself, with the tools; another one as it is."""
+    if not isinstance(turn.play, Lookups):
+        return turn
+    return replace(turn, play=Equipped(turn.play, play) if play else turn.play)
 
 
 def call_name(ordinal: int, turn: str, tool: int | None = None) -> str:
@@ -114,7 +148,7 @@ class Trajectory:
     """The calls of one item so far. The same answers and results lead to the same next request.
 
     Args:
-        play: The tools, or the task's rounds.
+        play: The tools, the task's rounds, or its lookups with the tools.
         call: The task's own request, without what the run hides from the model: tools see its images.
         key: The item's key, on which seeds depend.
         decoded: Applies the run's decoding to a request.
@@ -123,7 +157,7 @@ class Trajectory:
         BadRowError: If the request does not ask for text.
     """
 
-    def __init__(self, play: Play | Rounds, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
+    def __init__(self, play: Play | Rounds | Equipped, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
         if call.continuations or call.modality == model.MODALITY_IMAGE:
             raise BadRowError("no_text", "tools are for answers in words, and this request asks for something else")
         self._given, self._key = play, key

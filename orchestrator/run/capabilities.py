@@ -31,7 +31,7 @@ def check_capabilities(plan: Plan, models: Mapping[str, model.GetModelInfoRespon
     for stage, needs in stages.items():
         wanted.setdefault(stage if stage in models else "", set()).update(needs)
     _check_deviations(plan.deviations, models[""], where[""])
-    tools.check_rendering(plan.play, models[""], where[""])
+    tools.check_rendering(plan.called_by_model, models[""], where[""])
     for stage, needs in wanted.items():
         _check_claims(plan, stage, needs, models[stage], where[stage])
 

@@ -80,7 +80,12 @@ class Plan:
     def needs(self) -> set[str]:
         """Capabilities that the model must claim, without their prefix."""
         wanted = {need for task in self.tasks for need in task.benchmark.needs(task.variant)}
-        return wanted | {self.method.upper()} | tools.needs(self.play)
+        return wanted | {self.method.upper()} | tools.needs(self.called_by_model)
+
+    @property
+    def called_by_model(self) -> Play | None:
+        """The tools that the model calls; None where it has none, or its tasks call them."""
+        return None if any(task.benchmark.tool for task in self.tasks) else self.play
 
     @property
     def stage_needs(self) -> dict[str, set[str]]:
@@ -279,8 +284,8 @@ def make(request: RunRequest) -> Plan:
         ConfigError: If its parameters contradict each other or name what there is not.
         DataError: If data cannot be used.
     """
-    play = tools.play_of(request)
     chosen = variants(request)
+    play = tools.play_of(request, {name: benchmark.tool for name, (benchmark, _) in chosen.items()})
     paths = data_of(request.data, {name: benchmark for name, (benchmark, _) in chosen.items()})
     tasks = []
     for name, (benchmark, variant) in chosen.items():

@@ -31,14 +31,24 @@ SERVER = "grpc:"
 """Begins the name of a server of tools in `--tools`; its address follows."""
 
 
-def play_of(request: RunRequest) -> Play | None:
+def play_of(request: RunRequest, called: Mapping[str, str]) -> Play | None:
     """Returns the tools of a run, None where it has none.
+
+    Args:
+        request: The run.
+        called: Task -> the tool that it calls itself, "" where models call tools.
 
     Raises:
         ConfigError: There is no such tool or protocol, or another option contradicts them.
     """
     names = list(dict.fromkeys(words_of(request.tools)))
     endpoints_of(names)
+    for task, tool in called.items():
+        if tool and (names in ([], [NONE]) or not all(called.values()) or request.protocol != NATIVE_TOOLS):
+            raise ConfigError(
+                f"{task} calls the tool {tool} itself: give --tools grpc:H:P, a tool server that has it, "
+                "leave out --protocol, and run the other tasks by themselves"
+            )
     if names in ([], [NONE]):
         given = {"--protocol": request.protocol != NATIVE_TOOLS, "--max-calls": request.max_calls is not None}
         if wrong := [flag for flag, is_given in given.items() if is_given]:
@@ -47,7 +57,7 @@ def play_of(request: RunRequest) -> Play | None:
     if NONE in names:
         raise ConfigError("--tools none takes all tools away: leave it out, or the others")
     contradictions = {
-        "--method likelihood": request.method != "generate",
+        "--method likelihood": request.method != "generate" and not any(called.values()),
         f"--answer {request.answer}": request.answer != "free",
         "--finish-cut": request.finish_cut is not None,
     }
@@ -153,7 +163,7 @@ def with_facts(specs: Sequence[scorer.MetricSpec]) -> list[scorer.MetricSpec]:
 
 
 def needs(play: Play | None) -> set[str]:
-    """Returns the capabilities that the model must claim for its tools."""
+    """Returns the capabilities that the model must claim for tools that it calls."""
     if play is None:
         return set()
     return {"IMAGE_INPUT", "MULTI_IMAGE"} | ({"TOOLS"} if play.box.protocol.name == NATIVE_TOOLS else set())

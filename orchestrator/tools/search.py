@@ -28,7 +28,7 @@ def search_facts(labels: Mapping[str, str], pictures: Sequence[Picture]) -> dict
     if not boxes:
         return {}
     crops = regions(pictures)
-    overlaps = [_overlap(crop, box) for crop in crops for box in boxes]
+    overlaps = [overlap(crop, box) for crop in crops for box in boxes]
     lengths = [next((n for n, crop in enumerate(crops, 1) if _holds(crop, box)), len(crops) + 1) for box in boxes]
     return {IOU: round(max(overlaps, default=0.0), 6), SEARCH_LENGTH: sum(lengths) / len(lengths)}
 
@@ -64,7 +64,8 @@ def _boxes(label: str) -> list[Box]:
     return found
 
 
-def _overlap(one: Box, other: Box) -> float:
+def overlap(one: Box, other: Box) -> float:
+    """Returns the intersection over union of two boxes."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     both = max(0.0, width) * max(0.0, height)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from lyncean.arrays import Floats, np
+import math
+
+from lyncean.arrays import Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import mean_result
+from scorer.metrics.intervals import gathered, mean_result
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import Table
 
@@ -17,11 +19,13 @@ def plan(params: Params) -> Plan:
     name = params.word("fact", "")
     if not name:
         raise RequestError("parameter 'fact' names no fact: give fact=calls, for example", "invalid_param")
-    cluster = params.flag("cluster", True)
+    cluster, weight = params.flag("cluster", True), params.word("weight", "")
     level = params.level
 
     def compute(table: Table) -> pb.MetricResult:
         column: Floats = table.facts[name]
+        if weight:
+            return _weighted(column, table.facts[weight], table.group if cluster else None, level)
         known = ~np.isnan(column)
         values, clusters = column[known], table.group[known] if cluster else None
         result = mean_result(values, clusters, level, stats.UNBOUNDED, column[known & table.answered])
@@ -29,7 +33,29 @@ def plan(params: Params) -> Plan:
             result.details["items_without_fact"] = missing
         return result
 
-    return Plan(compute, facts=(name,))
+    return Plan(compute, facts=(name, weight) if weight else (name,))
+
+
+def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float) -> pb.MetricResult:
+    """Returns the mean in which an item counts as often as another fact says; the denominator is the sum of these."""
+    known = ~np.isnan(values) & (weights > 0)
+    values, weights = values[known], weights[known]
+    numbers = np.arange(len(values)) if groups is None else groups[known]
+    sums, sizes = (gathered(column, numbers)[0] for column in (values * weights, weights))
+    total = math.fsum(sizes)
+    result = pb.MetricResult(denominator=round(total))
+    if total:
+        result.value = result.value_answered = math.fsum(sums) / total
+        result.denominator_answered = round(total)
+        found = stats.mean_interval(sums, sizes, binary=False, level=level)
+        if found:
+            low, high = (round(end, 10) + 0.0 for end in (found.low, found.high))
+            result.interval.CopyFrom(pb.Interval(low=low, high=high, level=level, method=found.method))
+        else:
+            result.details["no_interval"] = "all samples have the same value, or are in one group"
+    if missing := len(known) - len(values):
+        result.details["items_without_fact"] = missing
+    return result
 
 
 METRIC = Metric(
@@ -37,6 +63,10 @@ METRIC = Metric(
     description="Mean of a number known of the items beside their scores (ScoreRequest.facts), over the items that "
     "have it; value_answered is the same over scored and unparsed items.",
     plan=plan,
-    params={"fact": 'the fact\'s name, for example "calls", "output_tokens" or "iou"', "cluster": CLUSTER},
+    params={
+        "fact": 'the fact\'s name, for example "calls", "output_tokens" or "iou"',
+        "weight": "a fact that says how often an item counts; default once",
+        "cluster": CLUSTER,
+    },
     unit="",
 )

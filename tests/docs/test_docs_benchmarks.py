@@ -48,10 +48,15 @@ def test_vstar(typist: Typist) -> None:
         found = {"question": "Which?", "options": ["The flag is red.", "The flag is white."], "bbox": []}
         (folder / f"{number}.json").write_text(json.dumps(found))
         (folder / f"{number}.png").write_bytes(row.image())
-    hub, likelihood, paper, drawn = commands(DOCS / "benchmarks/vstar.md")
-    for line in (f"{hub} --data vstar-bench/", likelihood, paper, drawn):
+    hub, likelihood, paper, drawn, searched = commands(DOCS / "benchmarks/vstar.md")
+    command = [sys.executable, "-m", "tool_server", "serve", str(HERE / "search_tools.py")]
+    tools = Server(typist.folder / "tools", command).start()
+    typist.names["grpc:H:P"] = f"grpc:{tools.address}"
+    typist.names = {name: typist.names[name] for name in sorted(typist.names, key=len, reverse=True)}
+    for line in (f"{hub} --data vstar-bench/", likelihood, paper, drawn, searched):
         typist.type(line)
         assert [count["planned"] for count in counted(typist.run).values()] == [ROWS]
+    tools.kill()
 
 
 def tint(file: Path) -> None:

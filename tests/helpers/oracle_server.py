@@ -18,6 +18,7 @@ class Oracle(Model):
     name = "oracle"
     revision = "1"
     max_context_tokens = 1 << 16
+    multi_image = True
 
     def generate(self, request: Request) -> str:
         found = _MARK.search(request.text)

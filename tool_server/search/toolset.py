@@ -8,7 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 NAME = "search"
+DEFAULTS = Settings()
 MAX_BOXES = 8
 """Places of one object that are returned, the best."""
 MAX_PIXELS = 89_478_485
@@ -55,27 +56,26 @@ _DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class VisualSearch:
     """The toolset; see `tool_server.types.Toolset`. It is its own session: no call depends on another.
 
-    Attributes:
+    Args:
         detector: The detector.
         settings: What a search goes by.
+
+    Attributes:
         revision: Hash of the detector, the settings and this package's code.
         stateful: False.
     """
 
-    detector: Detector
-    settings: Settings = field(default_factory=Settings)
-    revision: str = field(init=False)
-    stateful: bool = False
+    stateful = False
 
-    def __post_init__(self) -> None:
-        digest = hashlib.sha256(f"{self.detector.revision}\n{astuple(self.settings)}".encode())
+    def __init__(self, detector: Detector, settings: Settings = DEFAULTS) -> None:
+        self._detector, self._settings = detector, settings
+        digest = hashlib.sha256(f"{detector.revision}\n{astuple(settings)}".encode())
         for file in sorted(Path(__file__).parent.glob("*.py")):
             digest.update(hashlib.sha256(file.read_bytes()).digest())
-        object.__setattr__(self, "revision", digest.hexdigest())
+        self.revision = digest.hexdigest()
 
     def tools(self) -> Sequence[model.Tool]:
         """Returns the one tool."""
@@ -100,13 +100,13 @@ class VisualSearch:
             words = (str(error).splitlines() or [type(error).__name__])[0]
             return Output((f"Image {number} cannot be read: {words}",), is_error=True)
         seed = hashlib.sha256(f"{target}|{image.size}".encode()).digest()
-        found = search(image.size, lambda patch: self._seen(image, patch, target), self.settings, seed)
+        found = search(image.size, lambda patch: self._seen(image, patch, target), self._settings, seed)
         return _output(target, found, image)
 
     def _seen(self, image: Image.Image, patch: Patch, target: str) -> list[Detection]:
         """Returns the detections of a patch in pixels of the image."""
         x, y = patch[:2]
-        seen = self.detector.detect(image if patch == (0, 0, *image.size) else image.crop(patch), target)
+        seen = self._detector.detect(image if patch == (0, 0, *image.size) else image.crop(patch), target)
         return [Detection((b[0] + x, b[1] + y, b[2] + x, b[3] + y), score) for b, score in seen]
 
 

@@ -80,8 +80,27 @@ OBJECTS: dict[str, Callable[[ImageDraw.ImageDraw, Box, ink.Color], None]] = {
 """Each stands in a scene once at most, so that "the ball" is one ball."""
 
 
-def rows(seed: int, categories: Sequence[str] = ("direct_attributes", "relative_position")) -> Iterator[Row]:
-    """Returns scenes without end, of two categories in turn: questions on attributes, and on positions."""
+EXTENTS = {
+    "ball": (-1.0, -1.0, 1.0, 1.0),
+    "flag": (-0.6, -1.0, 0.9, 1.0),
+    "umbrella": (-1.0, -1.0, 1.0, 1.0),
+    "kite": (-0.7, -1.0, 0.7, 2.2),
+    "car": (-1.6, -0.8, 1.6, 1.05),
+    "mailbox": (-0.6, -1.0, 0.6, 1.0),
+}
+"""Left, top, right and bottom of an object from its center, by half its height."""
+
+
+def rows(
+    seed: int, categories: Sequence[str] = ("direct_attributes", "relative_position"), *, annotated: bool = False
+) -> Iterator[Row]:
+    """Returns scenes without end, of two categories in turn: questions on attributes, and on positions.
+
+    Args:
+        seed: The seed.
+        categories: The names of the two.
+        annotated: Whether a row has the names and boxes of what it asks about, as the authors' annotations do.
+    """
     for index in itertools.count():
         rng = ink.generator("vstar", seed, index)
         category = categories[index % 2]
@@ -95,7 +114,17 @@ def rows(seed: int, categories: Sequence[str] = ("direct_attributes", "relative_
             "category": category,
             "question_id": index,
         }
+        if annotated:
+            targets = [name for name in placed if name in question]
+            fields |= {"targets": targets, "boxes": [bounds(name, placed[name][0]) for name in targets]}
         yield ink.synthetic_row(fields, partial(picture, placed, rng.random()))
+
+
+def bounds(name: str, box: Box) -> list[float]:
+    """Returns x, y, width and height, in pixels, of a drawn object."""
+    x, y, r = box
+    left, top, right, bottom = EXTENTS[name]
+    return [round(number, 2) for number in (x + left * r, y + top * r, (right - left) * r, (bottom - top) * r)]
 
 
 Placed = dict[str, tuple[Box, str]]

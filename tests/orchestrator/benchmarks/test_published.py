@@ -76,7 +76,8 @@ RUNS = [(paper.name, name, recipe) for paper in papers().values() for name, reci
 
 @pytest.mark.parametrize(("paper", "name", "recipe"), RUNS, ids=[f"{paper} {name}" for paper, name, _ in RUNS])
 def test_each_run_can_be_planned(paper: str, name: str, recipe: Recipe) -> None:
-    plan = planned(RunRequest(recipe.task, synthetic=True, limit=1, **recipe.options))
+    tools = "grpc:127.0.0.1:50053" if any(each.tool for each in find([recipe.task]).values()) else ()
+    plan = planned(RunRequest(recipe.task, synthetic=True, limit=1, tools=tools, **recipe.options))
     assert plan.names == [recipe.task] or recipe.task == "reform"
 
 

@@ -64,6 +64,23 @@ def annotations(folder: Path, row: list[float | None]) -> Path:
     return folder
 
 
+def test_the_search_lengths_of_a_strategy(cluster: Cluster, oracle: Server, shared_scorer: Server) -> None:
+    data = annotations(cluster.folder / "annotations", [50.0, 50.0])
+    for file in data.rglob("*.json"):
+        targets = {"target_object": ["cup", "dog"], "bbox": [[0, 0, 8, 8], [0, 0, 2, 2]]}
+        file.write_text(json.dumps(json.loads(file.read_text()) | targets))
+    command = [sys.executable, "-m", "tool_server", "serve", str(HERE / "search_tools.py")]
+    tools = Server(cluster.folder / "tools", command).start()
+    file = cluster.folder / "models.yaml"
+    model = {"endpoint": oracle.address, "tools": [f"grpc:{tools.address}"]}
+    options = {"scorer": shared_scorer.address, "data": str(data), "limit": 3}
+    file.write_text(json.dumps({"models": {"Sequential-BFS": model}, "options": options}))
+    (found,) = made(cluster, "vstar", "--table", "3", "--models", str(file))
+    tools.kill()
+    (cell,) = found["ours"]["Sequential-BFS"]
+    assert (cell["value"], cell["n"], cell["printed"], cell["verdict"]) == (1, 3, 6.62, "not compared")
+
+
 def test_the_paper_s_row_of_llava_comes_out_exactly(cluster: Cluster, oracle: Server, shared_scorer: Server) -> None:
     table = papers()["vstar"].table("1")
     data = annotations(cluster.folder / "annotations", list(table.rows["LLaVA-1.5"]))

@@ -68,3 +68,14 @@ def test_a_metric_without_its_fact_is_refused():
 )
 def test_classes_of_facts(value, name):
     assert fact_class(value) == name
+
+
+def test_an_item_counts_as_often_as_its_weight():
+    items = [(1, {"length": 2, "n": 1}, {}), (0, {"length": 5, "n": 2}, {}), (1, {"n": 0}, {}), (1, {"length": 9}, {})]
+    (found,) = summary([spec("length", "fact", fact="length", weight="n")], items)
+    assert (found.value, found.denominator, found.details["items_without_fact"]) == (4, 3, 2)
+    assert found.interval.low < 4 < found.interval.high
+    (alike,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"length": 2, "n": 3}, {})])
+    assert (alike.value, alike.denominator) == (2, 3)
+    (none,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"n": 1}, {})])
+    assert not none.HasField("value")
