@@ -22,7 +22,7 @@ COPY . .
 # The demo model is the model server's.
 RUN rm -r model_server/demo/checkpoint \
     && /opt/lyncean/bin/pip install --no-cache-dir --no-compile --no-deps --no-index --no-build-isolation --root /code . \
-    && python3 docker/slim.py /code/opt/lyncean orchestrator model_server lyncean_interop lyncean_kubernetes lyncean_openai_front
+    && python3 docker/slim.py /code/opt/lyncean orchestrator model_server lyncean_interop lyncean_kubernetes lyncean_openai_front lyncean_trainer
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="lyncean-scorer" \

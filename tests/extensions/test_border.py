@@ -18,7 +18,10 @@ from helpers.page_commands import made
 ROOT = Path(__file__).parents[2]
 CORE = ("lyncean", "orchestrator", "scorer", "model_server", "tool_server")
 CONTRACTS = {"lyncean.model.v1", "lyncean.scorer.v1", "lyncean.tool.v1"}
-EXTENSIONS = ["lyncean_harnesses", "lyncean_interop", "lyncean_kubernetes", "lyncean_mcp", "lyncean_openai_front"]
+EXTENSIONS = [
+    *("lyncean_harnesses", "lyncean_interop", "lyncean_kubernetes", "lyncean_mcp", "lyncean_openai_front"),
+    "lyncean_trainer",
+]
 PAGE = ROOT / "docs" / "write-an-extension.md"
 HIDING = ROOT / "tests" / "helpers" / "without_extensions"
 

@@ -1,0 +1,113 @@
+"""Evaluates the checkpoints of transformers' Trainer while it trains.
+
+    trainer = Trainer(..., callbacks=[EvaluateCheckpoints("night.yaml")])
+
+What comes of it is the folder that `orchestrator eval --suite night.yaml --checkpoints 'output/checkpoint-*'` makes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from orchestrator import Series, UserError
+
+_LOG = logging.getLogger(__name__)
+_PREFIX = "checkpoint-"
+
+
+class EvaluateCheckpoints(transformers.TrainerCallback):
+    """Evaluates each checkpoint that is saved, in a thread beside the training, by the tasks of a suite.
+
+    The training does not wait, but for two things: for checkpoints that it would remove unevaluated
+    (`save_total_limit`), and at its end for those that are left. One that cannot be evaluated is a warning; the
+    training goes on. A training that is resumed first goes on with what was interrupted, and asks nothing twice.
+
+    The model is served on the device that the suite's `checkpoints` names.
+
+    Args:
+        suite: The suite's file.
+        run: The suite's folder; default: runs/NAME.
+
+    Raises:
+        SuiteError: The file is wrong.
+    """
+
+    def __init__(self, suite: str | Path, run: str | Path | None = None) -> None:
+        self.series = Series(suite, run)
+        self._suite = suite
+        self._waiting: list[tuple[int, Path]] = []
+        self._changed = threading.Condition()
+        self._closed = False
+        self._failed = 0
+        self._worker: threading.Thread | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Begins with the checkpoints that are there."""
+        if not state.is_world_process_zero:
+            return
+        self._closed, self._failed = False, 0
+        self._worker = threading.Thread(target=self._work, name="lyncean-checkpoints", daemon=True)
+        self._worker.start()
+        found = ((_step(path), path) for path in Path(args.output_dir).glob(f"{_PREFIX}*"))
+        for step, path in sorted((step, path) for step, path in found if step is not None):
+            if step <= state.global_step:  # the others will be written once more
+                self._add(step, path)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Takes the checkpoint that was saved."""
+        if self._worker is None:
+            return
+        self._add(state.global_step, Path(args.output_dir) / f"{_PREFIX}{state.global_step}")
+        if args.save_total_limit:
+            # The next one that is saved removes the oldest.
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._waiting) < args.save_total_limit)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Waits for the checkpoints that are left."""
+        if self._worker is None:
+            return
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._worker.join()
+        self._worker = None
+        if self._failed:
+            _LOG.warning(
+                f"{self._failed} checkpoints are not evaluated; goes on with them: orchestrator eval --suite "
+                f"{self._suite} --checkpoints '{args.output_dir}/{_PREFIX}*' --run {self.series.run} --until now"
+            )
+
+    def _add(self, step: int, path: Path) -> None:
+        with self._changed:
+            self._waiting.append((step, path))
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                step, path = self._waiting[0]
+            try:
+                done = self.series.evaluate(path, step)
+                if done.alarm:
+                    _LOG.warning(f"{path}: {done.alarm}")
+            except Exception as error:  # the training is worth more than its curve
+                self._failed += 1
+                words = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+                _LOG.warning(f"{path} is not evaluated: {words}")
+            with self._changed:
+                self._waiting.pop(0)
+                self._changed.notify_all()
+
+
+def _step(path: Path) -> int | None:
+    number = path.name.removeprefix(_PREFIX)
+    return int(number) if number.isdecimal() else None
