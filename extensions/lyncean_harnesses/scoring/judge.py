@@ -70,6 +70,10 @@ MOST_REFUSALS = 50
 """Refusals of one question after which a run is ended: some code asks until it gets a reply."""
 
 
+MOST_READINGS = 50
+"""Times that code may read one reply in a row: some code asks until it gets a reply that it understands."""
+
+
 class _Abandoned(BaseException):
     """Ends a run of foreign code that can come to nothing, through its `except Exception`."""
 
@@ -84,6 +88,7 @@ class _Questions:
         self.missing: dict[str, Any] = {}
         self.used: set[str] = set()
         self.problem: JudgeError | None = None
+        self._last, self._readings = "", 0
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -100,14 +105,31 @@ class _Questions:
                 return None
             if prompt.sha256 in self.known:
                 self.used.add(prompt.sha256)
-                return self.known[prompt.sha256]
+                return self._reread(prompt.sha256)
             self.missing.setdefault(prompt.sha256, body)
             self._refuse(prompt.sha256)
             return None
 
+    def _reread(self, name: str) -> Words | None:
+        """Returns a known reply; code that asks for nothing else again and again does not understand it."""
+        self._readings = self._readings + 1 if name == self._last else 1
+        self._last = name
+        if self._readings < MOST_READINGS:
+            return self.known[name]
+        said = f"{self.known[name][0][:80]!r}"
+        words = f"the task's code cannot read the judge's reply {said}: it asks the same question without an end"
+        self.problem = self.problem or JudgeError("judge_error", words)
+        if self._readings % MOST_READINGS == 0:
+            self._abandon()
+        return None
+
     def _refuse(self, name: str) -> None:
         self.refused[name] += 1
-        if self.refused[name] == MOST_REFUSALS and self.thread:
+        if self.refused[name] == MOST_REFUSALS:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        if self.thread:
             kind, thread = ctypes.py_object(_Abandoned), ctypes.c_ulong(self.thread)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind)
 
@@ -252,17 +274,17 @@ def run(work: Callable[[], T], known: Known) -> Round[T]:
 
 
 def _unpausing() -> None:
-    """Has foreign code that was refused a reply not wait before it tries again: there is none in this run."""
+    """Has foreign code that has asked not wait before it tries again: in one run a question has one reply or none."""
     slept, awaited = time.sleep, asyncio.sleep
 
-    def refused() -> bool:
-        return bool(_asking and _asking[0].missing)
+    def asked() -> bool:
+        return bool(_asking and (_asking[0].missing or _asking[0].used))
 
     def sleep(seconds: float) -> None:
-        if not refused():
+        if not asked():
             slept(seconds)
 
     async def sleep_async(delay: float, result: Any = None) -> Any:
-        return await awaited(0 if refused() else delay, result)
+        return await awaited(0 if asked() else delay, result)
 
     time.sleep, asyncio.sleep = sleep, sleep_async  # type: ignore[assignment]

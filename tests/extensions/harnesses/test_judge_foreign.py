@@ -64,6 +64,20 @@ def ask_for_ever(words: str) -> str:
             time.sleep(60)
 
 
+def ask_until_read(words: str) -> float:
+    """Asks until the reply is a number from 0 to 1, as MMVet does, with pauses after one that is no number."""
+    client = openai.OpenAI(base_url=foreign.address(), api_key="none")
+    while True:
+        messages: Any = [{"role": "user", "content": words}]
+        done = client.chat.completions.create(model="gpt-4o", messages=messages)
+        try:
+            score = float(str(done.choices[0].message.content))
+            if 0 <= score <= 1:
+                return score
+        except ValueError:
+            time.sleep(60)
+
+
 def ask_in_threads(count: int) -> list[str]:
     with ThreadPoolExecutor(4) as pool:
         return list(pool.map(ask, [f"part {number}" for number in range(count)]))
@@ -112,6 +126,16 @@ def test_questions_of_many_items_are_asked_together() -> None:
     assert patient.value == '{"to": "part 0"}'
     assert done.value == [f'{{"to": "part {number}"}}' for number in range(12)]
     assert vendor.charged == 12
+
+
+def test_a_judge_whose_reply_the_code_cannot_read_ends_it() -> None:
+    for reply in ("2.0", "I would say so."):
+        vendor = Vendor(lambda words, reply=reply: reply)
+        found, other = judged(vendor, lambda: ask_until_read("this"), lambda: ask("that"))
+        assert isinstance(found, JudgeError)
+        assert "cannot read the judge's reply" in str(found)
+        assert other.value  # the next answer is judged
+        assert vendor.charged == 2
 
 
 @pytest.mark.parametrize(
