@@ -15,6 +15,19 @@ from model_server.backend import LoadError
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
+_PROTOCOLS = {"grpc": "grpc", "http/protobuf": "http"}
+
+
+def _protocol() -> str:
+    """Returns the exporter's package of the protocol that the environment names."""
+    names = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    name = next((name for name in names if os.environ.get(name)), names[1])
+    protocol = os.environ.get(name) or "grpc"
+    if protocol not in _PROTOCOLS:
+        raise LoadError(f"{name} is {protocol!r}: give {' or '.join(_PROTOCOLS)}")
+    return _PROTOCOLS[protocol]
+
+
 class Tracing:
     """One span a call, a child of the caller's where it sends `traceparent`.
 
@@ -30,12 +43,12 @@ class Tracing:
         """Sets up the exporter that the environment names.
 
         Raises:
-            LoadError: If the extra is not installed.
+            LoadError: If the extra is not installed, or the environment names a protocol that it does not have.
         """
         if not any(os.environ.get(name) for name in _ENDPOINTS):
             return cls()
         try:
-            exporter = importlib.import_module("opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
+            exporter = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{_protocol()}.trace_exporter")
             sdk = importlib.import_module("opentelemetry.sdk.trace")
             export = importlib.import_module("opentelemetry.sdk.trace.export")
             resources = importlib.import_module("opentelemetry.sdk.resources")

@@ -1,10 +1,13 @@
 """OpenTelemetry: a `gen_ai` span for each call, with a `gen_ai.evaluation.result` event for its verdict.
 
-The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT and its other variables.
+The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL (`grpc`, or
+`http/protobuf`) and so on.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +16,6 @@ from orchestrator import ConfigError
 from orchestrator.run_folder import Item, Run, epoch
 
 try:
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -22,6 +24,7 @@ except ImportError as error:
     raise ConfigError("--format opentelemetry needs its SDK: pip install 'lyncean[otel]'") from error
 
 _BATCH = 500
+_PROTOCOLS = {"grpc": "grpc", "http/protobuf": "http"}
 _REQUEST = {
     "max_output_tokens": "gen_ai.request.max_tokens",
     "temperature": "gen_ai.request.temperature",
@@ -37,11 +40,30 @@ def send(run: Run) -> str:
     Raises:
         ConfigError: The endpoint does not take them.
     """
-    exporter = OTLPSpanExporter()
+    exporter = _exporter()
     try:
         return _send(run, exporter)
     finally:
         exporter.shutdown()
+
+
+def _exporter() -> SpanExporter:
+    """Returns the exporter of the protocol that the environment names.
+
+    Raises:
+        ConfigError: It is another one, or its package is missing.
+    """
+    names = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    name = next((name for name in names if os.environ.get(name)), names[1])
+    protocol = os.environ.get(name) or "grpc"
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(f"{name} is {protocol!r}: --format opentelemetry sends {' or '.join(_PROTOCOLS)}")
+    try:
+        module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{_PROTOCOLS[protocol]}.trace_exporter")
+    except ImportError as error:
+        raise ConfigError(f"{name} is {protocol!r}, which needs its exporter: pip install 'lyncean[otel]'") from error
+    exporter: SpanExporter = module.OTLPSpanExporter()
+    return exporter
 
 
 def _send(run: Run, exporter: SpanExporter) -> str:

@@ -15,10 +15,13 @@ import yaml
 from click.testing import CliRunner, Result
 from helpers.report_runs import Writer, marvel_run, tally
 from huggingface_hub import parse_eval_result_entries
+from jsonschema import Draft7Validator
 
 from orchestrator.cli.export import command
 from orchestrator.extensions import EXPORTS
 
+# The validator's package needs a newer Python; tests/fixtures/every_eval_ever.json names where its schemas are from.
+SCHEMAS = orjson.loads((Path(__file__).parents[2] / "fixtures/every_eval_ever.json").read_bytes())
 DATA = {"marvel": {"origin": "owner/marvel@0123abc", "sha256": "9f" * 32}}
 
 
@@ -74,7 +77,11 @@ def test_every_eval_ever_is_valid_and_links_its_files(tmp_path: Path) -> None:
     assert [line["evaluation"]["score"] for line in lines] == [1.0, 0.0, 0.5, 1.0]
     assert [line["interaction_type"] for line in lines] == ["single_turn", "single_turn", "multi_turn", "single_turn"]
     assert lines[3]["output"]["raw"] == ["-1.5\t1\n-0.25\t2"]
-    pytest.importorskip("every_eval_ever", reason="its validator is not installed")
+    for path in (tmp_path / "out").rglob("*.json*"):
+        schema = Draft7Validator(SCHEMAS["instance" if path.suffix == ".jsonl" else "aggregate"])
+        for line in path.read_bytes().splitlines() if path.suffix == ".jsonl" else [path.read_bytes()]:
+            assert not [error.message for error in schema.iter_errors(orjson.loads(line))], path
+    pytest.importorskip("every_eval_ever", reason="pip install every_eval_ever, which needs Python 3.12")
     files = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.json*"))
     check = [sys.executable, "-m", "every_eval_ever.validator.validate", "--format", "json", *files]
     done = subprocess.run(check, cwd=tmp_path / "out", capture_output=True, text=True, check=False)
@@ -142,6 +149,27 @@ def test_a_model_card_says_what_a_value_is_worth(tmp_path: Path) -> None:
         "| marvel | llava-tiny | AVR | 62.5 % | [20.0, 90.0] | 4 | blind: images replaced; limited to 4 rows |"
     )
     assert lines[-1].startswith("llava-tiny (4b825dc6), Lyncean 0.1.0: `orchestrator eval")
+
+
+def test_spans_are_sent_by_the_protocol_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace", reason="pip install 'lyncean[otel]'")
+    run = finished(tmp_path / "run")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    other = export(run, "--format", "opentelemetry")
+    assert other.exit_code == 2
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json'" in other.output
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="pip install 'lyncean[otel]'")
+    from helpers.otlp_collector import collecting_http
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    with collecting_http() as (collector, port):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+        told = export(run, "--format", "opentelemetry")
+    assert told.exit_code == 0, told.output
+    assert len(collector.spans) == 5
+    assert {span.trace_id.hex() for span in collector.spans} == {told.output.strip()}
 
 
 def test_spans_with_verdicts_reach_a_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
