@@ -12,7 +12,7 @@ import click
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
 from lyncean.rpc import Credentials
-from orchestrator.cli.options import number, written
+from orchestrator.cli.options import number, refuse, run_to_end, written
 
 
 @click.command(
@@ -21,10 +21,19 @@ from orchestrator.cli.options import number, written
     epilog=examples(
         "orchestrator check --endpoint 127.0.0.1:50051",
         "orchestrator check --endpoint 127.0.0.1:50051 --junit check.xml",
+        "orchestrator check --endpoint 127.0.0.1:50051,127.0.0.1:50052 --drift night.yaml",
     ),
 )
 @click.argument("address", required=False, metavar="[H:P]")
-@click.option("--endpoint", "-e", help="The model server, H:P.")
+@click.option("--endpoint", "-e", help="The model server, H:P; with --drift H:P,H:P for two replicas.")
+@click.option(
+    "--drift",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Measure what the server makes of the same requests, those of a suite: alone, in batches, again and on a "
+    "second replica. Gains up to it are noise.",
+)
+@click.option("--run", type=click.Path(path_type=Path), help="With --drift the suite's folder; default: runs/NAME.")
 @click.option("--tools", "tools_at", metavar="H:P", help="Test a server of tools, against lyncean.tool.v1.")
 @click.option("--only", multiple=True, metavar="NAME", help="Run this check only; repeatable.")
 @number("--timeout", type=POSITIVE_SECONDS, default=60.0, show_default=True, help="Timeout of a request in seconds.")
@@ -41,6 +50,8 @@ def command(
     credentials: Credentials,
     address: str | None,
     endpoint: str | None,
+    drift: Path | None,
+    run: Path | None,
     tools_at: str | None,
     only: tuple[str, ...],
     timeout: float,
@@ -73,6 +84,14 @@ def command(
     if tools_at and (address or endpoint or drain_pid):
         raise click.UsageError("--tools tests a server of tools: leave out the model server and --drain-pid")
     found = parse_endpoints([each for each in (address, endpoint, tools_at) if each])
+    if drift is not None:
+        refuse(
+            ["only", "drain_pid", "junit", "listed", "tools_at"],
+            "is of the contract's checks: leave it out beside --drift",
+        )
+        _drift(drift, [str(one) for one in found], run, credentials, as_json=as_json)
+        return
+    refuse(["run"], "is the folder of --drift: give both, or leave it out")
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
     server = str(found[0])
@@ -82,7 +101,7 @@ def command(
     def waiting(error: CallError, seconds: float) -> None:
         click.echo(f"waiting up to {seconds:.0f} s for {server}: {describe(error)}", err=True)
 
-    async def run() -> None:
+    async def work() -> None:
         if tools_at:
             judging = judge_tools(server, credentials, timeout=timeout, only=only)
         else:
@@ -92,7 +111,7 @@ def command(
             report.print_result(result, console)
 
     try:
-        asyncio.run(run())
+        asyncio.run(work())
     except CallError as error:
         first, kind = ("ListTools", "server of tools") if tools_at else ("GetModelInfo", "model server")
         raise click.UsageError(
@@ -108,3 +127,27 @@ def command(
         if words := report.for_an_evaluation(results):
             console.print(words, highlight=False, soft_wrap=True)
         sys.exit(4)
+
+
+def _drift(file: Path, servers: list[str], run: Path | None, credentials: Credentials, *, as_json: bool) -> None:
+    """Measures the noise of a server, and prints it."""
+    from dataclasses import asdict
+
+    from orchestrator.run.console import Terminal
+    from orchestrator.suite.file import SuiteFile
+    from orchestrator.suite.measure_drift import measure
+
+    if not 1 <= len(servers) <= 2:
+        raise click.UsageError("--drift: give --endpoint H:P, or H:P,H:P for two replicas")
+    console = Terminal(stderr=as_json, markup=False)
+    folder = run or Path("runs") / file.stem
+    found = run_to_end(measure(SuiteFile.read(file), servers, folder, console, credentials))
+    for way in found.ways:
+        console.print(
+            f"{way.first} and {way.second}: {100 * way.answers:.1f}% other answers, {100 * way.scores:.1f}% other "
+            f"scores, {100 * way.difference:+.1f} points",
+            highlight=False,
+        )
+    console.print(f"noise of the server: {100 * found.noise:.1f} points over {found.items:,} items", highlight=False)
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))

@@ -346,15 +346,15 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
 
 def _models(variant: str, cells: Sequence[ReadCell]) -> dict[str, Scores | None]:
     """Returns each model's tasks as those of one run, by the model's name; None where one is not complete."""
-    merged: dict[str, Scores | None] = {}
+    found: dict[str, Scores | None] = {}
     for model in dict.fromkeys(cell.source.model for cell in cells):
         own = [cell.scores for cell in cells if cell.source.model == model]
         name = f"{model} {variant}".strip()
-        merged[model] = _merged(name, [run for run in own if run]) if all(own) else None
-    return merged
+        found[model] = merged(name, [run for run in own if run]) if all(own) else None
+    return found
 
 
-def _merged(name: str, runs: Sequence[Scores]) -> Scores:
+def merged(name: str, runs: Sequence[Scores]) -> Scores:
     """Returns the tasks of several runs of one model as those of one."""
     results = {
         "tasks": {task: found for run in runs for task, found in run.run.tasks.items()},

@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator.compare import gate, leaderboard
 from orchestrator.compare.leaderboard import CellState, Leaderboard, Source, not_complete
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
+from orchestrator.suite import drift
 from orchestrator.suite.record import Record, RecordedCell
 
 NOT_SHOWN = 5
@@ -18,7 +19,8 @@ def board_of(record: Record, folder: Path) -> Leaderboard:
     """Returns the leaderboard of a suite's folder as it is now."""
     sources = [source(cell, folder) for cell in record.cells]
     conditions = gate.parse(record.gate) if record.gate else []
-    return leaderboard.make(record.suite, sources, conditions, record.baseline)
+    measured = drift.read(folder)
+    return leaderboard.make(record.suite, sources, conditions, record.baseline, measured.noise if measured else None)
 
 
 def source(cell: RecordedCell, folder: Path) -> Source:
