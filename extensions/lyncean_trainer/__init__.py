@@ -18,12 +18,14 @@ from orchestrator import Series, UserError
 
 _LOG = logging.getLogger(__name__)
 _PREFIX = "checkpoint-"
+PATIENCE = 300.0
+"""Seconds that a training waits at most before it removes a checkpoint; its other processes give up after 600."""
 
 
 class EvaluateCheckpoints(transformers.TrainerCallback):
     """Evaluates each checkpoint that is saved, in a thread beside the training, by the tasks of a suite.
 
-    The training does not wait, but for two things: for checkpoints that it would remove unevaluated
+    The training does not wait, but for two things: some minutes for a checkpoint that it would remove unevaluated
     (`save_total_limit`), and at its end for those that are left. One that cannot be evaluated is a warning; the
     training goes on. A training that is resumed first goes on with what was interrupted, and asks nothing twice.
 
@@ -66,7 +68,11 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
         if args.save_total_limit:
             # The next one that is saved removes the oldest.
             with self._changed:
-                self._changed.wait_for(lambda: len(self._waiting) < args.save_total_limit)
+                if not self._changed.wait_for(lambda: len(self._waiting) < args.save_total_limit, PATIENCE):
+                    _LOG.warning(
+                        f"{self._waiting[0][1]} is not evaluated after {PATIENCE:.0f} s and will be removed: raise "
+                        f"save_total_limit={args.save_total_limit}, or save less often"
+                    )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Waits for the checkpoints that are left."""

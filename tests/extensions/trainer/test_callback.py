@@ -18,6 +18,7 @@ from orchestrator.run import servers
 pytest.importorskip("torch", reason="pip install 'lyncean[transformers]'")
 pytest.importorskip("accelerate", reason="pip install 'lyncean[transformers]'")
 
+import lyncean_trainer
 from lyncean.transformers_import import torch, transformers
 from lyncean_trainer import EvaluateCheckpoints
 
@@ -107,6 +108,17 @@ def test_each_checkpoint_is_evaluated_before_it_is_removed(folder: Path) -> None
     train(folder, 6, EvaluateCheckpoints(folder / "night.yaml", folder / "run"), save_total_limit=1)
     assert [path.name for path in (folder / "out").glob("checkpoint-*")] == ["checkpoint-6"]
     assert len(results(folder, "run")) == 3
+
+
+def test_a_checkpoint_that_takes_too_long_does_not_hold_the_training(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lyncean_trainer, "PATIENCE", 0.0)
+    callback, trained = EvaluateCheckpoints(folder / "night.yaml", folder / "run"), threading.Event()
+    monkeypatch.setattr(callback.series, "evaluate", lambda *_: trained.wait())
+    monkeypatch.setattr(callback, "on_train_end", lambda *_, **__: trained.set())
+    train(folder, 6, callback, save_total_limit=1)
+    assert "checkpoint-2 is not evaluated after 0 s and will be removed: raise save_total_limit=1" in caplog.text
 
 
 def test_training_goes_on_while_a_checkpoint_is_evaluated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
