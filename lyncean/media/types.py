@@ -17,9 +17,10 @@ _SIGNATURES = (
 
 def media_type(data: bytes) -> str:
     """Returns the media type of an encoded image, "application/octet-stream" if unknown."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((name for sign, name in _SIGNATURES if data.startswith(sign)), UNKNOWN)
+    for sign, name in _SIGNATURES:
+        if data.startswith(sign):
+            return name
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else UNKNOWN
 
 
 _CLIPS = {

@@ -102,11 +102,11 @@ class Budget:
 
         Calls in flight may still exceed a bound: their tokens are not known before.
         """
-        for name, bound, spent in (
-            ("max_requests", self.max_requests, self.requests),
-            ("max_tokens", self.max_tokens, self.tokens),
-            ("max_cost", self.max_cost, self.cost),
-        ):
-            if bound is not None and spent >= bound:
-                return name, bound
+        # Asked before each request and after each answer: what has no bound is not added up.
+        if self.max_requests is not None and self.requests >= self.max_requests:
+            return "max_requests", self.max_requests
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return "max_tokens", self.max_tokens
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return "max_cost", self.max_cost
         return ("deadline", self._end) if self._end is not None and time.monotonic() >= self._end else None

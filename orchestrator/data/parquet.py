@@ -64,13 +64,20 @@ def split_files(folder: Path, split: str) -> list[Path]:
     return [file for file in files if word.search(str(file.relative_to(folder)))] or files
 
 
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+def _unreadable(file: Path, error: Exception) -> DataError:
+    why = " ".join(str(error).split())
+    return DataError(f"{file} cannot be read as parquet: {why}; fetch or write the file again")
+
+
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        why = " ".join(str(error).split())
-        raise DataError(f"{file} cannot be read as parquet: {why}; fetch or write the file again") from error
+    except _UNREADABLE as error:
+        raise _unreadable(file, error) from error
 
 
 def _opened(file: Path) -> pq.ParquetFile:
@@ -138,6 +145,8 @@ class _Images:
 
     def has(self, index: int, column: str) -> bool:
         """Whether a file has this column."""
+        if known := self._columns.get(index):
+            return column in known[0]
         with self._lock:
             return column in self._describe(index)[0]
 
@@ -149,13 +158,15 @@ class _Images:
             key = (index, column, group)
             offset = position - starts[group]
             cursor = self._cursors.pop(key, None)
-            with _readable(self._files[index]):
+            try:
                 if cursor is None or offset < cursor.first:
                     cursor = _Cursor(self._file(index), column, group)
                 self._cursors[key] = cursor
                 if len(self._cursors) > _KEPT_CURSORS:
                     self._cursors.popitem(last=False)
                 return cursor.cell(offset)
+            except _UNREADABLE as error:
+                raise _unreadable(self._files[index], error) from error
 
     def _describe(self, index: int) -> tuple[set[str], list[int]]:
         """Returns the columns of a file, and the first row of each row group."""
@@ -198,6 +209,6 @@ class _Cursor:
             self._kept.append((start, cells.to_pylist() if offset < self._end else cells))
         if self._end == self._rows:
             self._batches = iter(())  # lets go of the pages: of a row group that is one page, all of it
-        start, cells = next(pair for pair in self._kept if pair[0] <= offset < pair[0] + len(pair[1]))
+        start, cells = next(pair for pair in reversed(self._kept) if pair[0] <= offset)
         cell = cells[offset - start]
         return cell.as_py() if isinstance(cell, pa.Scalar) else cell

@@ -169,8 +169,8 @@ def check_stated(call: Call, info: model.GetModelInfoResponse) -> None:
         words = "the prompt has a system message, and the server states that its model takes none"
         raise BadRowError("no_system_messages", words)
     most = info.media_limits.max_images
-    images = sum(isinstance(medium, Image) for medium in media_of(call.messages))
-    if most and images > most:
+    images = sum(isinstance(medium, Image) for medium in media_of(call.messages)) if most else 0
+    if images > most:
         raise BadRowError("too_many_images", f"the prompt has {images:,} images, the server states {most:,} at most")
 
 

@@ -25,7 +25,7 @@ from orchestrator.engine.lookups import LookupTrajectory
 from orchestrator.engine.prepared import Episode, JudgedAnswer, PreparedRequest, UnsentOutcome
 from orchestrator.engine.rounds import RoundsTrajectory
 from orchestrator.engine.sent import LEAST_BYTES
-from orchestrator.engine.trajectory import CONTEXT_LIMIT, Ask, Done, Equipped, Play, Trajectory, call_name
+from orchestrator.engine.trajectory import CONTEXT_LIMIT, Done, Equipped, Play, Trajectory, call_name
 from orchestrator.engine.wire import Response, is_repeat, request_of
 from orchestrator.errors import EngineError
 from orchestrator.run_folder.cut import CUT_REASONING
@@ -80,7 +80,7 @@ def build(
         UserError: If a package is missing by which a clip is read.
         EngineError: If the benchmark fails; it names the sample.
     """
-    return _attempted(episode, lambda: _built(episode, log, changes, server))
+    return _attempted(_built, episode, log, changes, server)
 
 
 class ToolLine(NamedTuple):
@@ -96,7 +96,7 @@ def run_tools(episode: Episode, log: RunLog, changes: Deviations) -> list[ToolLi
 
     Runs and raises as `build`.
     """
-    return _attempted(episode, lambda: list(_tool_lines(episode, log, changes)))
+    return _attempted(lambda *args: list(_tool_lines(*args)), episode, log, changes)
 
 
 def take_output(episode: Episode, log: RunLog, output: ToolOutput) -> ToolLine:
@@ -112,9 +112,9 @@ def take_output(episode: Episode, log: RunLog, output: ToolOutput) -> ToolLine:
     return ToolLine(key, line, output.is_error)
 
 
-def _attempted(episode: Episode, work: Callable[[], T]) -> T | UnsentOutcome:
+def _attempted(work: Callable[..., T], episode: Episode, *args: object) -> T | UnsentOutcome:
     try:
-        return work()
+        return work(episode, *args)
     except NoAnswerError as error:
         return UnsentOutcome(Outcome.UNPARSED, error.reason, str(error))
     except BadRowError as error:
@@ -132,35 +132,32 @@ def _built(
 ) -> PreparedRequest | JudgedAnswer | UnsentOutcome:
     turn, key, begun = episode.turn, episode.key, None
     answers = [_answer(answer, log) for answer in episode.answers]
-    before = zip(answers, episode.sample.turns, strict=False)
-    after_cut = any(earlier.scoring is None and is_cut(answer) for answer, earlier in before)
+    after_cut = bool(answers) and _follows_cut(answers, episode)
     trajectory = _trajectory(episode, answers, log, changes) if turn.play else None
     if trajectory is None:
-        call = changes.first(turn, answers, key)
-        step: Ask | Done = Ask(call, len(call.messages), 0)
+        call, new = changes.first(turn, answers, key), None
     else:
         step = trajectory.step(server(trajectory.stage))
-    if isinstance(step, Done):
-        assert trajectory is not None
-        return _judged(episode, trajectory, step, after_cut)
-    call = step.call
+        if isinstance(step, Done):
+            return _judged(episode, trajectory, step, after_cut)
+        call, new = step.call, step.new
     info = server(call.stage)
     if episode.begun is not None:
         call, begun = finishing.applied(call, log.responses.read(episode.begun), changes.finish_cut, info)
-        step = Ask(call, len(call.messages), 0)
     check_stated(call, info)
     digests: list[bytes] = trajectory.digests if trajectory else []
     names = trajectory.names if trajectory else {}
-    if step.new == len(call.messages):
+    if new == len(call.messages):
         digests.clear()  # a conversation of its own
     store = partial(_stored, log, info.media_limits.max_image_pixels, digests, names)
-    line_request = raw(request_json(_new_part(step, call), store))
+    line_request = raw(request_json(_new_part(call, new), store))
     request = request_of(call, digests)
     scoring, name = scoring_json(turn.scoring), turn.name
     if trajectory:
-        scoring, name = None, call_name(step.ordinal, turn.name)
+        ordinal = trajectory.answered + 1
+        scoring, name = None, call_name(ordinal, turn.name)
         key = episode.sample.call_key(name)
-        if step.ordinal == 1:
+        if ordinal == 1:
             trajectory.first_line = bytes(line_request)
     line = ResponseLine(
         key=key,
@@ -185,9 +182,15 @@ def _built(
     )
 
 
-def _new_part(step: Ask, call: Call) -> Call:
-    """Returns a call with the messages that the one before does not have."""
-    first = len(call.messages) - step.new
+def _follows_cut(answers: Sequence[Answer], episode: Episode) -> bool:
+    """Whether the output limit ended an earlier answer that only prepares others."""
+    before = zip(answers, episode.sample.turns, strict=False)
+    return any(earlier.scoring is None and is_cut(answer) for answer, earlier in before)
+
+
+def _new_part(call: Call, new: int | None) -> Call:
+    """Returns a call with its last so many messages, which the one before does not have; None stands for all."""
+    first = 0 if new is None else len(call.messages) - new
     return replace(call, messages=call.messages[first:]) if first else call
 
 

@@ -39,7 +39,7 @@ class Job:
     prompt: object = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Result:
     """Result of a job: exactly one of `response` and `error` is set.
 

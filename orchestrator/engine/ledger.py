@@ -49,6 +49,7 @@ class Ledger:
         draining: Why nothing more is sent; "" while calls are sent.
         stopped: Gets the error that ends the run at once.
         fewer: Called once there is less to ask.
+        traced: Whether a rule reads the calls before an answer, so that they are looked up.
         disk: The wait for the disk.
     """
 
@@ -59,6 +60,7 @@ class Ledger:
     draining: str = ""
     stopped: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     fewer: Callable[[], None] = lambda: None
+    traced: Callable[[str], bool] = lambda rule: True
     disk: Wait = field(default_factory=lambda: Wait("the disk", _DISK_SECONDS))
     _flushing: bool = False
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
@@ -94,6 +96,14 @@ class Ledger:
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Enters a call's line and returns its offset; outcome None means that it has an answer."""
         offset = self.log.add_response(key, outcome, line)
+        self._flush_soon()
+        return offset
+
+    def add_call(self, key: str, outcome: Outcome | None, line: bytes, rule: str) -> int:
+        """Enters the line of a call or of a tool's result on the way to an answer that a rule judges, as above."""
+        if self.traced(rule):
+            return self.add_response(key, outcome, line)
+        offset = self.log.add_call(line)
         self._flush_soon()
         return offset
 

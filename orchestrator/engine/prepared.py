@@ -59,6 +59,12 @@ class Episode:
         return self.sample.item_key(self.turn)
 
     @property
+    def rule(self) -> str:
+        """The rule that judges the answer to the turn that is next; "" where none does."""
+        scoring = self.turn.scoring
+        return scoring.rule if scoring else ""
+
+    @property
     def answered_key(self) -> str | None:
         """The key of the turn that was answered last, None before the first answer."""
         return self.sample.item_key(self.sample.turns[len(self.answers) - 1]) if self.answers else None

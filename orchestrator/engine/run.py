@@ -91,6 +91,7 @@ class Engine:
         self._further_builds: set[asyncio.Task[None]] = set()
         self._tools = ToolCalls(options.tools, ledger, options.changes, self._worker, self._go_on, self._end_unsent)
         ledger.fewer = self._drop_unwanted
+        ledger.traced = lambda rule: rule in scorer.needs
         scorer.on_verdict = ledger.judged
 
     async def run(self) -> None:
@@ -267,7 +268,7 @@ class Engine:
                 continue
             for each in lines:
                 self.ledger.used_tool(each.is_error)
-                self.ledger.add_response(each.key, None, each.line)
+                self.ledger.add_call(each.key, None, each.line, episode.rule)
         if any(found):
             await self.ledger.synced()
         for episode in calling:
@@ -360,7 +361,10 @@ class Engine:
 
     def _add_line(self, built: PreparedRequest, result: Result, ended: UnsentOutcome | None) -> int:
         line = response_line(built, result, ended, lambda image: self.ledger.log.images.put(image.data))
-        return self.ledger.add_response(built.key, ended.outcome if ended else None, line)
+        outcome = ended.outcome if ended else None
+        if built.episode.trajectory:
+            return self.ledger.add_call(built.key, outcome, line, built.episode.rule)
+        return self.ledger.add_response(built.key, outcome, line)
 
     def _end_sent(self, built: PreparedRequest, result: Result, ended: UnsentOutcome) -> None:
         self._add_line(built, result, ended)
@@ -394,5 +398,5 @@ class Engine:
 
     def _heed_budget(self) -> None:
         """Stops where something is left to send that may not be sent; what is complete stays complete."""
-        if any(dispatcher.waiting for dispatcher in self._dispatchers.values()) and (why := self.ledger.spent()):
+        if (why := self.ledger.spent()) and any(dispatcher.waiting for dispatcher in self._dispatchers.values()):
             self.drain(why)

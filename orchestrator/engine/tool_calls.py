@@ -76,7 +76,7 @@ class ToolCalls:
                         return
                     for line in found:
                         ledger.used_tool(line.is_error)
-                        ledger.add_response(line.key, None, line.line)
+                        ledger.add_call(line.key, None, line.line, episode.rule)
                 await ledger.synced()
             self._go_on(episode)
         except OSError as error:

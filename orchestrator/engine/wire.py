@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
@@ -20,9 +21,9 @@ Response = model.GenerateResponse | model.LikelihoodResponse
 _LENGTH_DELIMITED = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """A serialized GenerateRequest or LikelihoodRequest in pieces, and the method that takes it.
+    """A serialized GenerateRequest or LikelihoodRequest in pieces, and the method that takes it; never changed.
 
     Attributes:
         continuations: How many scores are to come back; 0 for Generate.
@@ -50,7 +51,7 @@ class Request:
 
     def __post_init__(self) -> None:
         """Adds up the pieces once: the size is asked for several times on the way."""
-        object.__setattr__(self, "size", sum(map(len, self.chunks)))
+        self.size = sum(map(len, self.chunks))
 
     @property
     def data(self) -> bytes:
@@ -90,11 +91,12 @@ def request_of(call: Call, digests: Sequence[bytes] = ()) -> Request:
     if call.continuations:
         chunks.append(model.LikelihoodRequest(continuations=call.continuations).SerializeToString())
         return Request("Likelihood", chunks, len(call.continuations), messages=messages, digests=digests)
-    rest = model.GenerateRequest(config=call.config, modality=call.modality, tools=call.tools)
+    config = call.config
+    rest = model.GenerateRequest(config=config, modality=call.modality, tools=call.tools)
     chunks.append(rest.SerializeToString())
-    choices = tuple(call.config.response_format.choices.texts)
-    sampled = call.config.temperature > 0 and call.modality != model.MODALITY_IMAGE
-    tokens = call.config.max_output_tokens
+    choices = tuple(config.response_format.choices.texts) if config.HasField("response_format") else ()
+    sampled = config.temperature > 0 and call.modality != model.MODALITY_IMAGE
+    tokens = config.max_output_tokens
     return Request("Generate", chunks, 0, call.modality, tokens, choices, sampled, messages, digests, bool(call.tools))
 
 
@@ -125,7 +127,7 @@ def batch_of(requests: Iterable[tuple[Request, Sequence[bytes]]]) -> bytes:
 
 
 def _message(message: Message, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]:
-    chunks = [model.Message(role=message.role).SerializeToString()]
+    chunks = [_role(message.role)]
     for part in message.parts:
         chunks += _field(_PARTS, _part(part, digests, held))
     if message.reasoning:
@@ -139,7 +141,7 @@ def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]
     if part.clip:
         tag, medium, about = _CLIPS[part.clip.kind], part.clip.data, part.clip.about.SerializeToString()
     elif part.image:
-        tag, medium, about = _IMAGE, part.image.data, model.Image(media_type=part.image.media_type).SerializeToString()
+        tag, medium, about = _IMAGE, part.image.data, _media_type(part.image.media_type)
     elif part.tool_call:
         call = part.tool_call
         made = model.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
@@ -147,13 +149,24 @@ def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]
     elif part.tool_result:
         return _field(_TOOL_RESULT, _tool_result(part.tool_result, digests, held))
     else:
-        return [model.Part(text=part.text).SerializeToString()]
+        text = part.text.encode()
+        return [_TEXT + _varint(len(text)), text]
     digest = next(digests, b"")
     sent = medium and digest not in held
     if digest:
         held.add(digest)
     hash_ = _field(_SHA256, [digest]) if digest else []
     return _field(tag, [*(_field(_DATA, [medium]) if sent else []), about, *hash_])
+
+
+@lru_cache
+def _role(role: model.Role.ValueType) -> bytes:
+    return model.Message(role=role).SerializeToString()
+
+
+@lru_cache(maxsize=64)
+def _media_type(media_type: str) -> bytes:
+    return model.Image(media_type=media_type).SerializeToString()
 
 
 def _tool_result(result: ToolResult, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]:
@@ -169,12 +182,19 @@ def _field(tag: bytes, chunks: Sequence[bytes]) -> list[bytes]:
 
 
 def _varint(value: int) -> bytes:
+    if value <= 0x7F:
+        return _SHORT[value]
+    if value <= 0x3FFF:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+_SHORT = [bytes([value]) for value in range(0x80)]
 
 
 def _tag(descriptor: Descriptor, name: str) -> bytes:
@@ -184,6 +204,7 @@ def _tag(descriptor: Descriptor, name: str) -> bytes:
 _MESSAGES = _tag(model.GenerateRequest.DESCRIPTOR, "messages")
 """Of LikelihoodRequest as well: the two begin alike."""
 _PARTS = _tag(model.Message.DESCRIPTOR, "parts")
+_TEXT = _tag(model.Part.DESCRIPTOR, "text")
 _IMAGE = _tag(model.Part.DESCRIPTOR, "image")
 _CLIPS = {name: _tag(model.Part.DESCRIPTOR, name) for name in ("audio", "video")}
 _TOOL_RESULT = _tag(model.Part.DESCRIPTOR, "tool_result")

@@ -18,7 +18,7 @@ from orchestrator.run_folder.files import RESPONSES
 from orchestrator.run_folder.lines import VerdictLine
 from orchestrator.run_folder.metrics import MetricResult, overall, stored_results
 from orchestrator.run_folder.reader import Run
-from orchestrator.run_folder.texts import TextLine, answered
+from orchestrator.run_folder.texts import AnswerLine, TextLine, answered
 from orchestrator.run_folder.unreadable import from_logs
 from orchestrator.run_folder.validity import Cause, Doubt, excerpt
 
@@ -195,12 +195,12 @@ class _Text:
     echoes: bool = True
     questions: int = 0
 
-    def add(self, line: TextLine) -> None:
-        """Takes an answer."""
+    def add(self, line: AnswerLine) -> None:
+        """Takes an answer; with its prompt as long as all repeat theirs."""
         text = _plain("".join(part.text for part in line.response.parts)) if line.response else ""
         self.text = text if self.text is None else self.text
         self.alike &= bool(text) and text == self.text
-        self.echoes &= bool(text) and text in _prompts(line)
+        self.echoes = bool(text) and isinstance(line, TextLine) and text in _prompts(line)
         self.questions += not split_repeat(line.key)[1]
 
 
@@ -214,7 +214,7 @@ def _texts(path: Path, tasks: Sequence[str]) -> dict[str, _Text]:
     """
     found = {task: _Text() for task in tasks}
     left = dict(found)
-    for task, line in answered(path, left):
+    for task, line in answered(path, left, lambda task: left[task].echoes):
         left[task].add(line)
         if not (left[task].alike or left[task].echoes):
             del left[task]

@@ -161,7 +161,8 @@ class Plan:
             EngineError: If the benchmark fails; both name the row.
         """
         try:
-            yield from (with_tools(sample, self.play) for sample in self._answered(task, row, variant))
+            made = self._answered(task, row, variant)
+            yield from (with_tools(sample, self.play) for sample in made) if self.play else made
         except UserError:  # DataError among them
             raise
         except MissingColumnError as error:
@@ -172,11 +173,11 @@ class Plan:
 
     def _answered(self, task: Task, row: Row, variant: Variant) -> Iterable[Sample]:
         """Returns the samples of one row, answered in the form that the request asks for."""
-        make, other = task.benchmark.samples, dataclasses.replace(variant, method="likelihood")
-        if self.request.answer == reason_then_score.NAME:
-            scores = "likelihood" in task.benchmark.methods
-            return reason_then_score.reason_then_score(make(row, variant), lambda: make(row, other) if scores else ())
-        return make(row, variant)
+        make = task.benchmark.samples
+        if self.request.answer != reason_then_score.NAME:
+            return make(row, variant)
+        scores, other = "likelihood" in task.benchmark.methods, dataclasses.replace(variant, method="likelihood")
+        return reason_then_score.reason_then_score(make(row, variant), lambda: make(row, other) if scores else ())
 
     def first_samples(self, task: Task) -> Iterator[Sample]:
         """Yields the samples of a task's first row, none where it has no rows; raises as `samples_of` does."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from orchestrator.run_folder.durable import sync_files
 
-_KNOWN_LIMIT = 100_000
-"""Hashes of stored images that are remembered, so that an image is not looked for on disk again."""
+_KNOWN_LIMIT = 20_000
+"""Hashes of stored images that are remembered, in 2 MB, so that an image is not looked for on disk again."""
 
 
 class ImageStore:

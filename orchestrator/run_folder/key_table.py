@@ -6,12 +6,15 @@ import hashlib
 import struct
 from array import array
 from collections.abc import Iterable
+from functools import lru_cache
 
 from lyncean.arrays import NDArray, np
 
 _PAIR = struct.Struct("<QQ")
 _USED = 0x80
 _BLOCK = 1 << 16
+_LATEST = 2048
+"""Keys whose hash is remembered: a key is looked up five times between its planning and its verdict."""
 
 
 class KeyTable:
@@ -186,6 +189,7 @@ def digests(keys: Iterable[bytes]) -> NDArray[np.uint64]:
     return np.frombuffer(found, "<u8").reshape(-1, 2)
 
 
+@lru_cache(maxsize=_LATEST)
 def digest(key: str) -> tuple[int, int]:
     """Returns a key's 128-bit hash as two numbers; the same on every machine."""
     low, high = _PAIR.unpack(hashlib.blake2b(key.encode(), digest_size=16).digest())

@@ -307,13 +307,14 @@ def encode(line: ResponseLine | VerdictLine | LabelLine) -> bytes:
 
 def sealed(data: bytes) -> bytes:
     """Returns a line with its checksum as the last field: the CRC-32 of all that stands before that field."""
-    start = memoryview(data)[:-1]
-    return b"".join((start, _seal(start)))
+    return with_checksum(data)[0]
 
 
-def checksum(line: bytes) -> int:
-    """Returns the checksum that a sealed line has, without its newline."""
-    return int(line[-_DIGIT_COUNT - 2 : -2], 16)
+def with_checksum(data: bytes) -> tuple[bytes, int]:
+    """Returns a line with its checksum as the last field, and the checksum."""
+    start = data[:-1]
+    check = crc32(start)
+    return b'%b,"crc32":"%08x"}' % (start, check), check
 
 
 def checksums(lines: Sequence[bytes]) -> NDArray[np.uint32]:

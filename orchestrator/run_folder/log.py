@@ -15,7 +15,7 @@ from orchestrator.run_folder.errors import RunLogError, RunWriteError, write_err
 from orchestrator.run_folder.files import IMAGES, RESPONSES, VERDICTS
 from orchestrator.run_folder.image_store import ImageStore
 from orchestrator.run_folder.key_table import KeyTable, digests
-from orchestrator.run_folder.lines import EndedLine, answers_of, checksum, checksums, of_answer, sealed
+from orchestrator.run_folder.lines import EndedLine, answers_of, checksums, of_answer, with_checksum
 from orchestrator.run_folder.lock import lock
 from orchestrator.run_folder.mistakes import of_configuration
 from orchestrator.run_folder.scanning import Heads, heads, scan
@@ -160,10 +160,17 @@ class RunLog:
 
     def add_response(self, key: str, outcome: Outcome | None, line: bytes) -> int:
         """Appends a call's line and returns its offset; outcome None means that it has an answer."""
-        line = sealed(line)
+        line, check = with_checksum(line)
         offset = self.responses.add_sealed(line)
-        self._table.put(key, number=offset, check=checksum(line), flags=_state(outcome), mask=_STATE | _VERDICT)
+        self._table.put(key, number=offset, check=check, flags=_state(outcome), mask=_STATE | _VERDICT)
         return offset
+
+    def add_call(self, line: bytes) -> int:
+        """Appends the line of a call, or of a tool's result, for which only a later process looks; returns its offset.
+
+        The index has no place for it: a turn may take a thousand calls, and its answer has a line of its own.
+        """
+        return self.responses.add(line)
 
     def add_verdict(self, key: str, outcome: Outcome, line: bytes) -> None:
         """Appends an item's verdict; it is written once its answer would survive a power cut."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -143,7 +143,8 @@ def scoring_json(scoring: Scoring | None) -> Json | None:
 
 def score_request(key: str, scoring: Mapping[str, Any]) -> scorer.ScoreRequest:
     """Returns a ScoreRequest that has everything but the answer; `scoring` as in a line."""
-    request = scorer.ScoreRequest(key=key, **{name: scoring[name] for name in _SCORED})
+    request = scorer.ScoreRequest(key=key, rule=scoring["rule"], group=scoring["group"])
+    _put_lists(request, scoring["targets"], scoring["options"], scoring["labels"])
     _put_params(request, without_folders(scoring)["params"])
     return request
 
@@ -270,7 +271,9 @@ def verdict_line(
     line.details = verdict.details
     if verdict.HasField("span"):
         line.span = {"start": verdict.span.start, "end": verdict.span.end}
-    line.cut, line.facts = cut, dict(sorted(facts.items()))
+    line.cut = cut
+    if facts:
+        line.facts = dict(sorted(facts.items()))
     return encode(line)
 
 
@@ -311,11 +314,21 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     for voice in line.panel:
         # A server may leave out what its model is called.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
-    request = scorer.ScoreRequest(key=line.key, verdict=verdict, **{name: getattr(line, name) for name in _SCORED})
-    request.cut = line.is_cut
-    request.facts.update(line.facts)
+    request = scorer.ScoreRequest(key=line.key, verdict=verdict, rule=line.rule, group=line.group, cut=line.is_cut)
+    _put_lists(request, line.targets, line.options, line.labels)
+    for name, number in line.facts.items():
+        request.facts[name] = number
     _put_params(request, line.params)
     return request
+
+
+def _put_lists(
+    request: scorer.ScoreRequest, targets: Sequence[str], options: Sequence[str], labels: Mapping[str, str]
+) -> None:
+    request.targets.extend(targets)
+    request.options.extend(options)
+    for name, value in labels.items():  # one by one: the constructor and `update` of a map take five times as long
+        request.labels[name] = value
 
 
 def _put_params(request: scorer.ScoreRequest, params: Mapping[str, Any]) -> None:

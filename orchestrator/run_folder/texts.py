@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ _HEAD = b'{"key":"'
 
 class _Part(Struct):
     text: str = ""
-    image: Any = None
 
 
 class _Message(Struct):
@@ -32,17 +31,32 @@ class _Response(Struct):
     parts: list[_Part] = []
 
 
-class TextLine(Struct):
-    """Of a line of `responses.jsonl`, the prompt and the answer."""
+class _Scoring(Struct):
+    rule: str = ""
+
+
+class AnswerLine(Struct):
+    """Of a line of `responses.jsonl`, the answer."""
 
     key: str
-    scoring: Any = None
-    request: _Request | None = None
+    scoring: _Scoring | None = None
     response: _Response | None = None
 
 
-def answered(path: Path, wanted: Mapping[str, Any]) -> Iterator[tuple[str, TextLine]]:
-    """Yields the scored answers in a log of the tasks that are still among those wanted, each with its task."""
+class TextLine(AnswerLine):
+    """Of a line of `responses.jsonl`, the prompt and the answer."""
+
+    request: _Request | None = None
+
+
+def answered(path: Path, wanted: Mapping[str, Any], prompts: Callable[[str], bool]) -> Iterator[tuple[str, AnswerLine]]:
+    """Yields the scored answers in a log, each with its task.
+
+    Args:
+        path: The log.
+        wanted: The tasks; those that are taken out meanwhile are wanted no more.
+        prompts: Whether a task's answers are still to come as a TextLine, with their prompts.
+    """
     if not path.exists():
         return
     offset = 0
@@ -53,7 +67,7 @@ def answered(path: Path, wanted: Mapping[str, Any]) -> Iterator[tuple[str, TextL
             task = data[len(_HEAD) : data.find(b"/")].decode(errors="replace") if data.startswith(_HEAD) else ""
             if task in wanted and data.endswith(b"\n"):
                 try:
-                    line = decode(data, TextLine)
+                    line = decode(data, TextLine if prompts(task) else AnswerLine)
                 except DamagedLine as error:
                     raise damaged(path, offset, error) from error
                 if line.response and line.scoring is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 from lyncean.arrays import np
 from lyncean.rpc.budget import Prices
 from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
-from orchestrator.run_folder.files import RESPONSES
+from orchestrator.run_folder.files import BEYOND, RESPONSES
 from orchestrator.run_folder.index import Index
 from orchestrator.run_folder.lines import Origin, UsageLine
 from orchestrator.run_folder.scanning import lines_at, scan
@@ -112,15 +113,46 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
     Raises:
         RunLogError: If a line is damaged.
     """
-    found: dict[str, Usage] = {}
+    counts = _each_once(run) or _last_of_each(run)
+    origins.update(counts.origins)
+    tools.update(counts.tools)
+    return counts.tasks
+
+
+def _each_once(run: Path) -> _Counts | None:
+    """Returns the counts of a log of which every line counts; None where it has none, or lines that may not count."""
+    counts, hashes = _Counts(), array("q")
+    if (run / BEYOND).exists():
+        return None
+    for _, line in scan(run / RESPONSES, UsageLine):
+        hashes.append(hash(line.key))
+        counts.add(line)
+    return counts if hashes and len(np.unique(np.frombuffer(hashes, np.int64))) == len(hashes) else None
+
+
+def _last_of_each(run: Path) -> _Counts:
+    counts = _Counts()
     offsets = Index(run, (RESPONSES,)).responses
     for line in lines_at(run / RESPONSES, np.sort(offsets[offsets >= 0]), UsageLine):
-        found.setdefault(line.task, Usage()).add(_usage(line))
+        counts.add(line)
+    return counts
+
+
+class _Counts:
+    def __init__(self) -> None:
+        self.tasks: dict[str, Usage] = {}
+        self.origins, self.tools = Counter[Origin](), Counter[str]()
+
+    def add(self, line: UsageLine) -> None:
+        found = self.tasks.get(line.task) or self.tasks.setdefault(line.task, Usage())
         if line.tool is not None:
-            tools.update({TOOL_CALLS: 1, TOOL_ERRORS: line.tool.is_error, OTHER_SIZE: OTHER_SIZE in line.tool.facts})
+            self.tools[TOOL_CALLS] += 1
+            self.tools[TOOL_ERRORS] += line.tool.is_error
+            self.tools[OTHER_SIZE] += OTHER_SIZE in line.tool.facts
+        # An answer with facts follows its calls, which have lines of their own.
         if line.response is not None and not line.facts:
-            origins[line.endpoint] += 1
-    return found
+            found.add(_usage(line))
+            self.origins[line.endpoint] += 1
 
 
 def _usage(line: UsageLine) -> Usage:

@@ -93,6 +93,17 @@ def test_the_last_line_of_a_key_counts(tmp_path: Path) -> None:
     log.close()
 
 
+def test_calls_on_the_way_to_an_answer_take_no_room_in_the_index(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    first = log.add_call(b'{"key":"t/1:call1","sample":"t/1"}')
+    assert log.add_response("t/1", None, b'{"key":"t/1","sample":"t/1"}') > first
+    assert (len(log._table), log.entry("t/1:call1").state) == (1, State.NONE)
+    log.close()
+    resumed = RunLog(tmp_path)
+    assert resumed.entry("t/1:call1")[:2] == (State.ANSWERED, first)  # an unfinished turn goes on from its calls
+    resumed.close()
+
+
 def test_one_writer(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     with pytest.raises(RunBusyError, match="pid"):
