@@ -188,6 +188,8 @@ async def evaluate(
     )
     part = part_of(plan)
     expected = part.expected
+    if run:
+        _check_folder(run, plan, part.identity, shard)
     async with connect(request, console, local, _scorer_here(plan, expected)) as connections:
         models = {name: pool.info for name, pool in connections.pools.items()}
         places = {name: ", ".join(map(str, pool.endpoints)) for name, pool in connections.pools.items()}
@@ -260,6 +262,19 @@ def _scorer_here(plan: Plan, expected: int | None) -> LocalChannel | None:
     if targets.scorer or targets.judge or expected is None or expected > MOST_ITEMS:
         return None
     return local_scorer({spec.metric for specs in plan.metrics().values() for spec in specs})
+
+
+def _check_folder(run: Path, plan: Plan, of_part: Mapping[str, Any], shard: tuple[int, int] | None) -> None:
+    """Refuses another command's folder before a model is loaded for it, as far as that tells without the model."""
+    if not (run / MANIFEST).exists():
+        return
+    there = run_manifest.read(run)
+    known = {**plan.identity(model.GetModelInfoResponse(), {}), **of_part}
+    unknown = {"model", "stages", *tools.identity_of(plan.play)}
+    mine, theirs = (
+        {name: value for name, value in each.items() if name not in unknown} for each in (known, there["identity"])
+    )
+    run_manifest.check_same(run, {**there, "identity": theirs}, mine, shard)
 
 
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 from helpers.engine_cluster import free_port, wait_for
+from helpers.mistakes import listed, playground, wrong
 from helpers.page_commands import ROOT, made
 from PIL import Image
 
@@ -164,6 +165,17 @@ def test_own_questions_a_server_of_ones_own_and_the_look_at_both(reader: Reader)
                 return set()
 
         assert wait_for(names) >= {"bundled", "mine"}
+
+
+@pytest.mark.weekly
+def test_typical_mistakes_are_told_as_they_are_here(reader: Reader, tmp_path: Path) -> None:
+    """With whatever packages the reader has: the words of none of them come between."""
+    folder, found = playground(tmp_path), []
+    for each in (*listed(extension=False, weekly=True), *listed(extension=True, weekly=True)):
+        words = ["bash", "-c", f"exec {each['type']}"]
+        done = subprocess.run(words, cwd=folder, env=reader.environment, capture_output=True, text=True, check=False)
+        found.append((each, done.returncode, done.stdout + done.stderr))
+    assert not wrong(found), "\n".join(wrong(found))
 
 
 @pytest.mark.weekly

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
+import orjson
 from click.testing import CliRunner
+from PIL import Image
 
 FILES = {
     "empty": b"",
@@ -50,3 +55,69 @@ def refuses_no_folder(words: tuple[str, ...], folder: Path) -> None:
     empty = folder / "folder"
     empty.mkdir()
     assert "folder" in error(empty, words)
+
+
+LISTED = Path(__file__).parent.parent / "fixtures" / "mistakes.toml"
+"""Typical mistakes, and what is said of each."""
+_PHOTOS = """id,image,question,A,B,C,answer
+1,photos/1.png,Which colour?,red,green,blue,A
+2,photos/2.png,Which colour?,red,green,blue,C
+"""
+_TASK = """task: photos
+data: photos.csv
+id: id
+image: image
+options: [A, B, C]
+question: question
+answer: answer
+answer_is: letter
+"""
+
+
+def listed(*, extension: bool, weekly: bool = False) -> list[dict[str, Any]]:
+    """Returns the typical mistakes of the core or of extensions, those of which a server starts for the weekly job."""
+    found = tomllib.loads(LISTED.read_text())["mistake"]
+    return [each for each in found if each.get("extension", False) is extension and each.get("weekly", False) <= weekly]
+
+
+def playground(folder: Path) -> Path:
+    """Makes the folder in which they are typed: tables, task files, runs, and what is none of these."""
+    from helpers.report_runs import Writer, accuracy
+
+    (folder / "empty").mkdir()
+    (folder / "photos").mkdir()
+    for number in (1, 2):
+        Image.new("RGB", (8, 8), "red").save(folder / "photos" / f"{number}.png")
+    texts = {
+        **{
+            "photos.csv": _PHOTOS,
+            "photos.yaml": _TASK,
+            "bad.yaml": "task: [\n",
+            "empty.csv": "",
+            "notes.txt": "hello\n",
+        },
+        **{"torn.json": '{"id": ', "torn.parquet": "PAR1xxxx", "typo.yaml": "task: t\ndata: photos.csv\nfoo: 1\n"},
+        "lost.csv": "id,image,question,answer\n1,photos/9.png,What?,A\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    for name, task in (("run", "photos"), ("other", "marvel")):
+        writer = Writer(folder / name, tasks=[task])
+        for number in range(4):
+            writer.item(f"{task}/{number}", answer="A", score=float(number % 2))
+        run = writer.close({task: [accuracy("accuracy", writer.verdicts)]})
+        texts_of_run = {"command": f"orchestrator eval --task {task}", "scorer": "0.1.0"}
+        manifest = orjson.loads((run / "manifest.json").read_bytes())
+        (run / "manifest.json").write_bytes(orjson.dumps({"metrics": {}, "shard": None, **manifest, **texts_of_run}))
+    return folder
+
+
+def wrong(found: Iterable[tuple[dict[str, Any], int, str]]) -> list[str]:
+    """Returns the mistakes of which something else is said, or a traceback, or more than one error."""
+    lines = []
+    for each, code, output in found:
+        errors = [line for line in output.splitlines() if line.startswith("Error:")]
+        said = len(errors) == 1 and each["says"] in errors[0] and "Traceback" not in output
+        if not said or code != each.get("code", 2):
+            lines.append(f"{each['type']}\n  says {code}: {output.strip()[-500:]}\n  and not: {each['says']}")
+    return lines

@@ -45,7 +45,7 @@ _OF_SERVERS = ("model_options", "judge", "judge_cache", "judge_reads")
 _OPTIONS = [
     copy(param)
     for param in evaluate.params
-    if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint", "suite")
+    if isinstance(param, click.Option) and param.name not in (*_NOT_HERE, "endpoint", "suite", "checkpoints")
 ]
 for _option in _OPTIONS:
     _option.required = False  # --watch --run NAME names no task
