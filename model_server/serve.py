@@ -113,6 +113,7 @@ async def _reload_at_signals(
         await server.set_serving(False)
         if not await _first(closing, ended):
             return
+        write_port(server.config.port_file, server.port)  # whoever sent the signal may wait for the end of the old one
         core.backend = anew()
         gc.collect()  # the old weights, before memory is needed for new ones
         if not await _first(_load(core.backend), ended):
@@ -120,7 +121,6 @@ async def _reload_at_signals(
             _leave()
         core.ready()
         await server.set_serving()
-        write_port(server.config.port_file, server.port)  # whoever sent the signal may wait for it
         log.info("serving %s", _name(core))
 
 

@@ -21,6 +21,7 @@ from orchestrator.errors import ConfigError, EngineError, IncompleteError, Unrea
 
 _OWN_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
 """Exit codes of a process whose own native code failed, which tells no reason: its last line may say why."""
+_MODEL = "--model"
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 10.0
 _ENDS_WITHIN = 5.0
@@ -36,12 +37,17 @@ class LocalServer:
     Args:
         module: "model_server" or "scorer".
         arguments: What follows `serve`.
+        reloads: Whether a checkpoint is given by a link, so that `reload` can put another in its place.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str] = ()) -> None:
+    def __init__(self, module: str, arguments: Sequence[str] = (), *, reloads: bool = False) -> None:
         self._module = module
-        self._arguments = tuple(arguments)
         self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+        self._link = Path(self._folder.name) / "model"
+        self._arguments = tuple(arguments)
+        if reloads and (path := checkpoint_of(arguments)):
+            self._point_to(path)
+            self._arguments = tuple(str(self._link) if word == path else word for word in arguments)
         self._log = Path(self._folder.name) / "log"
         self._reason = Path(self._folder.name) / "reason"
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,6 +83,28 @@ class LocalServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
+
+    async def reload(self, checkpoint: str) -> None:
+        """Lets the process load another checkpoint in place of its own; returns once that one answers no more.
+
+        Raises:
+            EngineError: It has ended.
+        """
+        assert self._process is not None
+        port_file = Path(self._folder.name) / "port"
+        port_file.unlink(missing_ok=True)
+        self._point_to(checkpoint)
+        self._process.send_signal(signal.SIGUSR1)
+        while not port_file.exists():
+            if (code := self._process.poll()) is not None:
+                raise self._failure(code)
+            await asyncio.sleep(0.02)
+
+    def _point_to(self, checkpoint: str) -> None:
+        new = self._link.with_suffix(".new")
+        new.symlink_to(Path(checkpoint).resolve())
+        new.replace(self._link)
+        self._checkpoint = checkpoint
 
     @property
     def ended(self) -> bool:
@@ -117,6 +145,8 @@ class LocalServer:
             reason = self._reason.read_text(encoding="utf-8")
         except OSError:
             reason = f"exit code {code}" + (f"; the last line of its log is {last!r}" if last else "")
+        if self._link.is_symlink():
+            reason = reason.replace(str(self._link), self._checkpoint)
         return (ConfigError if code == 2 else EngineError)(f"{name} has ended: {reason}")
 
     async def _stop(self) -> None:
@@ -137,9 +167,13 @@ class LocalServers:
 
     There is one process of each module at a time. A run that asks for the arguments of the one before gets its
     server; other arguments end it first, so that its memory is free.
+
+    Args:
+        reloads: Whether a model server whose checkpoint alone is another loads that in place of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reloads: bool = False) -> None:
+        self._reloads = reloads
         self._started: dict[str, tuple[tuple[str, ...], LocalServer, Endpoint]] = {}
         self._failed: set[str] = set()
 
@@ -161,10 +195,13 @@ class LocalServers:
             EngineError: If it does not start.
         """
         known = self._started.get(module)
+        if known and self._reloads and not known[1].ended and _other_checkpoint(known[0], arguments):
+            self._started[module] = known = (tuple(arguments), *known[1:])
+            await known[1].reload(checkpoint_of(arguments))
         if known is None or known[0] != tuple(arguments) or known[1].ended:
             await self.stop(module)
             self._failed.add(module)
-            server = LocalServer(module, arguments)
+            server = LocalServer(module, arguments, reloads=self._reloads)
             known = self._started[module] = (tuple(arguments), server, await server.__aenter__())
             self._failed.discard(module)
         return known[1:]
@@ -177,6 +214,19 @@ class LocalServers:
         """Ends the server of a module, if there is one."""
         if known := self._started.pop(module, None):
             await known[1].__aexit__()
+
+
+def checkpoint_of(arguments: Sequence[str]) -> str:
+    """Returns the folder that a model server's arguments load, "" where they load none."""
+    path = arguments[arguments.index(_MODEL) + 1] if _MODEL in arguments[:-1] else ""
+    return path if path and Path(path).is_dir() else ""
+
+
+def _other_checkpoint(before: Sequence[str], arguments: Sequence[str]) -> bool:
+    """Returns whether two servers' arguments differ in the folder that they load alone."""
+    paths = [checkpoint_of(before), checkpoint_of(arguments)]
+    rest = [[word for word in words if word not in paths] for words in (before, arguments)]
+    return all(paths) and paths[0] != paths[1] and rest[0] == rest[1]
 
 
 def _last(log: Path) -> str:

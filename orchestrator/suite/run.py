@@ -160,7 +160,7 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
         if kept.name in session.settled:
             continue
         console.print(f"cell {number} of {len(planned)}: {kept.name}", style="bold", highlight=False)
-        if kept.model != before:
+        if kept.model != before and each.cell.checkpoint is None:  # a checkpoint may be loaded in place of another
             await session.local.stop("model_server")
         before = kept.model
         if kept.model in unusable:

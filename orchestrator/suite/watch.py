@@ -128,7 +128,7 @@ class Watcher:
             UserError: As a suite that is run; or another watcher writes to the folder.
         """
         with held(self._folder):
-            async with LocalServers() as local:
+            async with LocalServers(reloads=True) as local:
                 session = Session(local)
                 record = await self._evaluate([], session, completed)
                 while not session.stopped:

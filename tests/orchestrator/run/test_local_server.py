@@ -12,9 +12,12 @@ import pytest
 from helpers.engine_cluster import wait_for
 from helpers.python_path import python_path
 
+from lyncean.errors import UserError
+from lyncean.rpc import PLAIN
+from orchestrator.engine import Pool
 from orchestrator.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.run import local_server
-from orchestrator.run.local_server import LocalServer
+from orchestrator.run.local_server import LocalServer, LocalServers
 
 SERVER = """
 import pathlib, sys, time
@@ -138,3 +141,54 @@ def test_it_ends_if_the_parent_ended_before_it_asked() -> None:
         [sys.executable, "-m", "scorer", "serve", "--port", "0"], env=os.environ | {"LYNCEAN_PARENT": "1"}
     )
     assert left.wait(60) == -signal.SIGTERM
+
+
+CHECKPOINTS = """
+import pathlib, sys
+from model_server.backend import LoadError
+from model_server.kit import Model, main
+
+sys.argv.pop(1)
+at = sys.argv.index("--model")
+link = pathlib.Path(sys.argv.pop(at + 1))
+sys.argv.pop(at)
+
+class Loaded(Model):
+    name = "loaded"
+    def load(self):
+        if not (link / "config.json").exists():
+            raise LoadError(f"cannot load {link}: config.json is missing")
+        self.revision = link.resolve().name
+    def generate(self, request):
+        return ""
+
+main(Loaded)
+"""
+
+
+async def test_another_checkpoint_is_loaded_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loading_server.py").write_text(CHECKPOINTS)
+    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
+    for name in ("step_1", "step_2", "step_3"):
+        (tmp_path / name).mkdir()
+    for name in ("step_1", "step_2"):
+        (tmp_path / name / "config.json").touch()
+    servers, found = [], []
+    async with LocalServers(reloads=True) as local:
+        for name in ("step_1", "step_1", "step_2"):
+            server, endpoint = await local.get("loading_server", ["--model", str(tmp_path / name)])
+            pool = Pool([endpoint], PLAIN, concurrency=1, patience=60, notify=print)
+            await pool.connect()
+            servers.append(server)
+            found.append((pool.info.model_revision, pool.info.boot_id))
+            await pool.close()
+        assert servers[0] is servers[1] is servers[2]
+        assert [revision for revision, _ in found] == ["step_1", "step_1", "step_2"]
+        assert found[0] == found[1]
+        assert found[2][1] != found[0][1]
+        # Other options need another process, and what cannot be loaded is named by its own path.
+        server, _ = await local.get("loading_server", ["--model", str(tmp_path / "step_2"), "--grace", "3"])
+        assert server is not servers[0]
+        with pytest.raises(UserError, match=f"cannot load {tmp_path / 'step_3'}: config"):  # noqa: PT012
+            server, _ = await local.get("loading_server", ["--model", str(tmp_path / "step_3"), "--grace", "3"])
+            await server.watch()

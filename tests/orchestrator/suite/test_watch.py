@@ -204,6 +204,10 @@ def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path,
     )
     words = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--until", "step>=2"]
     cluster.ended(cluster.start(*words, "--run", "whole"))
+    servers = [
+        json.loads((tmp_path / f"whole/step_{step}-marvel/manifest.json").read_text())["replicas"] for step in (1, 2)
+    ]
+    assert servers[0] == servers[1], "the second was loaded in place of the first"
     for step in (1, 2):
         process = cluster.start(*words, "--run", "killed")
         wait_for(lambda step=step: cluster.answered(f"killed/step_{step}-marvel") >= 4)
