@@ -20,6 +20,8 @@ from orchestrator.suite.training import PAGE
 
 MOST = 10
 """Items that became worse shown of two checkpoints, and as many that became better."""
+_MOST_IN_ALL = 20_000
+"""Items that a page holds, so that a browser opens it; of two checkpoints at least one of either is shown."""
 _COLOURS = 7
 
 
@@ -136,11 +138,17 @@ def render(
     """
     found = curves(trainings)
     several = len(trainings) > 1
-    sections = [_section(number, curve, addresses, names or {}) for number, curve in enumerate(found)]
+    colours = {training.name: f"series{number % _COLOURS + 1}" for number, training in enumerate(trainings)}
+    pairs = sum(point.flips is not None for curve in found for line in curve.lines for point in line.points)
+    most = min(MOST, max(1, _MOST_IN_ALL // (2 * max(1, pairs))))
+    sections = [
+        Section(f"task-{number}", curve, _chart(curve, addresses, colours), _flipped(number, curve, names or {}, most))
+        for number, curve in enumerate(found)
+    ]
     return document(
         "series.html",
         trainings=trainings,
-        colours={training.name: _colour(number) for number, training in enumerate(trainings)},
+        colours=colours,
         sections=sections,
         several=several,
         addresses=addresses,
@@ -151,7 +159,7 @@ def render(
         alarms_at=alarms_at,
         home=home,
         others=others,
-        most=MOST,
+        most=most,
     )
 
 
@@ -182,21 +190,16 @@ def _baseline(training: Training) -> str:
     return words.get(training.baseline, training.baseline)
 
 
-def _colour(number: int) -> str:
-    return f"series{number % _COLOURS + 1}"
-
-
-def _section(number: int, curve: Curve, addresses: Mapping[Path, str], names: Mapping[Path, str]) -> Section:
-    anchor = f"task-{number}"
-    flipped = {
+def _flipped(number: int, curve: Curve, names: Mapping[Path, str], most: int) -> dict[tuple[str, int], Flipped]:
+    """Returns what changed between the checkpoints of a task, by training and step."""
+    return {
         (line.training.name, point.step): Flipped(
-            f"{anchor}-{at}-{point.step}", _comparison(point, names), _changed(point)
+            f"task-{number}-{at}-{point.step}", _comparison(point, names), _changed(point, most)
         )
         for at, line in enumerate(curve.lines)
         for point in line.points
         if point.flips
     }
-    return Section(anchor, curve, _chart(curve, addresses), flipped)
 
 
 def _comparison(point: Point, names: Mapping[Path, str]) -> str:
@@ -205,7 +208,7 @@ def _comparison(point: Point, names: Mapping[Path, str]) -> str:
     return f"/compare/?{urlencode({'run': pair}, doseq=True)}" if pair and all(pair) else ""
 
 
-def _changed(point: Point) -> list[Changed]:
+def _changed(point: Point, most: int) -> list[Changed]:
     if point.flips is None:
         return []
     return [
@@ -217,11 +220,11 @@ def _changed(point: Point) -> list[Changed]:
             snippet(said(flip.second)),
             flip.gained,
         )
-        for flip in point.flips.read(MOST)
+        for flip in point.flips.read(most)
     ]
 
 
-def _chart(curve: Curve, addresses: Mapping[Path, str]) -> Chart | None:
+def _chart(curve: Curve, addresses: Mapping[Path, str], colours: Mapping[str, str]) -> Chart | None:
     """Returns a task's chart, None where no checkpoint has a value."""
     known = [point for line in curve.lines for point in line.known]
     if not known:
@@ -234,20 +237,17 @@ def _chart(curve: Curve, addresses: Mapping[Path, str]) -> Chart | None:
     series = [
         Series(
             line.training.name,
-            _colour(number),
+            colours[line.training.name],
             _path([(x.at(p.step), 100 - y.at(_shown(p.metric.value, p.metric))) for p in line.known if p.metric]),
             _band(line, x, y),
             [_dot(line, point, point.metric, x, y, addresses) for point in line.known if point.metric],
             100 - y.at(_shown(line.fixed.value, line.fixed)) if line.fixed else None,
             f"{line.training.baseline}: {line.fixed.shown}{line.fixed.suffix}" if line.fixed else "",
         )
-        for number, line in _numbered(curve)
+        for line in curve.lines
+        if line.known
     ]
     return Chart(x, y, metrics[0].suffix, series)
-
-
-def _numbered(curve: Curve) -> list[tuple[int, Line]]:
-    return [(number, line) for number, line in enumerate(curve.lines) if line.known]
 
 
 def _shown(value: float | None, metric: MetricResult) -> float:

@@ -16,7 +16,7 @@ from helpers.series_runs import ITEMS, change, series
 from orchestrator.cli import main
 from orchestrator.compare.curve import curves
 from orchestrator.errors import ConfigError
-from orchestrator.report import leaderboard as boards
+from orchestrator.report import leaderboard as boards, series as pages
 from orchestrator.suite import outputs, record, training
 
 SKILLS = (0.2, 0.5, 0.8, 0.4, 0.9)
@@ -130,6 +130,20 @@ def test_one_kind_of_folder_and_no_option_of_runs(tmp_path: Path) -> None:
     for words, why in (([str(tmp_path / "run")], "name one kind at a time"), (["--embed"], "--embed is for runs")):
         done = CliRunner().invoke(main, ["report", str(folder), *words])
         assert (done.exit_code, why in done.output) == (2, True)
+
+
+def test_a_training_keeps_its_colour_where_the_other_has_no_such_task(tmp_path: Path) -> None:
+    warm, cold = series(tmp_path / "warm", SKILLS), series(tmp_path / "cold", SKILLS, tasks=("vstar_bench",))
+    raw = page_of(str(warm), str(cold), "--output", str(tmp_path / "both.html"))
+    assert re.findall(r'<path class="line (\w+)"', raw) == ["series1", "series2"]
+
+
+def test_many_checkpoints_show_fewer_items_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = series(tmp_path / "warm", (0.2, 0.8, 0.2))
+    monkeypatch.setattr(pages, "_MOST_IN_ALL", 8)
+    raw = page_of(str(folder))
+    assert "The first 2 of each." in raw
+    assert raw.count(">worse</td>") + raw.count(">better</td>") <= 8
 
 
 def test_one_value_and_none(tmp_path: Path) -> None:
