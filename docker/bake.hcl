@@ -18,7 +18,7 @@ variable "SOURCE_DATE_EPOCH" {
 }
 
 group "default" {
-  targets = ["orchestrator", "scorer", "model-server", "model-server-cpu", "model-server-slim"]
+  targets = ["orchestrator", "scorer", "tool-server", "model-server", "model-server-cpu", "model-server-slim"]
 }
 
 target "base" {
@@ -41,6 +41,12 @@ target "scorer" {
   inherits   = ["base"]
   dockerfile = "docker/scorer.Dockerfile"
   tags       = ["${REGISTRY}lyncean-scorer:${TAG}"]
+}
+
+target "tool-server" {
+  inherits   = ["base"]
+  dockerfile = "docker/tool-server.Dockerfile"
+  tags       = ["${REGISTRY}lyncean-tool-server:${TAG}"]
 }
 
 target "model-server" {

@@ -1,6 +1,6 @@
 """Prints what an image needs of a pyproject.toml: `dependencies.py IMAGE pyproject.toml [EXTRA...]`.
 
-One wheel holds all three services; an image leaves out what its own service never imports. tests/deploy imports every
+One wheel holds all services; an image leaves out what its own service never imports. tests/deploy imports every
 module of the service inside the image, so a name that is missing here is found.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 WITHOUT = {
     "orchestrator": {"prometheus-client"},
     "scorer": {"datasets", "httpx", "ijson", "jinja2", "pillow", "pyarrow", "rich"},
+    "tool-server": {"datasets", "httpx", "ijson", "jinja2", "prometheus-client", "pyarrow", "rich"},
     "model-server": {"datasets", "httpx", "ijson", "orjson", "pyarrow", "rich"},
 }
 

@@ -20,6 +20,7 @@ IMAGES = {
     "orchestrator": ("remote", "media"),
     "scorer": ("openai",),
     "model-server-slim": ("openai", "http"),
+    "tool-server": ("mcp",),
 }
 """Image -> the extras of pyproject.toml that it holds."""
 

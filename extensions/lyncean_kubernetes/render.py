@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from lyncean.rpc import shown_place, without_password
+from lyncean_kubernetes import tools
 from lyncean_kubernetes.engines import NAME
 from lyncean_kubernetes.fences import judge_ports, shut
 from lyncean_kubernetes.kubectl import SubmitError, kubectl
@@ -35,6 +36,7 @@ IMAGES = (
     "lyncean-model-server",
     "lyncean-model-server-slim",
     "lyncean-model-server-cpu",
+    tools.IMAGE,
 )
 ENGINES = ("vllm/vllm-openai", "lmsysorg/sglang")
 """Images of others, which --registry mirrors under their own tags."""
@@ -76,6 +78,7 @@ class Submission:
         pull_secrets: Secrets that pull the images of every pod.
         files: Task files by name, with their contents; the flags name them under `TASKS`.
         judges: Arguments of the scorer that give it judges.
+        tool_servers: Commands of `tool-server`, each of which is a sidecar of the run's pods; `files` has theirs.
         queue: Kueue's LocalQueue of the run's Job; None leaves what components set.
         suite: Name of the suite that it is a cell of, "" for none.
         cell: Name of its folder in the suite's.
@@ -99,6 +102,7 @@ class Submission:
     pull_secrets: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     judges: tuple[str, ...] = ()
+    tool_servers: tuple[str, ...] = ()
     queue: str | None = None
     suite: str = ""
     cell: str = ""
@@ -211,7 +215,9 @@ def layers_of(submission: Submission, *, runs_code: bool) -> tuple[Path, list[Pa
         for folder in components:
             if folder.name in ("keda", "monitoring"):
                 raise SubmitError(f"--component {folder.name} is for servers that outlive a run: give --servers shared")
-    elif submission.replicas and any(folder.name == "keda" for folder in components):
+    if submission.tool_servers and any(folder.name == "mtls" for folder in components):
+        raise SubmitError("--tool-server with --component mtls: it has no certificate; serve it as a Service that has")
+    if submission.replicas and any(folder.name == "keda" for folder in components):
         raise SubmitError("--replicas with --component keda: KEDA decides the number, up to its maxReplicaCount")
     return overlay, without_present(components, overlay)
 
@@ -240,6 +246,7 @@ def _check(submission: Submission) -> None:
         *submission.server.variables,
         *submission.server.options,
         *submission.judges,
+        *submission.tool_servers,
         submission.model or "",
     ):
         # A name behind a URL may have a colon and an "@"; a folder or hub id has not both.
@@ -256,7 +263,7 @@ def _check(submission: Submission) -> None:
 
 def _ports(submission: Submission) -> set[int]:
     """Ports that the run's pods have to reach outside of what is rendered."""
-    stores = {443} if submission.out else set()
+    stores = ({443} if submission.out else set()) | tools.ports(submission.flags)
     if submission.url:
         url = urlsplit(submission.url)
         return stores | {url.port or (443 if url.scheme == "https" else 80)}
@@ -314,7 +321,10 @@ def _code(submission: Submission) -> list[str]:
 def _run(submission: Submission) -> dict[str, Any]:
     addresses = ("model:50051",) if submission.url or not submission.endpoints else submission.endpoints
     servers = [*(f"--endpoint={word}" for word in addresses), "--scorer=scorer:50052"]
-    arguments = ["eval", *submission.flags, "--run=$(RUN)", *servers, "--patience=3600"]
+    beside = tools.addresses(submission.tool_servers)
+    arguments = ["eval", *submission.flags, *(f"--tools=grpc:{address}" for address in beside)]
+    arguments += ["--run=$(RUN)", *servers, "--patience=3600"]
+    servers = [*servers, *(f"--tools={address}" for address in beside)]
     pod = "/spec/template/spec"
     changes: list[dict[str, Any]] = [
         {"op": "replace", "path": f"{pod}/initContainers/0/args", "value": servers},
@@ -328,6 +338,7 @@ def _run(submission: Submission) -> dict[str, Any]:
         changes.append({"op": "add", "path": f"{pod}/containers/0/volumeMounts/-", "value": mount})
         volume = {"name": "tasks", "configMap": {"name": name}}
         changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
+    changes += tools.patches(submission.tool_servers, TASKS, pod)
     words = [*_code(submission), *submission.judges]
     scorer: list[dict[str, Any]] = []
     scorer += [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in words]

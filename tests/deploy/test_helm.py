@@ -102,6 +102,17 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             *("--include-path=/tasks", "--trust-task-code", "--set=metrics=vlmevalkit"),
         ),
     ),
+    "servers of tools": (
+        {
+            "model": {"image": "registry.example/vlm:2.3"},
+            "eval": ["--task=marvel", "--data=/data/marvel", "--tools=zoom", "--tools=grpc:tools:7000"],
+            "tools": [["sandbox", "--max-sessions=32"], ["mcp", "--", "server", "--port=1"]],
+        },
+        (
+            *("--image=registry.example/vlm:2.3", "--memory=32Gi", "--tools=zoom", "--tools=grpc:tools:7000"),
+            *("--tool-server=sandbox --max-sessions=32", "--tool-server=mcp -- server --port=1"),
+        ),
+    ),
     "what is served already": (
         {"model": {"endpoint": "a.there:50051,b.there:50055"}, "out": "gs://bucket/runs"},
         ("--overlay", f"{DEPLOY}/base", "--endpoint=a.there:50051,b.there:50055", "--out=gs://bucket/runs"),
@@ -187,6 +198,7 @@ def test_its_pods_reach_what_they_need_and_nobody_reaches_them() -> None:
 
     assert opened(IMAGE) == []
     assert opened({**IMAGE, "out": "s3://bucket"}) == [443]
+    assert opened({**IMAGE, "eval": ["--task=marvel", "--tools=grpc:tools:7000"]}) == [7000]
     assert opened({"model": {"url": "http://there/v1", "name": "m"}}) == [80]
     assert opened({"model": {"url": "http://there:8000/v1", "name": "m"}}) == [8000]
     assert opened({"model": {"endpoint": "a:50051,b:50051,c:7"}, "out": "az://x/y"}) == [7, 443, 50051]

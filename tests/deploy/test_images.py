@@ -42,6 +42,7 @@ print(importlib.util.find_spec("torch") is not None)
 EXTENSIONS = {
     "orchestrator": ["lyncean_interop", "lyncean_kubernetes", "lyncean_harnesses.benchmark"],
     "scorer": ["lyncean_harnesses.scoring"],
+    "tool-server": ["lyncean_mcp"],
     "model-server-slim": ["lyncean_openai_front"],
     TORCH: ["lyncean_openai_front"],
 }
@@ -50,10 +51,11 @@ HARNESSES = tuple(f"lyncean_harnesses.library.models.{name}" for name in ("inspe
 WITHOUT = {
     "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", *HARNESSES),
     "scorer": ("scorer.testkit", "lyncean.media.rare_pictures", *HARNESSES),
+    "tool-server": ("tool_server.search", *HARNESSES),
     "model-server-slim": ("model_server.hf", *HARNESSES),
     TORCH: HARNESSES,
 }
-IMAGES = [*SERVICES.values(), TORCH]
+IMAGES = [*SERVICES.values(), "tool-server", TORCH]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from lyncean_kubernetes.engines import OVERLAYS
 from lyncean_kubernetes.kubectl import Applied
 from lyncean_kubernetes.render import TASKS, Submission, as_yaml, check_name, render
 from lyncean_kubernetes.server import Server
+from lyncean_kubernetes.tools import read_files
 from lyncean_kubernetes.watch import ended, states, watch
 from orchestrator.cli import as_given, eval_command as evaluate, refuse
 from orchestrator.run import RunRequest
@@ -123,6 +124,13 @@ class _Submit(Command):
 @click.option("--toleration", "tolerations", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Taint they tolerate.")
 @click.option("--priority-class", metavar="NAME", help="PriorityClass of the model servers' pods.")
 @click.option("--runtime-class", metavar="NAME", help="RuntimeClass of these pods.")
+@click.option(
+    "--tool-server",
+    "tool_servers",
+    multiple=True,
+    metavar="COMMAND",
+    help="Server of tools in the run's pods: `sandbox`, or `serve FILE.py` with a file of this machine.",
+)
 @click.option("--queue", metavar="NAME", help="Kueue's LocalQueue in which the run waits for its quota.")
 @click.option("--pull-secret", "pull_secrets", multiple=True, metavar="NAME", help="Secret that pulls all images.")
 @click.option("--weights", metavar="REPO@REVISION", help="Weights to download into --model if missing.")
@@ -277,6 +285,7 @@ _OF_CLUSTER = {
     **{"component": "components", "endpoint": "endpoints", "env": "variables"},
     **{"node_selector": "selectors", "toleration": "tolerations", "secret_env": "secret_variables", "mount": "mounts"},
     **{name: name for name in ("priority_class", "runtime_class", "queue")},
+    "tool_server": "tool_servers",
 }
 """Keys of a model's `cluster` in a suite -> the parameter that each sets."""
 
@@ -322,10 +331,15 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
     """Returns the run that the flags describe."""
     if not given["tasks"]:
         raise click.UsageError("Missing option '--task'; or name an applied run with --run.")
-    files = _check(given)
+    files, tool_files = _check(given), read_files(given["tool_servers"])
+    if both := {Path(path).name for path in files} & {Path(path).name for path in tool_files}:
+        raise UserError(f"{', '.join(both)}: a task file and a file of tools of one name; rename one")
     return Submission(
         flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
-        files={Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
+        files={
+            **{Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
+            **{Path(path).name: text for path, text in tool_files.items()},
+        },
         name=name or "",
         overlay=_overlay(given),
         server=_server(given),
@@ -333,7 +347,17 @@ def _submission(name: str | None, given: dict[str, Any]) -> Submission:
         queue=given["queue"],
         **{
             key: given[key]
-            for key in ("components", "out", "endpoints", "model", "weights", "servers", "replicas", "shards")
+            for key in (
+                "components",
+                "out",
+                "endpoints",
+                "model",
+                "weights",
+                "servers",
+                "replicas",
+                "shards",
+                "tool_servers",
+            )
         },
         **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )

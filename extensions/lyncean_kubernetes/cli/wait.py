@@ -25,6 +25,7 @@ Look = Callable[[], Awaitable[bool]]
 @click.command(cls=Command)
 @click.option("--endpoint", "endpoints", multiple=True, help="Model servers H:P[,H:P]; one that serves is enough.")
 @click.option("--scorer", "scorers", multiple=True, help="Scorer H:P.")
+@click.option("--tools", "tools_at", multiple=True, help="Server of tools H:P.")
 @click.option("--shards", type=click.IntRange(1), help="Wait until so many shards of --run are complete.")
 @click.option("--run", type=WrittenRun(), help="Folder of shard-0, shard-1, ..., a path or URL.")
 @click.option("--patience", type=click.FloatRange(0), help="Seconds to wait before it ends with 3; default: no end.")
@@ -33,6 +34,7 @@ def main(
     credentials: Credentials,
     endpoints: tuple[str, ...],
     scorers: tuple[str, ...],
+    tools_at: tuple[str, ...],
     shards: int | None,
     run: Path | str | None,
     patience: float | None,
@@ -44,6 +46,7 @@ def main(
     for name, words, service in (
         ("a model server", endpoints, "lyncean.model.v1.ModelService"),
         ("a scorer", scorers, "lyncean.scorer.v1.ScorerService"),
+        ("a server of tools", tools_at, "lyncean.tool.v1.ToolService"),
     ):
         for endpoint in parse_endpoints(words):
             wanted[f"{name} at {endpoint}"] = partial(_serves, endpoint, service, credentials)

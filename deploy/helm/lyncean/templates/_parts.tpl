@@ -364,6 +364,40 @@ requests:
     {{- end }}
 {{- end -}}
 
+{{/* They listen in the pod alone. */}}
+{{- define "lyncean.tools" -}}
+{{- range $number, $words := .Values.tools }}
+- name: tools-{{ $number }}
+  restartPolicy: Always
+  image: {{ include "lyncean.plugins.registry" $ }}lyncean-tool-server:{{ include "lyncean.tag" $ }}
+  args:
+    {{- $place := dict "host" (printf "--host=127.0.0.1") "port" (printf "--port=%d" (add 50053 $number)) }}
+    {{- range $words }}
+    {{- if and (eq . "--") $place.host }}
+    - {{ $place.host }}
+    - {{ $place.port }}
+    {{- $_ := set $place "host" "" }}
+    {{- end }}
+    - {{ . | quote }}
+    {{- end }}
+    {{- if $place.host }}
+    - {{ $place.host }}
+    - {{ $place.port }}
+    {{- end }}
+  resources:
+    limits:
+      memory: 4Gi
+    requests:
+      cpu: 500m
+      memory: 512Mi
+  securityContext:
+    {{- include "lyncean.hardened" $ | nindent 4 }}
+  volumeMounts:
+    - mountPath: /tmp
+      name: tools-{{ $number }}
+{{- end }}
+{{- end -}}
+
 {{- define "lyncean.volumes" -}}
 - name: runs
   {{- if .Values.out }}
