@@ -82,6 +82,26 @@ class Server:
             return [merged]
         return [merged, {"target": {"kind": "Deployment", "name": NAME}, "patch": json.dumps(operations)}]
 
+    def changed(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a pod, whose one container is the model server, with the changes.
+
+        Raises:
+            UserError: As `patches`.
+        """
+        found: dict[str, Any] = json.loads(json.dumps(pod))
+        for operation in self._operations(pod):
+            *parents, last = operation["path"].removeprefix(_POD).strip("/").split("/")
+            target: Any = found
+            for part in parents:
+                target = target[int(part) if isinstance(target, list) else part]
+            if isinstance(target, dict):
+                target[last] = operation["value"]
+            elif last == "-":
+                target.append(operation["value"])
+            else:
+                target[int(last)] = operation["value"]
+        return found | self._of_pod(found)
+
     def _operations(self, pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the changes of the container that runs the model."""
         target = _own_image(pod) if self.image is not None else computing(pod)

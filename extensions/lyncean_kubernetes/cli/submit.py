@@ -89,6 +89,7 @@ class _Submit(Command):
         "orchestrator submit --run first --watch",
         "orchestrator submit --engine vllm --gpus 4 --model /models/m --task marvel -- --max-model-len 32768",
         "orchestrator submit --suite night.yaml --component kueue > night-runs.yaml",
+        "orchestrator submit --suite night.yaml --checkpoints '/ckpt/step_*' --mount training:/ckpt --image IMAGE",
     ),
 )
 @click.option(
@@ -149,6 +150,11 @@ class _Submit(Command):
     metavar="FILE",
     help="Submit all cells of a suite; the actions below are then about all of them.",
 )
+@click.option(
+    "--checkpoints",
+    metavar="PATTERN",
+    help="With --suite: a CronJob that evaluates each checkpoint of a training, on --mount, by --image.",
+)
 @click.option("--run", "name", help="Name of the run and its folder under /runs; default: from task, model and flags.")
 @click.option("--out", metavar="URL", help="Object store for run folders: s3://, gs:// or az://; default: the claim.")
 @click.option("--namespace", default="lyncean", show_default=True)
@@ -177,6 +183,7 @@ def command(
     action: str | None,
     folder: str | None,
     suite: Path | None,
+    checkpoints: str | None,
     eject: Path | None,
     name: str | None,
     pod_patience: float,
@@ -192,6 +199,9 @@ def command(
         check_name(name)
     if eject is not None:
         _eject(eject, given)
+        return
+    if checkpoints is not None:
+        _checkpoints(suite, checkpoints, name, action or folder, given)
         return
     if suite is not None:
         _suite(suite, name, action, folder, pod_patience, given)
@@ -265,6 +275,30 @@ def _suite(
     if action is not None:
         code = _act(action, applied, patience)
     sys.exit(code)
+
+
+def _checkpoints(file: Path | None, pattern: str, name: str | None, asked: str | None, given: dict[str, Any]) -> None:
+    """Renders the CronJob that evaluates a training's checkpoints."""
+    from lyncean_kubernetes.checkpoints import Watched, render_watched
+    from lyncean_kubernetes.objects import slug
+    from orchestrator.suite import read_suite
+
+    if file is None:
+        raise click.UsageError("--checkpoints needs --suite FILE: the tasks that each checkpoint is evaluated by")
+    if asked is not None:
+        raise click.UsageError("--checkpoints is rendered: kubectl get, logs and delete are about its CronJob")
+    refuse([option.name for option in _OPTIONS if option.name], "beside --suite: write it into the file")
+    other = ("model", "endpoints", "arguments", "overlay", "components", "engine", "weights", "shards", "out")
+    refuse(other, "is for servers of their own: a pod of --checkpoints loads each checkpoint by --image")
+    watched = Watched(
+        name or slug(file.stem, 20),
+        pattern,
+        _server(given),
+        given["namespace"],
+        given["queue"],
+        given["pull_secrets"],
+    )
+    click.echo(as_yaml(render_watched(watched, read_suite(file, checkpoints=()))), nl=False)
 
 
 _SAME = (
