@@ -60,6 +60,7 @@ class Answer:
         extracted: What the tool read in the answer, "" where it does not say.
         likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
         images: The images it was asked about, where the tool keeps them.
+        config: The settings of decoding that were asked for, by the contract's names; None where that is not known.
     """
 
     key: str
@@ -73,6 +74,7 @@ class Answer:
     extracted: str = ""
     likelihoods: tuple[tuple[float, bool], ...] = ()
     images: tuple[bytes, ...] = ()
+    config: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,25 @@ def with_slices(answers: Iterable[Answer]) -> list[Answer]:
     ]
 
 
+def decoding(kwargs: Mapping[str, Any], limit: str, *, stops: bool) -> dict[str, Any]:
+    """Returns the settings that a harness's generation kwargs ask for, as the bridge asks for them.
+
+    Args:
+        kwargs: As the harness records them.
+        limit: The harness's name of the output limit.
+        stops: Whether the harness ends answers at the strings of `until`.
+    """
+    found: dict[str, Any] = {}
+    if isinstance(kwargs.get(limit), int):
+        found["max_output_tokens"] = kwargs[limit]
+    if kwargs.get("do_sample") is not False and kwargs.get("temperature"):
+        found |= {name: float(kwargs[name]) for name in ("temperature", "top_p") if isinstance(kwargs.get(name), float)}
+    until = kwargs.get("until") or ()
+    if stops and until:
+        found["stop"] = [until] if isinstance(until, str) else [str(each) for each in until if each]
+    return found
+
+
 def task_name(imported: ToolAnswers) -> str:
     """Returns the task's name in a run folder: a key's first slash ends it."""
     return imported.task.replace("/", "_")
@@ -261,6 +282,8 @@ def answer_line(
     request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
     if answer.likelihoods:
         request["continuations"] = list(answer.options)
+    if answer.config is not None:
+        request["config"] = dict(answer.config)
     line: dict[str, Any] = {
         "key": key,
         **({"outcome": "failed"} if answer.failed else {}),
@@ -337,7 +360,7 @@ def reported(imported: ToolAnswers) -> dict[str, tuple[float, str]]:
 
 def beside(imported: ToolAnswers, run: Path) -> list[str]:
     """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
-    by_key = {f"{task_name(imported)}/{answer.key}": answer for answer in imported.answers}
+    by_key = {answer.key: answer for answer in imported.answers}
     known = [answer.score for answer in imported.answers if answer.score is not None]
     if not known:
         return [f"{imported.tool}: the file holds no scores of its own"]
@@ -345,7 +368,7 @@ def beside(imported: ToolAnswers, run: Path) -> list[str]:
     causes: Counter[str] = Counter()
     shown: list[str] = []
     for item in open_run(run):
-        own = by_key[item.key]
+        own = by_key[item.key.partition("/")[2]]
         if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
             cause = _cause(item, own)
             causes[cause] += 1

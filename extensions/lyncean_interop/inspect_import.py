@@ -7,6 +7,7 @@ import binascii
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         raise DataError(f"{path} cannot be read as a log of Inspect: {type(error).__name__}: {line}") from None
     _check_texts(path, log.samples or ())
     name = task or log.eval.task
-    answers = with_slices(_answer(sample, name) for sample in log.samples or ())
+    config = _config(log)
+    answers = with_slices(replace(_answer(sample, name), config=config) for sample in log.samples or ())
     scorers = [name for sample in log.samples or () for name in sample.scores or ()]
     return ToolAnswers(
         "Inspect",
@@ -51,6 +53,15 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         created=log.eval.created,
         complete=log.status == "success",
     )
+
+
+def _config(log: EvalLog) -> dict[str, Any]:
+    """Returns the decoding that a log's plan asks for."""
+    asked = log.plan.config.model_dump(exclude_none=True)
+    names = {"max_output_tokens": "max_tokens", "stop": "stop_seqs"} | {
+        name: name for name in ("temperature", "top_p", "top_k", "seed")
+    }
+    return {own: asked[name] for own, name in names.items() if name in asked}
 
 
 def _log(path: Path) -> EvalLog:

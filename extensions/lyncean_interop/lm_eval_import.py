@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, samples
+from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, decoding, samples
 from orchestrator.data import DataError
 
 _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
@@ -45,7 +45,9 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         prompt, right = str(arguments[0][0]), str(fields["target"])
         return metric, Answer(prompt=prompt, text="", targets=(right,), failed=NOT_ANSWERED, **common)
     if isinstance(responses[0][0], str):
-        (context, *_), (text, *_) = arguments[0], responses[0]
+        (context, *more), (text, *_) = arguments[0], responses[0]
+        if more and isinstance(more[0], dict):
+            common["config"] = decoding(more[0], "max_gen_toks", stops=True)
         filtered = fields["filtered_resps"][0]
         read = filtered if isinstance(filtered, str) and filtered != text else ""
         target = fields["target"]

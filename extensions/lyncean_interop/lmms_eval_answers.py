@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, samples, with_slices
+from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, decoding, samples, with_slices
 from lyncean_interop.lmms_eval_samples import FAILED, SAMPLES_FILE, is_text
 from orchestrator.data import DataError
 
-_FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_)?samples_(.+)\.jsonl")
+_FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_|.*?_)?samples_(.+)\.jsonl")
 _NO_METRICS = frozenset(
     (
         "doc_id", "doc", "target", "arguments", "input", "resps", "filtered_resps", "doc_hash", "prompt_hash",
@@ -35,10 +36,23 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
     lines = list(samples(path, SAMPLES_FILE, _read))
     answers, metric = [answer for _, answer in lines], next((metric for metric, _ in lines if metric), "score")
-    year, month, day, hour, minute, second = (found.groups()[:6] if found else ()) or ("",) * 6
+    year, month, day, hour, minute, second = found.groups("")[:6] if found else ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
+    config = _config(path, name)
+    if config is not None:
+        answers = [replace(answer, config=config) for answer in answers]
     return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric, created=created)
+
+
+def _config(path: Path, task: str) -> dict[str, Any] | None:
+    """Returns a task's decoding by the file of results beside the samples; None where there is none."""
+    try:
+        results = orjson.loads(path.with_name(path.name.partition("samples_")[0] + "results.json").read_bytes())
+        kwargs = results["configs"][task]["generation_kwargs"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return decoding(kwargs, "max_new_tokens", stops=False) if isinstance(kwargs, dict) else None
 
 
 def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:

@@ -27,6 +27,13 @@ _OPTION = {
 }
 
 
+def is_ours(path: Path, task: str | None) -> bool:
+    """Returns whether a samples file is of a task that is ours as well; true where the task is not known."""
+    found = re.search(r"samples_(.+)\.jsonl", path.name)
+    name = task or (found[1] if found else "")
+    return not name or TASKS.fullmatch(name) is not None
+
+
 def task_of(path: Path, task: str | None) -> str:
     """Returns our name of a samples file's task.
 

@@ -38,7 +38,7 @@ def read_answers(module: str, path: Path, task: str | None = None, model: str | 
     """
     path = path.resolve()
     with tempfile.TemporaryDirectory(prefix="lyncean-") as folder:
-        fence = Fence((str(path),), (folder,), memory=MEMORY, file_size=MEMORY)
+        fence = Fence((str(path), *_beside(path)), (folder,), memory=MEMORY, file_size=MEMORY)
         # Without a layer, as on other systems than Linux, a process of its own is still better than ours.
         cell = Cell(f"{__name__}:setup", {"module": module, "folder": folder}, fence, layers=())
         try:
@@ -51,6 +51,12 @@ def read_answers(module: str, path: Path, task: str | None = None, model: str | 
         if problem:
             raise (ConfigError if problem["config"] else DataError)(problem["message"])
         return msgspec.json.decode((Path(folder) / _ANSWERS).read_bytes(), type=ToolAnswers)
+
+
+def _beside(path: Path) -> tuple[str, ...]:
+    """Returns the file of results that lmms-eval writes beside its samples, where it is there."""
+    results = path.with_name(f"{path.name.partition('samples_')[0]}results.json")
+    return (str(results),) if "samples_" in path.name and results.is_file() else ()
 
 
 def setup(module: str, folder: str) -> dict[str, Callable[..., Any]]:

@@ -153,7 +153,9 @@ def parity_scoring(task: str, scoring: Mapping[str, Any]) -> dict[str, Any]:
     return {**scoring, "rule": theirs, "params": params}
 
 
-async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Mapping[str, tuple[float, str]]) -> Path:
+async def write_reported(
+    run: Path, client: ScorerClient, tool: str, scores: Mapping[str, tuple[float, str]], *, called: str = "score"
+) -> Path:
     """Writes another tool's own verdicts on the answers of an imported run as a run folder beside ours.
 
     Args:
@@ -161,6 +163,7 @@ async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Map
         client: Computes the metrics.
         tool: The tool, in place of a rule.
         scores: Key -> the tool's score, and what it read. Other items have failed or, with an answer, are unjudged.
+        called: The tool's name of the scores, whose mean stands for metrics that the task's own code computes.
 
     Raises:
         IncompleteError: The scorer goes away.
@@ -180,9 +183,19 @@ async def write_reported(run: Path, client: ScorerClient, tool: str, scores: Map
         verdicts.flush()
         verdicts.close()
     manifest = {**run_manifest.read(run), "rules": {}, "scorer": tool, "judges": [], "scored_by": tool}
+    share = all(0 <= score <= 1 for score, _ in scores.values())
+    manifest["metrics"] = {task: _own_metrics(specs, called, share) for task, specs in manifest["metrics"].items()}
     run_manifest.write(target / MANIFEST, manifest)
     await results.write(target, manifest, client)
     return target
+
+
+def _own_metrics(specs: list[dict[str, Any]], called: str, share: bool) -> list[dict[str, Any]]:
+    """Returns metrics that a tool's scores have; code of a task computes its metrics from its own verdicts alone."""
+    if not any(spec["metric"] in run_manifest.FOREIGN_METRICS for spec in specs):
+        return specs
+    name = next((spec["name"] for spec in specs if spec["name"].partition(",")[0] == called), called)
+    return [{"metric": "accuracy" if share else "mean", "name": name, "params": {}}]
 
 
 def _beside(run: Path, name: str) -> Path:

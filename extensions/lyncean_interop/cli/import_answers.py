@@ -1,18 +1,30 @@
-"""`orchestrator import inspect|lm-eval|vlmevalkit FILE`: answers of other tools, scored by our rules beside theirs."""
+"""`orchestrator import inspect|lm-eval|vlmevalkit FILE`: answers of other tools, scored beside their own scores."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lyncean.cli import Command, client_options
 from lyncean.rpc import Credentials
-from orchestrator.cli import RunFolder, request_options, run_to_end, scorer_at
+from orchestrator.cli import RunFolder, refuse, request_options, run_to_end, scorer_at
+
+if TYPE_CHECKING:
+    from lyncean_interop.bridged import Bridged
 
 
-def _command(name: str, module: str, what: str) -> click.Command:
-    """Returns the command that takes one tool's file and has a module's `read` read it."""
+def _command(name: str, module: str, what: str, prefix: str = "") -> click.Command:
+    """Returns the command that takes one tool's file and has a module's `read` read it.
+
+    Args:
+        name: The command's.
+        module: Module of this package.
+        what: The command's help.
+        prefix: Of the tool's tasks, where they can be scored by their own code.
+    """
 
     @click.command(name, cls=Command, help=what)
     @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -28,38 +40,93 @@ def _command(name: str, module: str, what: str) -> click.Command:
         model: str | None,
         run: Path | None,
         scorer: str | None,
+        data: str | None = None,
+        **code: Any,
     ) -> None:
-        endpoint = scorer_at(scorer)
-        folder = run or Path("runs") / path.resolve().stem
+        own = bridged_task(prefix, data, **code)
+        run_to_end(score(path, module, own, task=task, model=model, run=run, at=scorer, by=credentials))
 
-        async def work() -> None:
-            from lyncean_interop import answers
-            from lyncean_interop.reading import read_answers
-            from orchestrator.report import Reports
-            from orchestrator.run import (
-                Terminal,
-                check_metrics,
-                check_results,
-                connect_scorer,
-                score_again,
-                write_reported,
-            )
+    return of_code(command) if prefix else command
 
-            imported = read_answers(module, path, task, model)
-            answers.take(imported, path, folder)
-            async with connect_scorer(endpoint, credentials, 600.0) as (client, rules):
-                await score_again(folder, client, rules, parity=False)
-                if scores := answers.reported(imported):
-                    await write_reported(folder, client, imported.tool, scores)
-                Reports().finish(folder, Terminal(markup=False))
-                check_metrics(folder)
-            click.echo("\n".join(answers.beside(imported, folder)))
-            click.echo(f"run: {folder}")
-            check_results(folder)
 
-        run_to_end(work())
+def of_code(command: click.Command) -> click.Command:
+    """Adds the options of scoring by a task's own code to a command."""
+    added = request_options("include_path", "trust_task_code")(
+        click.option("--data", help="The task's data as for `eval`: the task's own code scores, not our rules.")(
+            command
+        )
+    )
+    assert isinstance(added, click.Command), "options are added in place"
+    return added
 
-    return command
+
+def bridged_task(
+    prefix: str, data: str | None, include_path: Sequence[str] = (), *, trust_task_code: bool = False
+) -> Bridged | None:
+    """Returns how a task's own code scores, None without data.
+
+    Raises:
+        click.UsageError: Options of code are given without data.
+    """
+    if data is None:
+        refuse(["include_path", "trust_task_code"], "is for the task's own code: give --data, or leave it out")
+        return None
+    from lyncean_interop.bridged import Bridged
+
+    return Bridged(prefix, data, tuple(include_path), trust_task_code)
+
+
+async def score(
+    path: Path,
+    module: str,
+    own: Bridged | None,
+    *,
+    task: str | None,
+    model: str | None,
+    run: Path | None,
+    at: str | None,
+    by: Credentials,
+) -> None:
+    """Scores a tool's answers, by the task's own code where its data are given, and prints both results.
+
+    Args:
+        path: The file.
+        module: Module of this package that reads it.
+        own: The task's own code; None scores by our rules.
+        task: The task's name, None for what the file says.
+        model: The model's, likewise.
+        run: Run folder.
+        at: Address of a scorer; None starts one.
+        by: Credentials for it.
+    """
+    from lyncean_interop import answers
+    from lyncean_interop.reading import read_answers
+    from orchestrator.report import Reports
+    from orchestrator.run import (
+        Terminal,
+        check_metrics,
+        check_results,
+        connect_scorer,
+        score_again,
+        write_reported,
+    )
+
+    endpoint, folder = scorer_at(at), run or Path("runs") / path.resolve().stem
+    imported = read_answers(module, path, task, model)
+    if own is None:
+        answers.take(imported, path, folder)
+        scores, arguments = answers.reported(imported), list[str]()
+    else:
+        scores, arguments = own.take(imported, path, folder), own.arguments(imported.task)
+    async with connect_scorer(endpoint, by, 600.0, arguments=arguments) as (client, rules):
+        await score_again(folder, client, rules, parity=False)
+        if scores:
+            await write_reported(folder, client, imported.tool, scores, called=imported.metric)
+        Reports().finish(folder, Terminal(markup=False))
+        check_metrics(folder)
+    click.echo("\n".join(answers.beside(imported, folder)))
+    click.echo(f"run: {folder}")
+    check_results(folder)
 
 
 inspect = _command(
@@ -70,10 +137,12 @@ inspect = _command(
 lm_eval = _command(
     "lm-eval",
     "lm_eval_import",
-    "Score a samples file of lm-evaluation-harness (--log_samples) by our rules, beside its own metrics.",
+    "Score a samples file of lm-evaluation-harness (--log_samples), beside its own metrics.",
+    "lm-eval",
 )
 vlmevalkit = _command(
     "vlmevalkit",
     "vlmevalkit_import",
-    "Score predictions of VLMEvalKit (a table, TSV or XLSX) by our rules, beside the column hit.",
+    "Score predictions of VLMEvalKit (a table, TSV or XLSX), beside the column hit.",
+    "vlmevalkit",
 )

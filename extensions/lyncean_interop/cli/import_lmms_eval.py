@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lyncean.cli import Command, client_options
 from lyncean.rpc import Credentials
-from orchestrator.cli import RunFolder, request_options, run_to_end, scorer_at
+from lyncean_interop.cli import import_answers
+from orchestrator.cli import RunFolder, refuse, request_options, run_to_end, scorer_at
 
 
 @click.command("lmms-eval", cls=Command)
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--task", help="The task; default: from the file name (DATE_samples_TASK.jsonl).")
-@click.option("--data", help="The benchmark's data, for options and categories that the samples lack.")
+@click.option(
+    "--data", help="The benchmark's data, as for `eval`: categories and options of ours, the own code of other tasks."
+)
 @click.option("--model", help="Model name; default: the name of the file's folder.")
 @click.option(
     "--reading",
@@ -24,7 +28,7 @@ from orchestrator.cli import RunFolder, request_options, run_to_end, scorer_at
     help="Score by the default rules, by lmms-eval's, or both.",
 )
 @click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
-@request_options("scorer")
+@request_options("scorer", "include_path", "trust_task_code")
 @client_options
 def command(
     credentials: Credentials,
@@ -35,12 +39,22 @@ def command(
     reading: str,
     run: Path | None,
     scorer: str | None,
+    **code: Any,
 ) -> None:
-    """Score a samples file of lmms-eval (--log_samples) of V*-Bench or VisualPuzzles.
+    """Score a samples file of lmms-eval (--log_samples), beside lmms-eval's own scores.
 
-    The careful reading's metrics are the run folder's, the parity reading's in its folder `parity`.
-    Requests that failed in lmms-eval count as failed in both, never as answers.
+    V*-Bench and VisualPuzzles have two readings: the careful one's metrics are the run folder's, the parity reading's
+    are in its folder `parity`. Any other task is scored by its own code with --data, and by our rules without.
+    Requests that failed in lmms-eval count as failed, never as answers.
     """
+    from lyncean_interop import lmms_eval_samples
+
+    if not lmms_eval_samples.is_ours(path, task):
+        own = import_answers.bridged_task("lmms", data, **code)
+        of_file = {"task": task, "model": model}
+        run_to_end(import_answers.score(path, "lmms_eval_answers", own, **of_file, run=run, at=scorer, by=credentials))
+        return
+    refuse(["include_path", "trust_task_code"], "is for other tasks than V*-Bench and VisualPuzzles: leave it out")
     endpoint = scorer_at(scorer)
     folder = run or Path("runs") / path.stem
 

@@ -163,7 +163,7 @@ def test_options_are_read_off_the_prompt(tmp_path):
     ("name", "content", "message"),
     [
         ("results.json", "{}", "does not say its task"),
-        ("d_samples_mme.jsonl", "{}", "task mme of lmms-eval is not understood"),
+        ("d_samples_mme.jsonl", "{}", "is it a samples file of lmms-eval (--log_samples)?"),
         ("d_samples_VisualPuzzles_foo.jsonl", "{}", "is of VisualPuzzles_foo, which is none of our tasks: give --task"),
         ("d_samples_vstar_bench.jsonl", "", "holds no samples"),
         ("d_samples_vstar_bench.jsonl", "{", "line 1, is not JSON"),
