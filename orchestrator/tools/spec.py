@@ -46,20 +46,23 @@ class CallForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             the answer ends with it.
         syntax: Language of the arguments.
         pattern: Expression for the whole answer with the groups `box` and `source`, in place of an object with name
-            and arguments. RE2.
+            and arguments; for code, with the group `code`. RE2.
+        fence: For code: marks around it in a call, each of which may be missing.
         thought_end: Mark before which nothing is a call; "" where calls count anywhere.
         repaired: Whether name and arguments are searched for in a call that cannot be read.
-        echo: The model's own message in the next request: "raw" or "rebuilt" from the calls that were read.
+        echo: The model's own message in the next request: "raw", "stripped" of white space at both ends, or "rebuilt"
+            from the calls that were read.
     """
 
     open: str
     close: str
     which: Literal["first", "last", "last_at_end", "all"]
-    syntax: Syntax
+    syntax: Syntax = "json"
     pattern: str = ""
+    fence: tuple[str, str] | None = None
     thought_end: str = ""
     repaired: bool = False
-    echo: Literal["raw", "rebuilt"] = "raw"
+    echo: Literal["raw", "stripped", "rebuilt"] = "raw"
 
 
 class ResultForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,14 +70,20 @@ class ResultForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         parts: Its pieces for one result; "{content}" is what the tool gave back. In the others {turn} is the answer's
-            number from 0, {observation} that number from 1, {width} and {height} are the size of the first image.
+            number from 0, {observation} that number from 1, {width} and {height} are the size of the first image. Of
+            code, {stdout} is what it printed, {stderr} its error, "{images}" its images, and "{output}" these, or what
+            it printed where there are none.
         error: The same where the result is an error and {error} its text; none if an error ends the trajectory.
         between: Stands between several results.
+        within: Whether it goes on within the model's own message, in place of a user's.
+        again: Whether the same request is sent again, unchanged, where a result is an error or holds nothing.
     """
 
     parts: tuple[str, ...]
     error: tuple[str, ...] = ()
     between: str = ""
+    within: bool = False
+    again: bool = False
 
 
 class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,6 +94,8 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         last: Whether the last one counts where there are several, else the first.
         close: Mark behind it. An answer that has it is final, whatever else it holds, if `closes`.
         closes: See `close`.
+        opens: Whether an answer that has `open` is final.
+        pattern: Expression with the group `answer`, in place of both marks. RE2.
         whole: Whether the whole text is the answer where the marks are missing, else nothing is.
         again: Answers without a call for which the same request is sent again: "unanswered" is those without `close`,
             "empty" those of which nothing is left.
@@ -94,6 +105,8 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     close: str = ""
     last: bool = False
     closes: bool = False
+    opens: bool = False
+    pattern: str = ""
     whole: bool = True
     again: Literal["never", "unanswered", "empty"] = "never"
 
@@ -133,13 +146,31 @@ class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         policy: Bounds and resampling of a user's image.
         results: The same of a tool's image; None sends it as it is.
         kind: Format in which images are then sent.
-        cut: Whether the tool cuts a user's image as it was sent; else as it is stored.
+        cut: Whether the tool gets a user's image as it was sent; else as it is stored.
+        first: For code: whether it gets the first image alone.
+        white: Values from which on all of a tool's image is white, which is then not sent; 0 sends all.
     """
 
     policy: SizePolicy | None = None
     results: SizePolicy | None = None
     kind: Literal["PNG", "JPEG"] = "PNG"
     cut: bool = False
+    first: bool = False
+    white: int = 0
+
+
+class CodeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The protocol's tool, which runs code; it is one of a server of tools.
+
+    Attributes:
+        tool: Its name there; it takes {"code": text}.
+        nothing: What it gives where code shows nothing.
+        folder: Where code finds the images as files: image_1.png and so on.
+    """
+
+    tool: str
+    nothing: str = ""
+    folder: str = ""
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,11 +183,12 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         system: System prompt, behind the task's own. {tools} stands for the tool's line.
         prefix: Text before the user's message, if it has images; {images} stands for "![image](image_1.jpg)" and so
             on, one for each.
-        suffix: Text behind the user's message.
+        lead: Text before the last text of the user's message.
+        suffix: Text behind the user's message. For code, {path} is the first image's file, {size} its size.
         thoughts: The reasoning of an answer in its message, where a server tells it apart; {reasoning} is its text.
         max_calls: Requests of a trajectory.
         judged_at_limit: Whether the last answer counts when there were so many.
-        decoding: See `Decoding`; so for the others.
+        decoding: See `Decoding`; so for the others. A protocol has `tool` and `crop`, or `code`.
     """
 
     name: str
@@ -169,9 +201,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     call: CallForm
     result: ResultForm
     answer: AnswerForm
-    tool: ToolForm
-    crop: CropPolicy
+    tool: ToolForm = ToolForm("", "")
+    crop: CropPolicy = CropPolicy("pixels", "kept", "kept")
+    code: CodeForm | None = None
     prefix: str = ""
+    lead: str = ""
     suffix: str = ""
     thoughts: str = "<think>{reasoning}</think>"
     images: ImageForm = ImageForm()

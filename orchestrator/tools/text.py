@@ -42,6 +42,13 @@ class TextProtocol:
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
         """Returns the request with the system prompt, the text behind the user's, and the reference's decoding."""
+        return self._begun(call, self.spec.suffix)
+
+    def pictures(self, call: Call) -> list[Picture]:
+        """Returns the images of a task's request as they are stored."""
+        return stored_pictures(call)
+
+    def _begun(self, call: Call, suffix: str) -> Call:
         words = self.spec.system.replace("{tools}", self.spec.tool.line)
         messages = list(call.messages)
         if messages and messages[0].role == model.ROLE_SYSTEM:
@@ -49,7 +56,7 @@ class TextProtocol:
         policy = self.spec.images.policy
         messages = [replace(each, parts=tuple(self._sent(part, policy) for part in each.parts)) for each in messages]
         if messages:
-            messages[-1] = _between(messages[-1], self.spec.prefix, self.spec.suffix)
+            messages[-1] = _between(_led(messages[-1], self.spec.lead), self.spec.prefix, suffix)
         return replace(call, messages=(system(words), *messages), config=self._config(call.config))
 
     def _config(self, given: model.GenerationConfig) -> model.GenerationConfig:
@@ -88,7 +95,7 @@ class TextProtocol:
             return tool_error(form.errors.get(f"name {call.name}", words), name=call.name)
         return tool.call(call.arguments, pictures)
 
-    def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
+    def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...] | None:
         """Returns the model's message and the user's with the results; none where an error ends the trajectory."""
         form = self.spec.result
         if not form.error and any(result.is_error for result in results):
@@ -103,6 +110,9 @@ class TextProtocol:
     def final(self, answer: Answer) -> Answer:
         """Returns the answer with the text between the marks of a final one."""
         form, text = self.spec.answer, self._whole(answer.text)
+        if form.pattern:
+            named = re2.search(form.pattern, text)
+            return replace(answer, text=(named.group("answer") if named else text if form.whole else "").strip())
         if not form.open:
             return replace(answer, text=self._kept(text)) if self.spec.call.echo == "rebuilt" else answer
         if form.open in text and form.close in text:
@@ -111,13 +121,21 @@ class TextProtocol:
         return answer if form.whole else replace(answer, text="")
 
     def _is_final(self, text: str) -> bool:
-        return self.spec.answer.closes and self.spec.answer.close in text
+        form = self.spec.answer
+        return (form.closes and form.close in text) or (form.opens and form.open in text)
 
     def _whole(self, text: str) -> str:
         """Returns a text with the stop string that the server left out."""
-        form, mark = self.spec.call, self.spec.decoding.put_back
-        opened = mark and text.count(form.open) > text.count(mark)
-        return text + mark if opened else text
+        form, end, decoding = self.spec.call, self.spec.answer.close, self.spec.decoding
+        text = text.strip() if form.echo == "stripped" else text
+        if end in decoding.stop and text.count(self.spec.answer.open) > text.count(end):
+            return text + end
+        mark = decoding.put_back
+        if form.which == "first":
+            opened = mark not in text and form.open in text
+        else:
+            opened = text.count(form.open) > text.count(mark)
+        return text + mark if mark and opened else text
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
         """Yields the calls that count; their ids are not."""
@@ -192,7 +210,7 @@ class TextProtocol:
         """Returns the model's own words as the next request has them."""
         thoughts = self.spec.thoughts.replace("{reasoning}", answer.reasoning) if answer.reasoning else ""
         text = self._whole(answer.text)
-        if self.spec.call.echo == "raw":
+        if self.spec.call.echo != "rebuilt":
             return thoughts + text
         pieces = [kept] if (kept := self._kept(text)) else []
         pieces += [self._rebuilt(call) for call in self.read(answer)]
@@ -243,9 +261,24 @@ class TextProtocol:
             return part  # the server refuses what cannot be decoded
 
 
+def stored_pictures(call: Call) -> list[Picture]:
+    """Returns the images of a request as they are stored."""
+    return [Picture(part.image.data) for message in call.messages for part in message.parts if part.image]
+
+
 def _numbered(calls: Iterator[ToolCall]) -> Iterator[ToolCall]:
     for number, call in enumerate(calls):
         yield replace(call, id=f"call_{number}")
+
+
+def _led(message: Message, lead: str) -> Message:
+    """Returns a message with a text before its last text, or behind its parts."""
+    if not lead:
+        return message
+    texts = [place for place, part in enumerate(message.parts) if not (part.image or part.clip)]
+    place = texts[-1] if texts else len(message.parts)
+    led = text_part(lead + (message.parts[place].text if texts else ""))
+    return replace(message, parts=(*message.parts[:place], led, *message.parts[place + 1 :]))
 
 
 def _between(message: Message, prefix: str, suffix: str) -> Message:
