@@ -163,7 +163,7 @@ class Trajectory:
         self._given, self._key = play, key
         self._call = decoded(play.first(call))
         self._seed = self._call.config.seed if self._call.config.HasField("seed") else None
-        self.pictures = [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
+        self.pictures = play.box.protocol.pictures(call) if isinstance(play, Play) else []
         self._new = len(self._call.messages)
         self._answer: Answer | None = None
         self._last: Answer | None = None
@@ -265,8 +265,9 @@ class Trajectory:
     def _next(self, answer: Answer, info: model.GetModelInfoResponse) -> Ask | Done:
         turn = self.answered - 1
         added = self._play.box.protocol.next(answer, self._results, turn) if self.calls else ()
-        if self.calls and not added:
+        if self.calls and added == ():
             return Done(self._play.box.protocol.final(answer))
+        added = added or ()
         return self._asked((*self._call.messages, *added), len(added), info)
 
     def _asked(self, messages: tuple[Message, ...], new: int, info: model.GetModelInfoResponse) -> Ask | Done:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import re2
 
 from lyncean.media.types import media_type
-from lyncean.model.v1 import model_pb2 as model
 from orchestrator.errors import ConfigError
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, image_part, text_part
 from orchestrator.tools.arguments import filled
@@ -71,10 +70,7 @@ class CodeProtocol(TextProtocol):
         form = self.spec.result
         if form.again and any(result.is_error or not any(self._shown(result)) for result in results):
             return None
-        if not form.within:
-            return TextProtocol.next(self, answer, results, turn)
-        parts = [part for result in results for part in self._result(result, turn)]
-        return (Message(model.ROLE_ASSISTANT, (text_part(self._echo(answer)), *parts)),)
+        return TextProtocol.next(self, answer, results, turn)
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
         if not self._is_final(text) and self.spec.call.open.lower() in text.lower():
@@ -109,7 +105,7 @@ class CodeProtocol(TextProtocol):
                 image = decoded(part.image.data)
                 image = sized(image, form.results) if form.results else image
                 if not (form.white and _least(image) >= form.white):
-                    yield image_part(encoded(image, form.kind)) if form.results else part
+                    yield image_part(encoded(image, form.results_kind or form.kind)) if form.results else part
             except MISTAKES:
                 yield part
 

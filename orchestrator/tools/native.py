@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult, text_part
 from orchestrator.tools.arguments import MAX_CALLS, tool_error
-from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput, stored_pictures
 
 _OUTPUT_TOKENS = 4096
 """Bound on an output where the benchmark's own, which is often that of a letter, is lower."""
@@ -29,6 +29,10 @@ class Native:
         config.max_output_tokens = max(config.max_output_tokens, _OUTPUT_TOKENS)
         config.ClearField("stop")
         return replace(call, config=config, tools=tuple(tool.describe() for tool in tools))
+
+    def pictures(self, call: Call) -> list[Picture]:
+        """Returns the images of a task's request as they are stored."""
+        return stored_pictures(call)
 
     def read(self, answer: Answer) -> tuple[ToolCall, ...]:
         """Returns the calls as the server parsed them; those beyond `MAX_CALLS` without their name."""

@@ -75,14 +75,12 @@ class ResultForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             it printed where there are none.
         error: The same where the result is an error and {error} its text; none if an error ends the trajectory.
         between: Stands between several results.
-        within: Whether it goes on within the model's own message, in place of a user's.
         again: Whether the same request is sent again, unchanged, where a result is an error or holds nothing.
     """
 
     parts: tuple[str, ...]
     error: tuple[str, ...] = ()
     between: str = ""
-    within: bool = False
     again: bool = False
 
 
@@ -146,6 +144,7 @@ class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         policy: Bounds and resampling of a user's image.
         results: The same of a tool's image; None sends it as it is.
         kind: Format in which images are then sent.
+        results_kind: That of a tool's image, where it is another.
         cut: Whether the tool gets a user's image as it was sent; else as it is stored.
         first: For code: whether it gets the first image alone.
         white: Values from which on all of a tool's image is white, which is then not sent; 0 sends all.
@@ -154,6 +153,7 @@ class ImageForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policy: SizePolicy | None = None
     results: SizePolicy | None = None
     kind: Literal["PNG", "JPEG"] = "PNG"
+    results_kind: Literal["", "PNG", "JPEG"] = ""
     cut: bool = False
     first: bool = False
     white: int = 0

@@ -15,7 +15,7 @@ from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResu
 from orchestrator.tools.arguments import MAX_CALLS, filled, read_literal, tool_error
 from orchestrator.tools.pixels import MISTAKES, SizePolicy, decoded, encoded, sized
 from orchestrator.tools.spec import Spec
-from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput, stored_pictures
 from orchestrator.tools.zoom import Zoom
 
 
@@ -259,11 +259,6 @@ class TextProtocol:
             return image_part(encoded(sized(decoded(part.image.data), policy), self.spec.images.kind))
         except MISTAKES:
             return part  # the server refuses what cannot be decoded
-
-
-def stored_pictures(call: Call) -> list[Picture]:
-    """Returns the images of a request as they are stored."""
-    return [Picture(part.image.data) for message in call.messages for part in message.parts if part.image]
 
 
 def _numbered(calls: Iterator[ToolCall]) -> Iterator[ToolCall]:

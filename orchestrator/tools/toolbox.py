@@ -10,6 +10,7 @@ from pathlib import Path
 from lyncean.tool.v1 import tool_pb2
 from orchestrator.errors import ConfigError
 from orchestrator.tools import builtin, spec
+from orchestrator.tools.code import CodeProtocol
 from orchestrator.tools.native import Native
 from orchestrator.tools.remote import RemoteTool
 from orchestrator.tools.text import TextProtocol
@@ -41,7 +42,7 @@ def toolbox(
 
     Args:
         names: Names of built-in tools.
-        protocol: "native", for the contract's own tools, or a text protocol, which has `zoom` alone.
+        protocol: "native", for the contract's own tools, or a text protocol, which has `zoom` alone, or runs code.
         servers: Descriptions of servers of tools, in their order in `--tools`.
 
     Raises:
@@ -50,20 +51,38 @@ def toolbox(
     if unknown := [name for name in names if name not in builtin.TOOLS]:
         raise ConfigError(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(builtin.TOOLS)}")
     if protocol == NATIVE:
-        tools: list[Tool] = [*(builtin.TOOLS[name] for name in names), *_remote(servers)]
-        _check_names([tool.describe().name for tool in tools])
-        return Toolbox(Native(), tuple(tools), _hash(*names))
+        native: list[Tool] = [*(builtin.TOOLS[name] for name in names), *_remote(servers)]
+        _check_names([tool.describe().name for tool in native])
+        return Toolbox(Native(), tuple(native), _hash(*names))
     if protocol not in spec.names():
         raise ConfigError(f"--protocol: there is no {protocol!r}; there are {', '.join((NATIVE, *spec.names()))}")
+    found = spec.load(protocol)
+    if found.code:
+        return Toolbox(
+            CodeProtocol(found), _running_code(names, found, servers), _hash(protocol, spec.sha256(protocol))
+        )
     if list(names) != ["zoom"]:
         raise ConfigError(f"--protocol {protocol} has the tool zoom alone: give --tools zoom, or --protocol {NATIVE}")
-    found = spec.load(protocol)
     return Toolbox(TextProtocol(found), (Zoom(found),), _hash(protocol, spec.sha256(protocol)))
 
 
 def _remote(servers: Sequence[tool_pb2.ListToolsResponse]) -> Iterator[RemoteTool]:
     for number, server in enumerate(servers):
         yield from (RemoteTool(number, about) for about in server.tools)
+
+
+def _running_code(
+    names: Sequence[str], found: spec.Spec, servers: Sequence[tool_pb2.ListToolsResponse]
+) -> tuple[Tool, ...]:
+    """Returns the tool that runs a protocol's code; none before a run has asked its servers."""
+    assert found.code is not None
+    tools = tuple(_remote(servers))
+    if names or (tools and found.code.tool not in [tool.describe().name for tool in tools]):
+        raise ConfigError(
+            f"--protocol {found.name} has the tool {found.code.tool} of a server alone: start `tool-server sandbox`, "
+            "and give --tools grpc:HOST:PORT"
+        )
+    return tools
 
 
 def _check_names(names: Sequence[str]) -> None:

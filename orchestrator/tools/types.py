@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol as Interface
 
 from lyncean.model.v1 import model_pb2 as model
-from orchestrator.samples import Answer, Call, Message, Part, ToolCall, ToolResult
+from orchestrator.samples import Answer, Call, Image, Message, Part, ToolCall, ToolResult, media_of
 
 MADE = -1
 """Source of an image that a tool made, and not of one image of the conversation."""
@@ -68,6 +68,11 @@ class ToolOutput:
     remote: RemoteCall | None = None
 
 
+def stored_pictures(call: Call) -> list[Picture]:
+    """Returns the images of a request as they are stored."""
+    return [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
+
+
 class Tool(Interface):
     """A function that a model may call."""
 
@@ -100,6 +105,9 @@ class Protocol(Interface):
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
         """Returns the first request: the task's own, with what tells the model of the tools."""
 
+    def pictures(self, call: Call) -> list[Picture]:
+        """Returns the images of a task's own request as tools get them."""
+
     def read(self, answer: Answer) -> tuple[ToolCall, ...]:
         """Returns the calls of an answer, malformed ones included; none where it calls no tool."""
 
@@ -109,7 +117,7 @@ class Protocol(Interface):
     def call(self, call: ToolCall, tools: Sequence[Tool], pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs one call: the tool it names, or the protocol's answer to a call that is malformed or names none."""
 
-    def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
+    def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...] | None:
         """Returns the messages that the next request adds, the model's own first.
 
         Args:
@@ -118,7 +126,8 @@ class Protocol(Interface):
             turn: Number of the answer in its trajectory, from 0.
 
         Returns:
-            None where the protocol ends a trajectory at such results; the answer is then judged, as `final` reads it.
+            () where the protocol ends a trajectory at such results; the answer is then judged, as `final` reads it.
+            None where it ignores the answer and sends the same request once more, unchanged.
         """
 
     def final(self, answer: Answer) -> Answer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from PIL import Image
 
@@ -12,7 +12,7 @@ from lyncean.model.v1.model_pb2 import GetModelInfoResponse
 from orchestrator.engine.trajectory import Ask, Play, Trajectory
 from orchestrator.samples import Answer, Call
 from orchestrator.tools.toolbox import Toolbox
-from orchestrator.tools.types import ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, ToolOutput
 
 
 def png(width: int, height: int, colour: tuple[int, ...] = (200, 30, 90), mode: str = "RGB") -> bytes:
@@ -33,8 +33,13 @@ class Played:
     final: str = ""
 
 
-def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
-    """Plays a trajectory to its end by the engine's own steps."""
+def play(
+    box: Toolbox,
+    call: Call,
+    model: Callable[[Call], Answer],
+    remote: Callable[[RemoteCall, Sequence[Picture]], ToolOutput] | None = None,
+) -> Played:
+    """Plays a trajectory to its end by the engine's own steps; `remote` is the servers of tools."""
     played = Played()
     trajectory = Trajectory(Play(box, box.protocol.max_calls, ("zoom",)), call, "t/0", lambda each: each)
     info = GetModelInfoResponse()
@@ -43,6 +48,9 @@ def play(box: Toolbox, call: Call, model: Callable[[Call], Answer]) -> Played:
         trajectory.add_answer(model(step.call))
         for place in trajectory.left:
             output = trajectory.run(place)
+            if isinstance(output, RemoteCall):
+                assert remote is not None
+                output = replace(remote(output, tuple(trajectory.pictures)), remote=output)
             played.outputs.append(output)
             trajectory.add_output(output)
     played.final = step.answer.text if step.answer else ""

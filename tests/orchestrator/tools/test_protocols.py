@@ -25,6 +25,8 @@ PROMPTS = {
         "template": (384, "9dd0adbb0bab"),
         "guidelines": (344, "a03bb96ccd72"),
     },
+    "deepeyesv2": {"system": (2106, "7089107db80b"), "user": (295, "5335318eb94c"), "printed": (83, "407573474be1")},
+    "thyme": {"system": (1059, "c5e7db635963"), "user": (317, "8f996d3fd8fe")},
 }
 """Characters and hash of each text as the references have it."""
 
@@ -55,9 +57,20 @@ def test_texts_are_exact_to_the_last_blank(name):
         "template": _filled(found).replace(lines, "{tool_descs}").removeprefix("You are a helpful assistant.\n\n"),
         "result": result.replace("{turn}", "{action_turn}").replace("{observation}", "{observation_turn}"),
         "error": "".join(found.result.error).partition("\n")[2],
+        "user": _user(found),
+        "printed": found.result.parts[0],
     }
     assert {place: _mark(texts[place]) for place in expected} == expected
     assert found.name == name
+
+
+def _user(found):
+    """Returns the text around the question with the names that its source has for the places in it."""
+    places = {"{path}": "{user_image_path}", "{size}": "{user_image_size}"}
+    question, suffix = "{user_question}" if found.lead else "{question}", found.suffix
+    for ours, theirs in places.items():
+        suffix = suffix.replace(ours, theirs)
+    return found.lead + question + suffix
 
 
 def _filled(found):
