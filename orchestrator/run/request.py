@@ -98,7 +98,8 @@ class RunRequest:
     )
     protocol: str = _option(
         NATIVE_TOOLS,
-        "Form of tool calls: native, the server's own, or a text protocol: deepeyes, mini-o3, pixel-reasoner, qwen.",
+        "Form of tool calls: native, the server's own, or a text protocol: deepeyes, mini-o3, pixel-reasoner, qwen; "
+        "deepeyesv2 and thyme, which run code.",
         metavar="NAME",
     )
     max_calls: Annotated[int, Interval(ge=1, le=1000)] | None = _option(
