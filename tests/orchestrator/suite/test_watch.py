@@ -129,6 +129,25 @@ def test_checkpoints_that_are_gone_or_moved_keep_their_cells(training: Training)
     assert "step_2-letters: failed" in output
 
 
+def test_a_share_is_the_same_items_at_each_checkpoint(training: Training) -> None:
+    suite = training.folder / "night.yaml"
+    suite.write_text(suite.read_text().replace('"}\n', '", share: 0.5}\n'))
+    for step, letter in ((1, "A"), (2, "B")):
+        training.save(step, letter)
+    training.eval("--until", "now")
+    (change,) = training.board()["changes"]
+    assert change["items"] == ROWS // 2
+    keys = [
+        {
+            json.loads(line)["key"]
+            for line in (training.folder / f"runs/night/step_{step}-letters/responses.jsonl").open()
+        }
+        for step in (1, 2)
+    ]
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == ROWS // 2
+
+
 def test_one_watcher_at_a_time_and_a_signal_ends_the_wait(training: Training) -> None:
     training.save(1, "A")
     (training.folder / "runs/night").mkdir(parents=True)
