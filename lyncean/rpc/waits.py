@@ -95,6 +95,8 @@ class Wait:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+            elif not task.cancelled():
+                task.exception()  # it may have failed just as this was cancelled: the event loop would log a traceback
 
 
 class Waits:

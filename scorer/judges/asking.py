@@ -43,11 +43,16 @@ class Cached:
         if task is None:
             task = asyncio.create_task(self._ask(prompt))
             self._waiting[prompt.sha256] = task
-            task.add_done_callback(lambda _: self._waiting.pop(prompt.sha256, None))
+            task.add_done_callback(lambda done: self._ended(prompt.sha256, done))
         # Shielded: one caller that goes away must not take the others' reply, which is being paid for.
         reply = await asyncio.shield(task)
         # Tokens are in the verdict of the item that asked, so that a sum over verdicts is what was paid.
         return replace(reply, input_tokens=0, output_tokens=0, cached=True) if shares else reply
+
+    def _ended(self, prompt: str, task: asyncio.Task[Reply]) -> None:
+        self._waiting.pop(prompt, None)
+        if not task.cancelled():
+            task.exception()  # all who wait may have gone away: the event loop would log a traceback
 
     async def _ask(self, prompt: JudgePrompt) -> Reply:
         kept = await self._cache.get(self.identity, prompt)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import grpc
@@ -29,6 +31,8 @@ from orchestrator.run_folder import lines as lines_module, log as log_module
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.lock import Lock
 from orchestrator.run_folder.log import RunLog
+from scorer.judges import asking as asking_module
+from scorer.judges.keeping import KeptReplies
 from simulation.world import Disk
 
 
@@ -173,6 +177,33 @@ def _answers_are_asked_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "trusted", trusted)
 
 
+def _questions_end_with_who_asked(patch: pytest.MonkeyPatch) -> None:
+    """No shield around a question to the judge that is being paid for."""
+
+    async def shield(task: Any) -> Any:
+        return await task
+
+    patch.setattr(asking_module, "asyncio", SimpleNamespace(**{**vars(asyncio), "shield": shield}))
+
+
+def _replies_go_with_the_cache(patch: pytest.MonkeyPatch) -> None:
+    """What the cache cannot keep is not kept here either."""
+    real = KeptReplies.get
+
+    async def get(kept: KeptReplies, judge: str, prompt: Any) -> Any:
+        kept._unkept.clear()
+        return await real(kept, judge, prompt)
+
+    patch.setattr(KeptReplies, "get", get)
+
+
+def _the_cache_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    async def get(*_: Any) -> None:
+        return None
+
+    patch.setattr(KeptReplies, "get", get)
+
+
 class Mutant(NamedTuple):
     """A repair that is taken out.
 
@@ -213,5 +244,8 @@ MUTANTS = {
         Mutant(_final_is_asked_once_more),
         Mutant(_broken_is_asked_once_more, 25),
         Mutant(_answers_are_asked_twice),
+        Mutant(_questions_end_with_who_asked, 9),
+        Mutant(_replies_go_with_the_cache, 9),
+        Mutant(_the_cache_is_not_asked, 9),
     )
 }

@@ -17,12 +17,14 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from lyncean.model.v1 import model_pb2 as model
+from lyncean.rpc import StatusError
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from scorer.metrics import metrics
 from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import Servicer
 from scorer.telemetry import Telemetry
+from simulation.court import JUDGES
 
 S = grpc.StatusCode
 READY, IDLE = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
@@ -83,6 +85,8 @@ class Network:
     scorer_silent: bool = False
     unknown: dict[str, str] = field(default_factory=dict)
     """Names that cannot be looked up now, each "wrong" or "silent"."""
+    judging: Servicer | None = None
+    """A scorer with a judge, where this command has one."""
     others: dict[str, ModelServer] = field(default_factory=dict)
     """Servers that share the calls of an address with its own."""
 
@@ -425,7 +429,7 @@ class Channel:
         if not self._net.scorer_up:
             raise failure(S.UNAVAILABLE, "failed to connect to all addresses")
         self._set(READY)
-        return _listing()
+        return _listing(judged=self._net.judging is not None)
 
     def stream_stream(self, path: str, request_serializer: Any = None, response_deserializer: Any = None) -> Any:
         return lambda requests=None, metadata=None: _ScoreStream(self._net, response_deserializer, requests)
@@ -525,7 +529,7 @@ class _ScoreStream:
         if not self._net.scorer_up:
             self._error = failure(S.UNAVAILABLE, "failed to connect to all addresses")
             raise self._error
-        async for reply in _servicer().Score(self._items(), _Context()):
+        async for reply in self._replies():
             await asyncio.sleep(self._net.draw.uniform(0.0, 0.3))
             if self._net.draw.random() < self._net.weather.scorer_slow:
                 await asyncio.sleep(self._net.draw.uniform(1.0, 90.0))
@@ -538,6 +542,14 @@ class _ScoreStream:
             if self._net.draw.random() < self._net.weather.scorer_mutated:
                 data = self._net.draw.choice([*_RAW, *_SCORER])(self._net.draw, data)
             yield _parsed(self._read, data)
+
+    async def _replies(self) -> AsyncIterator[scorer.ScorerServiceScoreResponse]:
+        try:
+            async for reply in (self._net.judging or _servicer()).Score(self._items(), _Context()):
+                yield reply
+        except StatusError as error:
+            self._error = failure(error.code, str(error), error.reason)
+            raise self._error from None
 
     async def code(self) -> S:
         return self._error.code() if self._error else S.OK
@@ -555,10 +567,12 @@ def _servicer() -> Servicer:
 
 
 @cache
-def _listing() -> bytes:
+def _listing(judged: bool) -> bytes:
     from scorer.listing import listing
 
-    return listing(rules(), metrics()).SerializeToString()
+    listed = listing(rules(), metrics())
+    listed.judges.extend(JUDGES if judged else ())
+    return listed.SerializeToString()
 
 
 def mutated(draw: random.Random, method: str, data: bytes) -> bytes:

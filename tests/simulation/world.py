@@ -41,6 +41,7 @@ from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import appender as appender_module, lock as lock_module, manifest as manifest_module
 from orchestrator.run_folder.lines import DamagedLine, loads
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
+from simulation.court import Court
 from simulation.loop import Crash, Loop, deterministic, run
 from simulation.network import ModelServer, Network, S, Weather, asked_for
 
@@ -144,6 +145,9 @@ class World:
         self.more = random.Random(f"{seed} more")
         """Draws of faults that came later, so that a seed stays the world that it was."""
         self.method = self.draw.choice(["generate", "generate", "likelihood"])
+        late = random.Random(f"{seed} judge")
+        judged = self.method == "generate" and late.random() < 0.25
+        self.court = Court(late, path.with_name("judge.sqlite")) if judged else None
         self.rows = self.draw.choice([6, 12, 30])
         self.disk = Disk()
         self.network = Network(self.draw)
@@ -215,7 +219,7 @@ class World:
         crashed, ended = False, "exit 0"
         verdicts = self.path / LOGS[1]
         self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
-        with deterministic(self.draw.getrandbits(40)) as loop, self._patched():
+        with deterministic(self.draw.getrandbits(40)) as loop, self._patched(), self._judged():
             loop.call_later(_LONGEST, self._late)
             if disturbed:
                 self._disturb(loop)
@@ -240,6 +244,8 @@ class World:
                     raise Violation(f"{name}: {len(late)} calls after the run folder was gone for 1.5 s")
                 if ended == "exit 0":
                     raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
+            if self.court and self.court.violations:
+                raise Violation(f"{name}: {self.court.violations[0]}")
             if self.orphans:
                 raise Violation(f"{name}: {self.orphans} verdicts survived a power cut and their answers did not")
             if not self.disk.unsound:
@@ -255,7 +261,7 @@ class World:
 
     async def _evaluate(self) -> None:
         names = ",".join(address.replace("10.0.0.", "model-") for address in self.addresses)
-        plan = plan_of(self.method, self.rows, self.repeats, names)
+        plan = plan_of(self.method, self.rows, self.repeats, names, judged=self.court is not None)
         await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
 
     @contextmanager
@@ -272,6 +278,16 @@ class World:
             mock.patch.object(plan_module, "code_hash", _code_hash),
         ):
             yield
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        if self.court is None:
+            yield
+            return
+        self.court.calm()
+        with self.court.sitting() as self.network.judging:
+            yield
+        self.network.judging = None
 
     async def _on_disk(self, work: Callable[[], Any], _name: str) -> Any:
         """Does work of the disk in place of a thread: as slow as the disk is."""
@@ -303,6 +319,11 @@ class World:
                 loop.call_later(self.more.uniform(0.0, 6.0), event, loop)
         if draw.random() < 0.4:
             loop.call_later(draw.uniform(0.0, 12.0), self._crash, loop)
+        if self.court:
+            self.court.disturb(loop, self.trace, lambda: self._keeps_silent(loop))
+
+    def _keeps_silent(self, loop: Loop) -> None:
+        self.silent_at = self.silent_at or loop.time()
 
     def _kill(self, loop: Loop) -> None:
         address = self.draw.choice(self.addresses)
@@ -527,14 +548,18 @@ class World:
             raise Violation("results do not say whether each answer said who gave it")
         if self.balanced:
             return {"results": results, "outcomes": {}}
-        expected = undisturbed(self.method, self.rows, self.repeats, checkpoint)
+        expected = undisturbed(self.method, self.rows, self.repeats, checkpoint, judged=self.court is not None)
         outcomes = {key: (line["outcome"], line.get("score")) for key, line in verdicts.items()}
+        unjudged = {key for key, (outcome, _) in outcomes.items() if outcome == "unjudged"}
+        if unjudged and not (self.court and self.court.failed):
+            raise Violation(f"{len(unjudged)} items are unjudged, and no judge failed")
+        outcomes |= {key: expected["outcomes"][key] for key in unjudged}
         if outcomes != expected["outcomes"]:
             wrong = {
                 k: (v, expected["outcomes"].get(k)) for k, v in outcomes.items() if expected["outcomes"].get(k) != v
             }
             raise Violation(f"outcomes differ from those of an undisturbed run: {wrong}")
-        if results["tasks"] != expected["results"]["tasks"]:
+        if not unjudged and results["tasks"] != expected["results"]["tasks"]:
             raise Violation("results differ from those of an undisturbed run")
         return {"results": results, "outcomes": outcomes}
 
@@ -547,12 +572,13 @@ def _prompt_of(request: Mapping[str, Any]) -> str:
 
 
 @cache
-def undisturbed(method: str, rows: int, repeats: int, checkpoint: int) -> dict[str, Any]:
+def undisturbed(method: str, rows: int, repeats: int, checkpoint: int, *, judged: bool = False) -> dict[str, Any]:
     """Returns outcomes and results of a run in which nothing happens and every output is asked for with all bytes."""
     with tempfile.TemporaryDirectory(prefix="calm-", dir=_shared_memory()) as folder:
         world = World(0, Path(folder) / "run", lambda _: None)
         world.method, world.rows, world.repeats = method, rows, repeats
         world.samples = world.claimed = 0
+        world.court = Court(random.Random(0), Path(folder) / "judge.sqlite") if judged else None
         world._serve(checkpoint)
         if not world._session("undisturbed", disturbed=False):
             raise Violation("an undisturbed run does not end with 0")
@@ -578,9 +604,9 @@ _KINDS = ("plain", "plain", "plain", "two", "bad", "long", "denied", "mute")
 def _samples(row: Row, variant: Variant) -> Iterator[Sample]:
     number, kind = row["id"], row["kind"]
     likelihood = variant.method == "likelihood"
-    scoring = Scoring(
-        "likelihood" if likelihood else "contains_word", targets=("A",), options=("A", "B"), labels={"kind": kind}
-    )
+    rule = "likelihood" if likelihood else "judge_answer" if variant.parity else "contains_word"
+    params = {"question": f"question {number // 2}"} if variant.parity else {}
+    scoring = Scoring(rule, ("A",), ("A", "B"), params, {"kind": kind})
 
     def ask(answers: Sequence[Any]) -> Call:
         parts = [text_part(f"{number} {kind} {len(answers)}")]
@@ -614,8 +640,10 @@ WORLD = Benchmark(
 
 
 @cache
-def plan_of(method: str, rows: int, repeats: int, endpoints: str, scorer: str = "10.0.0.9:1") -> Plan:
-    """Returns the plan of a run over so many rows of every kind."""
+def plan_of(
+    method: str, rows: int, repeats: int, endpoints: str, scorer: str = "10.0.0.9:1", *, judged: bool = False
+) -> Plan:
+    """Returns the plan of a run over so many rows of every kind; `judged` ones have a judge for their rule."""
 
     def iterate() -> Iterator[Row]:
         kinds = ("plain",) if method == "likelihood" else _KINDS
@@ -632,7 +660,7 @@ def plan_of(method: str, rows: int, repeats: int, endpoints: str, scorer: str = 
         progress=False,
     )
     source = RowSource("world", "0" * 64, rows, iterate)
-    variant = Variant("world", method=method, repeats=repeats, settings=NoSettings())
+    variant = Variant("world", method=method, repeats=repeats, parity=judged, settings=NoSettings())
     return Plan((Task(WORLD, variant, source),), request)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -190,3 +191,25 @@ async def test_a_broken_message_behind_the_last_verdict_does_not_hang(monkeypatc
     running = asyncio.create_task(client.run())
     await asyncio.wait_for(client.finish(), 60)
     await asyncio.wait_for(running, 60)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_work_that_fails_as_its_wait_is_cancelled_is_no_traceback(turns: int) -> None:
+    untold: list[str] = []
+
+    async def fails() -> None:
+        raise ValueError("it breaks the contract")
+
+    async def cancelled() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: untold.append(context["message"]))
+        wait = Waits().add("the scorer", 60.0)
+        wait.begin()
+        waiting = asyncio.create_task(wait.bound(fails()))
+        for _ in range(turns):  # the work has failed, and who waits does not know yet
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    gc.collect()
+    assert not untold

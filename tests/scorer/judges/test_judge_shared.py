@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from helpers.engine_cluster import wait_for
 from helpers.judge_server import Vendor
 
 from lyncean.scorer.v1 import scorer_pb2 as pb
+from scorer.judges.asking import Cached
+from scorer.judges.base import JudgeError, JudgePrompt, Reply
+from scorer.judges.keeping import KeptReplies
 from scorer.judges.options import Judging, Opened
 from scorer.judges.throttle import Throttle
 from scorer.rules import rules
@@ -87,3 +91,36 @@ async def test_a_question_nobody_waits_for_any_more_is_kept_all_the_same(url: st
     assert (await asyncio.wait_for(scorer.verdict(item("a")), 60)).judge.cached
     assert vendor.charged == 1
     await judges.close()
+
+
+async def test_a_question_that_fails_once_all_who_asked_went_away_is_no_traceback() -> None:
+    untold: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: untold.append(context["message"]))
+    away = asyncio.Event()
+
+    class Failing:
+        identity = "judge"
+        waits_for = ""
+
+        async def prepare(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+        async def ask(self, prompt: JudgePrompt) -> Reply:
+            await away.wait()
+            raise JudgeError("judge_error", "not now")
+
+    cache = KeptReplies(":memory:")
+    judge = Cached(Failing(), cache)
+    asking = asyncio.create_task(judge.ask(JudgePrompt("case/1", "", "", {})))
+    while not judge._waiting:
+        await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    away.set()
+    while judge._waiting:
+        await asyncio.sleep(0.01)
+    await cache.close()
+    del asking  # it holds the question
+    gc.collect()
+    assert not untold
