@@ -120,6 +120,7 @@ class Watcher:
         self._credentials = credentials
         self._tried: dict[str, float] = {}
         self._waiting: list[Path] = []
+        self._told = False
 
     async def watch(self, end: End, completed: Completed) -> Record:
         """Evaluates until the end, Ctrl-C or SIGTERM; returns the last record.
@@ -132,18 +133,31 @@ class Watcher:
                 session = Session(local)
                 record = await self._evaluate([], session, completed)
                 while not session.stopped:
-                    found = await asyncio.to_thread(self._find)
-                    due = self._due(found, session)
-                    if due is not None:
-                        # One after the other, so that the page has each as soon as it is there.
-                        record = await self._evaluate(found[: found.index(due) + 1], session, completed)
-                    elif end.reached(found) or await _signalled(LOOK):
+                    with _signalled() as signalled:
+                        found, due = await self._next(session, end, signalled)
+                    if due is None:
                         break
+                    # One after the other, so that the page has each as soon as it is there.
+                    record = await self._evaluate(found[: found.index(due) + 1], session, completed)
         if record is None:
             raise IncompleteError(
                 f"no checkpoint of {self._pattern} is complete{self._not_complete()}; run the same command again"
             )
         return record
+
+    async def _next(self, session: Session, end: End, signalled: asyncio.Event) -> tuple[Sequence[Found], Found | None]:
+        """Returns the complete checkpoints, and the next to evaluate; None at the end, or when a signal asks for it."""
+        while True:
+            found = await asyncio.to_thread(self._find)
+            if (due := self._due(found, session)) is not None or end.reached(found):
+                return found, due
+            if not self._told:
+                self._told = True
+                self._console.print(f"waiting for checkpoints of {self._pattern}", style="dim", highlight=False)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(signalled.wait(), LOOK)
+            if signalled.is_set():
+                return found, None
 
     async def _evaluate(self, found: Sequence[Found], session: Session, completed: Completed) -> Record | None:
         suite = of_file(self._file, self._credentials, found)
@@ -175,21 +189,18 @@ class Watcher:
         return f" ({len(self._waiting)} are there: {printable(str(self._waiting[0]))})" if self._waiting else ""
 
 
-async def _signalled(seconds: float) -> bool:
-    """Waits, and returns whether Ctrl-C or SIGTERM ended the wait."""
-    if threading.current_thread() is not threading.main_thread():
-        await asyncio.sleep(seconds)
-        return False
-    loop, signalled = asyncio.get_running_loop(), asyncio.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+@contextlib.contextmanager
+def _signalled() -> Iterator[asyncio.Event]:
+    """Yields what Ctrl-C and SIGTERM set meanwhile; they reach the main thread alone."""
+    signalled = asyncio.Event()
+    main = threading.current_thread() is threading.main_thread()
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
     for number in before:
         loop.add_signal_handler(number, signalled.set)
     try:
-        await asyncio.wait_for(signalled.wait(), seconds)
-    except TimeoutError:
-        pass
+        yield signalled
     finally:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
-    return signalled.is_set()

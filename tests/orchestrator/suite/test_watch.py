@@ -6,13 +6,14 @@ import json
 import re
 import shlex
 import shutil
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import commands
-from helpers.engine_cluster import Server, wait_for
+from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.page_commands import ROOT, commands as page_commands
 from helpers.same_results import results_of
 
@@ -148,7 +149,16 @@ def test_a_share_is_the_same_items_at_each_checkpoint(training: Training) -> Non
     assert len(keys[0]) == ROWS // 2
 
 
-def test_one_watcher_at_a_time_and_a_signal_ends_the_wait(training: Training) -> None:
+def test_a_signal_ends_the_wait(training: Training) -> None:
+    cluster = Cluster(training.folder)
+    process = cluster.start("eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*")
+    assert process.stdout is not None
+    assert "waiting for checkpoints of ckpt/step_*" in process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert "no checkpoint of ckpt/step_* is complete; run the same command again" in cluster.ended(process, 3)
+
+
+def test_one_watcher_at_a_time(training: Training) -> None:
     training.save(1, "A")
     (training.folder / "runs/night").mkdir(parents=True)
     taken = lock(training.folder / "runs/night")
@@ -210,8 +220,6 @@ def test_the_page_tells_what_works(training: Training, monkeypatch: pytest.Monke
 @pytest.mark.weekly
 def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path, shared_scorer: Server) -> None:
     """The bundled model itself, in processes of their own that are killed in the middle of a checkpoint."""
-    from helpers.engine_cluster import Cluster
-
     from model_server.demo import CHECKPOINT
 
     cluster = Cluster(tmp_path)
