@@ -46,7 +46,7 @@ _GROUPS = {
             "blind",
             "parity",
         ),
-        *("tools", "protocol", "max_calls", "shard"),
+        *("tools", "protocol", "max_calls", "max_answer_tokens", "shard"),
     ),
     "Fewer samples": ("share", "items", "until", "against"),
     "The model": ("model_options", "stages", "concurrency", "timeout", "patience"),

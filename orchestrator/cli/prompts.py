@@ -38,7 +38,7 @@ _TIMEOUT = 600.0
 @request_options(
     *("tasks", "data", "synthetic", "limit", "method", "repeats"),
     *("shuffle_options", "blind", "parity", "seed", "settings"),
-    *("answer", "generation", "thinking", "chat_template", "tools", "protocol", "max_calls"),
+    *("answer", "generation", "thinking", "chat_template", "tools", "protocol", "max_calls", "max_answer_tokens"),
 )
 @click.option(
     "--images",

@@ -52,12 +52,14 @@ class Play:
         max_calls: Requests to the model of one trajectory at most.
         names: The tools by their names in `--tools`.
         servers: The servers of tools among them, once they are asked.
+        max_tokens: Output tokens of a trajectory after which no further request is made; 0 is no bound.
     """
 
     box: Toolbox
     max_calls: int
     names: tuple[str, ...]
     servers: tuple[ToolServer, ...] = ()
+    max_tokens: int = 0
 
     def first(self, call: Call) -> Call:
         """Returns the first request of a trajectory for a task's own one."""
@@ -226,6 +228,8 @@ class Trajectory:
             self._ended = Done(protocol.final(answer))
         elif self.answered >= self._play.max_calls:
             self._ended = self._limited(f"{self.answered:,} calls")
+        elif (most := self._play.max_tokens) and self.facts[OUTPUT_TOKENS] >= most:
+            self._ended = self._limited(f"{most:,} output tokens")
         else:
             self.calls = calls
 

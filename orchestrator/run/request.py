@@ -105,6 +105,9 @@ class RunRequest:
     max_calls: Annotated[int, Interval(ge=1, le=1000)] | None = _option(
         None, "Most requests to the model for one answer with tools; default: the protocol's."
     )
+    max_answer_tokens: Annotated[int, Interval(ge=1)] | None = _option(
+        None, "Output tokens of all requests for one answer with tools, after which no further one is made."
+    )
     generation: str | Sequence[str] | Mapping[str, object] = _option(
         (),
         "Decoding in place of the benchmark's: max_output_tokens, temperature, top_p, top_k.",

@@ -1,4 +1,4 @@
-"""`--tools`, `--protocol` and `--max-calls`: what the models of a run may call while they answer."""
+"""`--tools` and the options beside it: what the models of a run may call while they answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ def play_of(request: RunRequest, called: Mapping[str, str]) -> Play | None:
                 "leave out --protocol, and run the other tasks by themselves"
             )
     if names in ([], [NONE]):
-        given = {"--protocol": request.protocol != NATIVE_TOOLS, "--max-calls": request.max_calls is not None}
+        given = {
+            "--protocol": request.protocol != NATIVE_TOOLS,
+            "--max-calls": request.max_calls is not None,
+            "--max-answer-tokens": request.max_answer_tokens is not None,
+        }
         if wrong := [flag for flag, is_given in given.items() if is_given]:
             raise ConfigError(f"{wrong[0]} is for a run with tools: give --tools zoom, or leave it out")
         return None
@@ -66,7 +70,9 @@ def play_of(request: RunRequest, called: Mapping[str, str]) -> Play | None:
     from orchestrator.tools.toolbox import toolbox
 
     box = toolbox([name for name in names if not name.startswith(SERVER)], request.protocol)
-    return Play(box, request.max_calls or box.protocol.max_calls, tuple(names))
+    return Play(
+        box, request.max_calls or box.protocol.max_calls, tuple(names), max_tokens=request.max_answer_tokens or 0
+    )
 
 
 def endpoints_of(names: Sequence[str]) -> list[Endpoint]:
@@ -87,6 +93,7 @@ def identity_of(play: Play | None) -> dict[str, Any]:
         "names": [name for name in play.names if not name.startswith(SERVER)],
         "protocol": box.protocol.name,
         "max_calls": play.max_calls,
+        **({"max_answer_tokens": play.max_tokens} if play.max_tokens else {}),
         "sha256": box.sha256,
         **({SERVERS: [_server_json(server.listing) for server in play.servers]} if play.servers else {}),
     }

@@ -22,7 +22,11 @@ def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) 
         calls: Calls of the model that were answered.
         counts: `tool_calls` and, among them, `tool_errors`.
     """
-    kept = {name: identity[name] for name in ("names", "protocol", "max_calls", SERVERS) if name in identity}
+    kept = {
+        name: identity[name]
+        for name in ("names", "protocol", "max_calls", "max_answer_tokens", SERVERS)
+        if name in identity
+    }
     return kept | {"calls": calls} | {name: counts.get(name, 0) for name in (TOOL_CALLS, TOOL_ERRORS)}
 
 

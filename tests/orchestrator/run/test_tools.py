@@ -205,6 +205,11 @@ async def test_bounds_are_said(task: Path, native: tuple[Native, str]) -> None:
     assert details == ["the trajectory met its limit of 2 calls before the model answered"] * 2
     with pytest.raises(ManifestError, match=r"tools"):
         await run(task, native[1], "run", max_calls=3, limit=2)
+    # Its first answer has as many tokens.
+    found = await run(task, native[1], "short", max_answer_tokens=1, limit=2)
+    assert (found["tools"]["calls"], found["tools"]["max_answer_tokens"]) == (2, 1)
+    details = [line["detail"] for line in lines(task.parent / "short", "verdicts.jsonl").values()]
+    assert details == ["the trajectory met its limit of 1 output tokens before the model answered"] * 2
 
 
 ZOOM = '<tool_call>{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [0, 0, 30, 30]}}</tool_call>'
@@ -363,6 +368,7 @@ def test_contradictions_are_refused(task: Path) -> None:
     wrong: dict[str, dict[str, Any]] = {
         "--protocol is for a run with tools": {"protocol": "deepeyes"},
         "--max-calls is for a run with tools": {"tools": "none", "max_calls": 3},
+        "--max-answer-tokens is for a run with tools": {"tools": "none", "max_answer_tokens": 3},
         "--tools none takes all tools away": {"tools": ["none", "zoom"]},
         "there is no tool 'x'": {"tools": "x"},
         "--finish-cut is not for a run with tools": {"tools": "zoom", "finish_cut": 9},
