@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,6 +62,7 @@ class Answer:
         likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
         images: The images it was asked about, where the tool keeps them.
         config: The settings of decoding that were asked for, by the contract's names; None where that is not known.
+        tokens: Tokens of the answer, 0 where that is not known; as many as the limit are a cut answer.
     """
 
     key: str
@@ -75,6 +77,7 @@ class Answer:
     likelihoods: tuple[tuple[float, bool], ...] = ()
     images: tuple[bytes, ...] = ()
     config: Mapping[str, Any] | None = None
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +304,9 @@ def answer_line(
         scores = [{"logprob": value, "token_count": 1, "is_greedy": greedy} for value, greedy in answer.likelihoods]
         line["response"] = {"scores": scores}
     else:
-        line["response"] = {"parts": [{"text": answer.text}], "finish_reason": "FINISH_REASON_UNSPECIFIED"}
+        cut = 0 < (answer.config or {}).get("max_output_tokens", math.inf) <= answer.tokens
+        reason = "FINISH_REASON_MAX_TOKENS" if cut else "FINISH_REASON_UNSPECIFIED"
+        line["response"] = {"parts": [{"text": answer.text}], "finish_reason": reason}
     return line
 
 

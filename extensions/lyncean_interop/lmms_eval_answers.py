@@ -78,8 +78,16 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         failed=(read if read.startswith(FAILED) else raw) if failed else "",
         score=None if failed else score,
         extracted=read if read != raw else "",
+        tokens=_tokens(fields.get("token_counts")),
     )
     return metric, answer
+
+
+def _tokens(counts: Any) -> int:
+    """Returns how many tokens an answer has, 0 where that is not recorded."""
+    first = counts[0] if isinstance(counts, list) and counts else counts
+    found = first.get("output_tokens") if isinstance(first, dict) else None
+    return found if isinstance(found, int) else 0
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,28 @@ from orchestrator.cli.options import (
     written,
 )
 
+
+class _RunOrLog(ReadRun):
+    """A run folder to read, or a log of another tool, of which one is made for the time of the command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns a path."""
+        path = Path(str(value))
+        if not path.is_file():
+            return super().convert(value, param, ctx)
+        from orchestrator.extensions import LOGS
+
+        reader = next((one for one in map(LOGS.get, LOGS.names()) if one.is_log(path)), None)
+        if reader is None:
+            self.fail(f"{value} is neither a run folder nor a log of {', '.join(LOGS.names())}", param, ctx)
+        folder = tempfile.TemporaryDirectory(prefix="lyncean-")
+        if ctx:
+            ctx.call_on_close(folder.cleanup)
+        run = Path(folder.name) / path.stem
+        reader.make_run(path, run)
+        return run
+
+
 _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", "judge_cache", *OF_CODE)
 
 
@@ -37,8 +60,8 @@ _ASKING = ("endpoint", "scorer", "concurrency", "timeout", "patience", "judge", 
         "orchestrator explain runs/first runs/second --endpoint 127.0.0.1:50051",
     ),
 )
-@click.argument("first", type=ReadRun())
-@click.argument("second", type=ReadRun())
+@click.argument("first", type=_RunOrLog())
+@click.argument("second", type=_RunOrLog())
 @click.option("--task", "-t", "tasks", multiple=True, help="Only this task; repeatable.")
 @click.option(
     "--metric",
@@ -79,7 +102,8 @@ def command(
     """Explain why the results of FIRST and SECOND differ, item by item.
 
     Each item that adds to the difference is put down to one cause: data, prompt, image, decoding, server, reading,
-    aggregation, failure or noise. With --endpoint, single causes are tried out on a live server.
+    aggregation, failure or noise. SECOND may be a log of another tool, as `import` takes it. With --endpoint, single
+    causes are tried out on a live server.
     """
     from orchestrator.compare import explained
     from orchestrator.compare.explain import explain
@@ -94,7 +118,11 @@ def command(
         refuse_dialling("--endpoint")
     explanation, tried = explain(first, second, metrics, tasks, match=match), None
     if endpoint:
-        if other := [task.task for task in explanation.tasks if task.sides[0].task != task.sides[1].task]:
+        if other := [
+            task.task
+            for task in explanation.tasks
+            if task.sides[0].task != task.sides[1].task and not task.sides[1].imported
+        ]:
             raise click.UsageError(f"--endpoint asks for items of one task, and {other[0]} are two: leave it out")
         from orchestrator.compare.experiment import experiment
         from orchestrator.run import foreign
@@ -106,7 +134,7 @@ def command(
             for folder in (first, second):
                 foreign.of_run(folder, asking["include_path"] or (), trusted=asking["trust_task_code"])
         request = RunRequest(
-            [task.task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
+            [task.sides[0].task for task in explanation.tasks], endpoint=endpoint, credentials=credentials, **asking
         )
         tried = run_to_end(experiment(explanation, request, limit, Terminal(stderr=True, markup=False)))
     if markdown:

@@ -181,16 +181,25 @@ class Attributor:
             media(one) != media(other) or (not found and _layout(one) != _layout(other))
         ):
             found.add(Cause.IMAGE)
-        if Cause.DECODING not in lacking and (settings := decoding(one, other).keys()):
+        if Cause.DECODING not in lacking and (settings := self._settings(one, other)):
             limited = (one.cut or other.cut) and settings & _LIMITS
             found |= {Cause.LIMIT} if limited else set()
             found |= {Cause.DECODING} if not limited or settings - _LIMITS else set()
-        if Cause.SERVER not in lacking and self.first.server != self.second.server:
+        if Cause.SERVER not in lacking and _other_server(self.first, self.second):
             found.add(Cause.SERVER)
         (rule, version), (other_rule, other_version) = self.first.rule(one), self.second.rule(other)
         if rule != other_rule or (version and other_version and version != other_version):
             found.add(Cause.READING)
         return found
+
+    def _settings(self, one: Item, other: Item) -> set[str]:
+        """Returns the settings that differ; a tool's greedy decoding is temperature 0, written or not."""
+        tool = self.first.imported or self.second.imported
+        return {
+            name
+            for name, values in decoding(one, other).items()
+            if not (tool and name == "temperature" and not any(values))
+        }
 
     def _words(self, one: Item, other: Item) -> set[Cause]:
         """Returns whether prompt or row are why two prompts differ; both where that cannot be told."""
@@ -206,6 +215,14 @@ class Attributor:
         if self.first.data and self.first.data == self.second.data:
             return {Cause.PROMPT}
         return {Cause.DATA, Cause.PROMPT}
+
+
+def _other_server(one: Side, other: Side) -> bool:
+    """Whether model or server differ; of an import the model's name is known alone, and not its owner."""
+    if bool(one.imported) is bool(other.imported):
+        return one.server != other.server
+    names = [str(side.server.get("model_name", "")).replace("__", "/").rpartition("/")[2] for side in (one, other)]
+    return names[0].casefold() != names[1].casefold()
 
 
 def edit(one: Item, other: Item) -> Edit:

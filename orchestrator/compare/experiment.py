@@ -42,6 +42,7 @@ class Trial:
     Attributes:
         attribution: What it was put down to.
         wanted: The second run's score.
+        own: The first run's.
         scores: What was put into the first run's request -> the score of the answer; None where there was none.
             `UNCHANGED` is that request as it was, `TOGETHER` the second run's own.
     """
@@ -49,6 +50,7 @@ class Trial:
     key: str
     attribution: Attribution
     wanted: float
+    own: float = 0.0
     scores: dict[str, float | None] = field(default_factory=dict)
 
 
@@ -76,7 +78,13 @@ class Experiment:
         singles = [name for name in (*_SWAPPED, Cause.READING) if trial.scores.get(name) == trial.wanted]
         if singles:
             return " or ".join(singles) + (", each alone" if len(singles) > 1 else "")
-        return "all together" if trial.scores.get(TOGETHER) == trial.wanted else "not reproduced"
+        if trial.scores.get(TOGETHER) == trial.wanted:
+            return "all together"
+        known, upstream = trial.attribution, {*trial.attribution.also} - {Cause.READING}
+        if known.unrecorded == (Cause.IMAGE,) and not upstream and trial.scores.get(UNCHANGED) == trial.own:
+            # All else is recorded and the same, and the request makes its answer again: it is not chance.
+            return Cause.IMAGE
+        return "not reproduced"
 
 
 async def experiment(explanation: Explanation, request: RunRequest, limit: int, console: Console) -> Experiment:
@@ -103,7 +111,7 @@ async def experiment(explanation: Explanation, request: RunRequest, limit: int, 
                 ((one, other),) = task.read([places])
                 if one is None or other is None or (one.score or 0.0) == (other.score or 0.0):
                     continue  # counted otherwise, not scored otherwise
-                trial = Trial(one.key, attribution, other.score or 0.0)
+                trial = Trial(one.key, attribution, other.score or 0.0, one.score or 0.0)
                 with contextlib.suppress(OSError):  # an image is not there
                     samples += (made := list(_samples(task, trial, one, other, log)))
                     trials += [trial] if made else []
@@ -133,7 +141,9 @@ async def _ask(samples: Sequence[Sample], log: RunLog, request: RunRequest, cons
 def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog) -> Iterator[Sample]:
     """Yields a sample for each change; an answer that only is to be read again is put into the log."""
     scoring = [_scoring(side.run, item) for side, item in zip(task.sides, (one, other), strict=True)]
-    if scoring[0] != scoring[1] or trial.attribution.cause is Cause.READING:
+    # A tool's log names no rule of ours, so its reading is not tried out.
+    logged = bool(task.sides[1].imported) and other.verdict.get("rule") == task.sides[1].imported
+    if not logged and (scoring[0] != scoring[1] or trial.attribution.cause is Cause.READING):
         key = f"{one.key}~{Cause.READING}"
         line = {**one.response, "key": key, "sample": key, "turn": "", "scoring": scoring[1]}
         stored = ImageStore(task.sides[0].run.path / IMAGES)

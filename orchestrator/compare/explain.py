@@ -183,11 +183,12 @@ def explain(
     found = []
     for task in tasks or common:
         own = read[0].tasks.get(task, task), read[1].tasks.get(task, task)
-        heads = _headlines(runs, own, metrics)
+        both = read[0].items[task], read[1].items[task]
+        heads = _headlines(runs, own, metrics, both)
         if isinstance(heads, str):
             notes.append(heads)
             continue
-        found.append(_explained(runs, task, own, heads, (read[0].items[task], read[1].items[task])))
+        found.append(_explained(runs, task, own, heads, both))
         weighing = {head.name for head in heads if head.result.metric not in scores.PAIRED}
         notes += [
             f"{task}: {name} weighs items in its own way, and what that adds is aggregation"
@@ -236,7 +237,7 @@ def _explained(
 
 def _exactly(head: Headline, mean: Fraction) -> Headline:
     """Returns a result that is the mean of the items as exactly that mean."""
-    return replace(head, points=mean) if abs(head.points - mean) < _SAME else head
+    return replace(head, points=mean) if head.result.value is None or abs(head.points - mean) < _SAME else head
 
 
 def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequence[Difference]) -> Mapping[Edit, int]:
@@ -249,13 +250,20 @@ def _edits(explained: Explained, items: tuple[Items, Items], differences: Sequen
 
 
 def _headlines(
-    runs: tuple[Run, Run], tasks: tuple[str, str], metrics: Sequence[str]
+    runs: tuple[Run, Run], tasks: tuple[str, str], metrics: Sequence[str], items: tuple[Items, Items]
 ) -> tuple[Headline, Headline] | str:
-    """Returns a task's two results, or why there are none to compare; the task may be of another name in each run."""
+    """Returns a task's two results, or why there are none to compare; the task may be of another name in each run.
+
+    Where a tool's log stands beside metrics of a task's own code, both results are the mean score of the items.
+    """
     known = [
         [result for result in overall(stored_results({task: run.tasks[task]})) if result.unit in _POINTS]
         for run, task in zip(runs, tasks, strict=True)
     ]
+    if not (all(known) or metrics) and any(run.identity.get("imported") for run in runs):
+        values = [mine.scores.read() for mine in items]
+        if all(len(mine) and mine.min() >= 0 and mine.max() <= 1 for mine in values):
+            return _mean_score(tasks[0]), _mean_score(tasks[1])
     if not all(known):
         return f"{tasks[0]} is left out: it has no metric that is a share"
     heads = []
@@ -276,6 +284,13 @@ def _headlines(
         spec = next((spec for spec in specs if spec.get("metric") in scores.PAIRED), {})
         heads.append(Headline(result, Measure(spec, answered), exact(value) * _POINTS[result.unit]))
     return heads[0], heads[1]
+
+
+def _mean_score(task: str) -> Headline:
+    """Returns the mean score of all items, computed where the items are divided."""
+    name = "score of an item"
+    result = MetricResult(task, name, "mean", {}, None, None, None, None, 0.0, "", 0, 0, "fraction", {})
+    return Headline(result, Measure({}), Fraction(0))
 
 
 _NO_SETTINGS = frozenset({"boot_id", "capabilities", "max_concurrency", "max_waiting", "max_request_bytes"})

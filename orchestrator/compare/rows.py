@@ -45,6 +45,11 @@ def family(task: str) -> str:
 
 def matched(first: Scores, second: Scores, match: Match = None) -> tuple[Scores, Scores]:
     """Returns two runs' scores with the tasks that are paired by row under one name in both."""
+    if imported := _of_their_tool(first, second):
+        return tuple(  # type: ignore[return-value]  # two of two
+            _renamed(mine, [(pair[here], name_of(*pair)) for pair in imported], match, _rest_of_key)
+            for here, mine in enumerate((first, second))
+        )
     tasks = paired_tasks(first.items, second.items, match)
     if not tasks:
         return first, second
@@ -53,14 +58,34 @@ def matched(first: Scores, second: Scores, match: Match = None) -> tuple[Scores,
     )
 
 
+def _of_their_tool(first: Scores, second: Scores) -> list[tuple[str, str]]:
+    """Returns the tasks of a run that another run, of a tool's log, has under the tool's own name."""
+    logged = [bool(each.run.identity.get("imported")) for each in (first, second)]
+    return [
+        (one, other)
+        for one in first.items
+        for other in second.items
+        if (logged[1] and one.endswith(f":{other}")) or (logged[0] and other.endswith(f":{one}"))
+    ]
+
+
+def _rest_of_key(_: str) -> Callable[[Item], str]:
+    return lambda item: item.key.partition("/")[2]
+
+
 def name_of(first: str, second: str) -> str:
     """Returns what two tasks paired by row are called together."""
     return f"{first} → {second}"
 
 
-def _renamed(scores: Scores, names: Sequence[tuple[str, str]], match: Match) -> Scores:
+def _renamed(
+    scores: Scores,
+    names: Sequence[tuple[str, str]],
+    match: Match,
+    naming: Callable[[str], Callable[[Item], str]] | None = None,
+) -> Scores:
     own = {task for task, _ in names}
-    by_row = rows_of(scores, own)
+    by_row = read(scores.run, {task: (naming or _naming)(task) for task in own}).items
     items: dict[str, Items] = {name: by_row[task] for task, name in names}
     steps: dict[Step, Mapping[str, object]] = {
         replace(step, task=name): spec

@@ -1,0 +1,121 @@
+"""orchestrator explain RUN SAMPLES: what was planted in a run of another harness is told apart by its samples file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.engine_cluster import HERE, Server
+from helpers.planted import evaluate, explain, planted
+from helpers.report_runs import Writer
+
+from orchestrator.run_folder import open_run
+
+CAUSES = {"small": "image", "suffix": "prompt", "limit": "limit", "rule": "reading"}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    started: list[Server] = []
+
+    def one(*flags: str) -> Server:
+        command = [sys.executable, str(HERE / "explain_server.py"), *flags]
+        started.append(Server(tmp_path / f"server{len(started)}", command).start())
+        return started[-1]
+
+    yield one
+    for server in started:
+        server.kill()
+
+
+def samples(run: Path, task: str, folder: Path) -> Path:
+    """Writes a task of a run as lmms-eval would have written it."""
+    (folder / "changeable").mkdir(parents=True, exist_ok=True)
+    path = folder / "changeable" / f"20261126_120000_samples_{task}.jsonl"
+    lines, config = [], {}
+    for item in open_run(run):
+        if item.task != task:
+            continue
+        config = item.response["request"].get("config", {})
+        prompt = "\n".join(
+            part["text"]
+            for message in item.response["request"]["messages"]
+            for part in message["parts"]
+            if "text" in part
+        )
+        tokens = config.get("max_output_tokens", 9) if item.cut else 1
+        lines.append({
+            "doc_id": int(item.key.partition("/")[2]), "target": item.scoring["targets"][0], "input": prompt,
+            "filtered_resps": [item.answer_text], "exact_match": item.score_all,
+            "token_counts": [{"output_tokens": tokens}],
+        })  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    limit = {"max_new_tokens": config["max_output_tokens"]} if "max_output_tokens" in config else {}
+    settings = {"configs": {task: {"generation_kwargs": {**limit, "do_sample": False}}}}
+    path.with_name("20261126_120000_results.json").write_text(json.dumps(settings))
+    return path
+
+
+def tried(*words: object) -> dict[str, Any]:
+    result = explain(*words, "--json")
+    assert result.exit_code == 0, (result.output, result.exception)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_planted_causes_are_told_apart(tmp_path: Path, start: Callable[..., Server], shared_scorer: Server) -> None:
+    folder, model = planted(tmp_path / "planted"), start()
+    first, second = (
+        evaluate(folder, side, f"run-{side}", model, shared_scorer, *CAUSES, "same") for side in ("first", "second")
+    )
+    live = ["--endpoint", model.address, "--scorer", shared_scorer.address, "--limit", "500"]
+    right = wrong = 0
+    for task, cause in CAUSES.items():
+        path = samples(second, task, tmp_path)
+        (found,) = tried(first, path, "--task", task)["tasks"]
+        known = {each["cause"]: each["items"] for each in found["causes"]}
+        if cause == "image":  # which no file of samples holds: what is left where a live server repeats its answer
+            assert known.keys() == {"not recorded"}, known
+            items = tried(first, path, "--task", task, *live)["experiment"]["items"]
+            known = {name: [each["found"] for each in items].count(name) for name in {each["found"] for each in items}}
+        assert cause in known, (task, known, items[:1] if cause == "image" else "")
+        right += known.pop(cause)
+        wrong += sum(known.values())
+    assert right > 60
+    assert right >= 0.95 * (right + wrong)
+    noisy = evaluate(folder, "first", "run-noise", start("--noise", "1"), shared_scorer, "same")
+    path = samples(noisy, "same", tmp_path)
+    words = ["--endpoint", start("--noise", "1").address, "--scorer", shared_scorer.address]
+    items = tried(first, path, "--task", "same", *words)["experiment"]["items"]
+    assert {each["found"] for each in items} == {"noise"}
+    assert len(items) > 5
+
+
+def test_a_task_s_own_metrics_stand_beside_the_tool_s_scores(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ours", tasks=["lmms:mme"])
+    for number, answer in enumerate(["yes", "no", "yes"]):
+        parts = [{"text": "Is it red?"}]
+        writer.item(f"lmms:mme/{number}", task="lmms:mme", parts=parts, answer=answer, targets=["yes"],
+                    rule="harness_task", score=float(answer == "yes"))  # fmt: skip
+    metric = {"name": "mme_score", "metric": "harness_task", "labels": {}, "value": 66.0, "value_answered": 66.0,
+              "unit": "", "denominator": "3", "denominator_answered": "3", "counts": {}, "details": {}}  # fmt: skip
+    run = writer.close({"lmms:mme": [metric]})
+    path = tmp_path / "llava-tiny" / "20261126_120000_samples_mme.jsonl"
+    path.parent.mkdir()
+    lines = [
+        {"doc_id": at, "target": "yes", "input": words, "filtered_resps": [answer], "exact_match": score}
+        for at, (words, answer, score) in enumerate(
+            [("Is it red?", "yes", 0.0), ("Is it red? Say so.", "no", 0.0), ("Is it red? Say so.", "no", 0.0)]
+        )
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (task,) = tried(run, path)["tasks"]
+    assert task["task"] == "lmms:mme → mme"
+    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 1, "prompt": 1}
+    other = explain(run, Path(__file__), "--json")
+    assert other.exit_code == 2
+    assert "is neither a run folder nor a log of" in other.output
