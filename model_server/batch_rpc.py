@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, status_of, status_proto
-
-if TYPE_CHECKING:
-    from model_server.service import ModelServicer
 
 MOST_CALLS = 1024
 """The contract's bound."""
 _RESPONSE_BYTES = 4 * 1024 * 1024
 
 
+class Calls(Protocol):
+    """The methods of a servicer that a Batch calls."""
+
+    async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
+        """Answers one Generate."""
+
+    async def Likelihood(self, request: model.LikelihoodRequest, context: Any) -> model.LikelihoodResponse:  # noqa: N802
+        """Answers one Likelihood."""
+
+
 async def answer_batch(
-    servicer: ModelServicer, request: model.BatchRequest, context: Any
+    servicer: Calls, request: model.BatchRequest, context: Any
 ) -> AsyncIterator[model.BatchResponse]:
     """Answers the calls of a Batch with the servicer's own Generate and Likelihood, side by side.
 

@@ -26,9 +26,9 @@ from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.draw import Drawer
 from model_server.hf.fitting import drop_frames, free
 from model_server.hf.generate import generate
+from model_server.hf.inputs import Joined, Prompt
 from model_server.hf.likelihood import Question, Scored, ScoredPrompt, expanded, packed, plain, score_prompt
 from model_server.hf.loaded import Loaded
-from model_server.hf.prompt import Joined, Prompt
 from model_server.hf.reasoning import Reasoning, blank_between, decode
 from model_server.hf.rows import SamplingRow
 from model_server.hf.settings import Settings

@@ -9,7 +9,7 @@ import torch
 
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import Prefill, runs_along
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 
 Inputs = dict[str, torch.Tensor]
 Replace = Callable[[dict[str, Any]], dict[str, Any]]

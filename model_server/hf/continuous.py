@@ -16,7 +16,7 @@ import torch
 from model_server.hf.batch import Features, prefill
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import attention
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
 from model_server.hf.shared import places
 from model_server.hf.slots import Slots

@@ -17,7 +17,7 @@ from PIL import Image
 from lyncean.model.v1 import model_pb2 as model
 from model_server.hf.batch import to_batch, to_device
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 
 
 class Drawer(ABC):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from model_server.hf.family import Family, Prefill
-
-if TYPE_CHECKING:
-    from model_server.hf.checkpoint import Checkpoint
+from model_server.hf.family import Family, ModelParts, Prefill
 
 
 def family_of(kind: str, model: Any) -> Family:
@@ -95,7 +92,7 @@ class Hunyuan(Qwen):
 class CosmosEdge(Qwen):
     """Cosmos 3 Edge: as Qwen, but its processor tells images from text only where it is asked to."""
 
-    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+    def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
         """What its positions are computed from."""
         return {"return_mm_token_type_ids": True}
 
@@ -137,16 +134,16 @@ class Kosmos(ImageFirst):
     row_positions = False
     text_module = "text_model"
 
-    def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
+    def image_token_ids(self, checkpoint: ModelParts) -> frozenset[int]:
         """The numbers behind the unknown token, one per place of the image."""
         first = checkpoint.tokenizer.unk_token_id + 1
         return frozenset(range(first, first + checkpoint.model.config.latent_query_num))
 
-    def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
+    def placeholders(self, checkpoint: ModelParts) -> frozenset[str]:
         """What marks an image in text."""
         return frozenset({"<image>", "</image>"})
 
-    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+    def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
         """How many tokens an image takes is the model's to say."""
         return {"num_image_tokens": checkpoint.model.config.latent_query_num}
 

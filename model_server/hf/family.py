@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from transformers import DynamicCache
@@ -15,8 +15,21 @@ from transformers.cache_utils import LinearAttentionCacheLayerMixin
 from lyncean.media.types import Kind
 from lyncean.model.v1 import model_pb2 as model
 
-if TYPE_CHECKING:
-    from model_server.hf.checkpoint import Checkpoint
+
+class ModelParts(Protocol):
+    """What families read of a loaded checkpoint (`model_server.hf.checkpoint.Checkpoint`)."""
+
+    @property
+    def model(self) -> Any:
+        """The `transformers` model."""
+
+    @property
+    def processor(self) -> Any:
+        """Its processor."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
 
 
 @dataclass
@@ -93,7 +106,7 @@ def _additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
 
 
-def _token_ids(checkpoint: Checkpoint, kind: str) -> frozenset[int]:
+def _token_ids(checkpoint: ModelParts, kind: str) -> frozenset[int]:
     numbers = {getattr(checkpoint.model.config, f"{kind}_token_{end}", None) for end in ("id", "index")}
     return frozenset(number for number in numbers if isinstance(number, int))
 
@@ -148,22 +161,22 @@ class Family:
     text_module = ""
     text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
 
-    def placeholders(self, checkpoint: Checkpoint) -> frozenset[str]:
+    def placeholders(self, checkpoint: ModelParts) -> frozenset[str]:
         """Texts by which the processor knows an image or a clip; a prompt's own text must not hold them."""
         numbers = self.image_token_ids(checkpoint).union(*(self.clip_token_ids(checkpoint, kind) for kind in _CLIPS))
         named = {checkpoint.tokenizer.convert_ids_to_tokens(number) for number in numbers}
         markers = {getattr(checkpoint.processor, f"{kind}_token", None) for kind in ("image", *_CLIPS)}
         return frozenset(str(token) for token in named | markers if token)
 
-    def image_token_ids(self, checkpoint: Checkpoint) -> frozenset[int]:
+    def image_token_ids(self, checkpoint: ModelParts) -> frozenset[int]:
         """Tokens that stand for images."""
         return _token_ids(checkpoint, "image")
 
-    def clip_token_ids(self, checkpoint: Checkpoint, kind: Kind) -> frozenset[int]:
+    def clip_token_ids(self, checkpoint: ModelParts, kind: Kind) -> frozenset[int]:
         """Tokens that stand for audio or videos, where these have their own."""
         return _token_ids(checkpoint, kind) - self.image_token_ids(checkpoint)
 
-    def processor_kwargs(self, checkpoint: Checkpoint) -> dict[str, Any]:
+    def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
         """Further arguments of the processor."""
         return {}
 
@@ -171,7 +184,7 @@ class Family:
         """Images of one prompt, as the processor wants them for a batch of one."""
         return [pictures] if self.multi_image else pictures
 
-    def plain(self, messages: Sequence[model.Message], checkpoint: Checkpoint) -> str:
+    def plain(self, messages: Sequence[model.Message], checkpoint: ModelParts) -> str:
         """The prompt of a checkpoint without a chat template: its images and clips, then its texts, line by line."""
         parts = [part for message in messages for part in message.parts]
         kinds = [part.WhichOneof("kind") for part in parts] if self.multi_image else []

@@ -12,7 +12,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList,
 from lyncean.rpc import InternalFailure
 from model_server.hf.batch import Features, to_batch
 from model_server.hf.checkpoint import Checkpoint
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 from model_server.hf.rows import RowDecoder, SamplingRow
 from model_server.hf.shared import places, read_once, without_pixels
 

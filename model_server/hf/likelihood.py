@@ -22,7 +22,7 @@ from model_server.hf.batch import Replace, prefill, to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import Prefill
 from model_server.hf.fitting import fitted
-from model_server.hf.prompt import Joined, Prompt
+from model_server.hf.inputs import Joined, Prompt
 
 MAX_NODES = 512
 """Tokens of continuations in one pass: bounds the logits, [questions, tokens, vocabulary]."""

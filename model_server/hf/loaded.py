@@ -23,7 +23,8 @@ from model_server.hf.batch import Replace
 from model_server.hf.constraint import Formats
 from model_server.hf.draw import drawer_of
 from model_server.hf.identity import processor_hash
-from model_server.hf.prompt import Prompt, Prompter
+from model_server.hf.inputs import Prompt
+from model_server.hf.prompt import Prompter
 from model_server.hf.reasoning import mark_ids, marks_of
 from model_server.hf.settings import Settings
 from model_server.hf.tools import ToolForm

@@ -27,8 +27,9 @@ from model_server.hf.clips import window
 from model_server.hf.continuous import Continuous, Entry
 from model_server.hf.family import is_recurrent
 from model_server.hf.generate import generate
+from model_server.hf.inputs import Prompt
 from model_server.hf.likelihood import NONE, Faults, Question, Scored, expanded, packed, plain
-from model_server.hf.prompt import Prompt, Prompter
+from model_server.hf.prompt import Prompter
 from model_server.hf.rows import SamplingRow
 from model_server.hf.vision import VisionCache
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from model_server.hf.family import runs_along
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 
 _CACHES = ("past_key_values", "cache_params")
 _ENCODED = "mm_encoder_outputs"

@@ -12,7 +12,7 @@ from lyncean.lru import LruCache
 from model_server.hf.batch import collate, to_batch
 from model_server.hf.checkpoint import Checkpoint
 from model_server.hf.family import runs_along
-from model_server.hf.prompt import Prompt
+from model_server.hf.inputs import Prompt
 from model_server.metrics import Metrics
 
 _PIXELS = ("pixel_values", "image_patches")

@@ -177,8 +177,8 @@ async def evaluate(
     request = plan.request
     if plan.play and not plan.play.servers and tools.endpoints_of(plan.play.names):
         notify = partial(console.print, style="dim", highlight=False, markup=False, soft_wrap=True)
-        async with tools.connected(plan, notify) as equipped:
-            return await evaluate(equipped, console, reporting, run=run, beside=beside, local=local)
+        async with tools.connected(plan.play, request, notify) as play:
+            return await evaluate(replace(plan, play=play), console, reporting, run=run, beside=beside, local=local)
     shard = shard_of(request.shard)
     budget = Budget(
         max_tokens=request.max_tokens_total,

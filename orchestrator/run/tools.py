@@ -23,7 +23,6 @@ from orchestrator.run_folder.tools_used import FIELD, SERVERS
 from orchestrator.samples import metric
 
 if TYPE_CHECKING:
-    from orchestrator.run.plan import Plan
     from orchestrator.run.request import RunRequest
 
 NONE = "none"
@@ -107,8 +106,8 @@ def _server_json(listing: tool_pb2.ListToolsResponse) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def connected(plan: Plan, notify: Notify) -> AsyncIterator[Plan]:
-    """Connects to the servers of tools of a plan; yields the plan with their tools. Closes them on exit.
+async def connected(play: Play, request: RunRequest, notify: Notify) -> AsyncIterator[Play]:
+    """Connects to the servers of tools of a run; yields all its tools. Closes the connections on exit.
 
     Raises:
         IncompleteError: If one is not there.
@@ -117,8 +116,6 @@ async def connected(plan: Plan, notify: Notify) -> AsyncIterator[Plan]:
     from orchestrator.engine.tool_server import ToolServer
     from orchestrator.tools.toolbox import toolbox
 
-    play, request = plan.play, plan.request
-    assert play is not None
     async with contextlib.AsyncExitStack() as stack:
         servers = []
         for endpoint in endpoints_of(play.names):
@@ -130,7 +127,7 @@ async def connected(plan: Plan, notify: Notify) -> AsyncIterator[Plan]:
             servers.append(server)
         local = [name for name in play.names if not name.startswith(SERVER)]
         box = toolbox(local, request.protocol, [server.listing for server in servers])
-        yield replace(plan, play=replace(play, box=box, servers=tuple(servers)))
+        yield replace(play, box=box, servers=tuple(servers))
 
 
 def check_unchanged(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

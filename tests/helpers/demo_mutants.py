@@ -12,7 +12,8 @@ from PIL import ImageOps
 
 from lyncean.model.v1 import model_pb2 as model
 from model_server import cli, images
-from model_server.hf.prompt import Joined, Prompt, Prompter
+from model_server.hf.inputs import Joined, Prompt
+from model_server.hf.prompt import Prompter
 
 TEMPLATE = Path(__file__).with_name("foreign_template.jinja")
 

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from model_server.hf.batch import collate  # noqa: E402
 from model_server.hf.family import Family  # noqa: E402
-from model_server.hf.prompt import Prompt  # noqa: E402
+from model_server.hf.inputs import Prompt  # noqa: E402
 
 IDS = {"input_ids": torch.tensor([[5, 6, 7]]), "attention_mask": torch.ones((1, 3), dtype=torch.long)}
 PIXELS = torch.ones((1, 2, 4, 4), dtype=torch.long)

@@ -19,8 +19,9 @@ from lyncean.rpc import CallError, InvalidRequest
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints, selfcheck  # noqa: E402
 from model_server.hf.family import Family  # noqa: E402
+from model_server.hf.inputs import Prompt  # noqa: E402
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
-from model_server.hf.prompt import Prompt, Prompter  # noqa: E402
+from model_server.hf.prompt import Prompter  # noqa: E402
 from model_server.hf.settings import Settings  # noqa: E402
 from model_server.hf.vision import VisionCache  # noqa: E402
 from model_server.metrics import Metrics  # noqa: E402
