@@ -1,11 +1,14 @@
 """A model server whose answers depend on the text and the pixels that it sees, and on nothing else.
 
+With ANSWERS=readable70 in its environment 30% of the answers name no letter.
+
 `python tests/helpers/harness_model.py --port 50051`
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 
 from PIL import Image
@@ -16,6 +19,9 @@ from lyncean_harnesses.library.requests import png
 from model_server.kit import Model, Output, Request, Score, main
 
 ANSWERS = ("A", "B", "(C)", "The answer is D.", "yes", "No", "2", "7.5", "a red car", "", "Answer: B", "\\boxed{4}")
+if os.environ.get("ANSWERS") == "readable70":
+    ANSWERS = ("A", "B", "(C)", "D", "Answer: B", "A", "(C)", "", "7.5", "I cannot tell")
+    """30% are none of the letters of a multiple-choice question."""
 
 
 class Hashing(Model):

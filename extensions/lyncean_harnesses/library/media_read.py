@@ -16,13 +16,14 @@ _DEPTH = 3
 def columns_read(function: Callable[..., Any]) -> set[str]:
     """Returns the keys that a function, and those of its module that it calls, take of any `name[key]`."""
     found: set[str] = set()
-    for each in _reached(inspect.unwrap(function)):
+    for each in functions_reached(inspect.unwrap(function)):
         with contextlib.suppress(OSError, SyntaxError, TypeError):  # without a source it reads nothing that is known
             found.update(_keys(ast.parse(textwrap.dedent(inspect.getsource(each)))))
     return found
 
 
-def _reached(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+def functions_reached(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Yields a function and those that it calls by a name of their module, to a depth of three."""
     seen, wanted = set(), [(function, _DEPTH)]
     while wanted:
         each, left = wanted.pop()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import random
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pytest
-from helpers import clips, harness_rows, harness_runs
+from helpers import harness_rows, harness_runs
 
 from lyncean_harnesses.library import HarnessError
 from orchestrator import evaluate
@@ -47,20 +46,6 @@ METRICS = {
 """The metrics that have a value; the rows are such that none is 0."""
 
 
-def forward(home: Path) -> datasets.Dataset:
-    """Returns rows of OVO-Bench's forward questions of one, two and three rounds, with a film for each."""
-    rng, rows = random.Random(5), []
-    for number in range(9):
-        rounds = [{"count": rng.choice((2, 4)), "type": 0, "step": f"step {place}"} for place in range(1 + number % 3)]
-        for place in range(len(rounds)):
-            path = home / "ovobench" / "chunked_videos" / f"{number}_{place}.mp4"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(clips.video(3 + number + 9 * place, 5))
-        about = {"task": "REC", "activity": f"jump {number}", "question": "?", "options": ["a"], "gt": 0}
-        rows.append({"id": number, **about, "test_info": rounds})
-    return datasets.Dataset.from_list(rows)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     import os
@@ -76,7 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         if name in CONSTANT:
             made = made.add_column(CONSTANT[name][0], [CONSTANT[name][1]] * ROWS)
         found[name] = datasets.DatasetDict({split: made})
-    found["ovo_forward"] = datasets.DatasetDict({"test": forward(Path(os.environ["HF_HOME"]))})
+    found["ovo_forward"] = datasets.DatasetDict({"test": harness_rows.forward(Path(os.environ["HF_HOME"]))})
     for name, splits in found.items():
         splits.save_to_disk(folder / name)
     return {"splits": found, "paths": {f"lmms:{name}": str(folder / name) for name in found}}

@@ -1,0 +1,94 @@
+"""lmms-eval's own command line over stored rows: `python tests/helpers/lmms_command.py JUDGE`, the base URL of a judge.
+
+Each line of standard input is a job in JSON: `folders`, the name of a task -> its stored splits, which stand in for
+what its configuration names, `name`, `model` (its option --model), `endpoint`, `options` and `out`, the folder of the
+results and samples that the command writes; `out`.log is what it prints, `out`.done is written at its end. Each job
+runs in a process of its own, forked of one that has imported lmms-eval.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+SECONDS = 240
+"""How long one command may take."""
+
+FOLDERS: dict[str, str] = {}
+"""Name of a task -> its stored splits."""
+
+
+def prepare(judge: str) -> None:
+    """Imports lmms-eval and has it read stored rows and ask our models; mends what 0.7.3 cannot load."""
+    import datasets
+
+    from lyncean.media.clips import read_samples
+    from lyncean_harnesses.library import use_judge
+    from lyncean_harnesses.library.lmms_eval import LIBRARY
+
+    use_judge(judge)
+    _ = LIBRARY.modules
+    from lmms_eval import models
+    from lmms_eval.api import samplers, task as tasks
+
+    from helpers.lmms_models import Chat, Simple
+
+    made = tasks.ConfigurableTask.__init__
+
+    def make(task: Any, *more: Any, **named: Any) -> None:
+        name = inspect.signature(made).bind(task, *more, **named).arguments["config"]["task"]
+        splits = datasets.load_from_disk(FOLDERS[name])
+        with mock.patch.object(datasets, "load_dataset", side_effect=lambda *_, **__: datasets.DatasetDict(splits)):
+            made(task, *more, **named)
+        if task.config.num_fewshot and not hasattr(task, "sampler"):  # 0.7.3 fails on these
+            task.sampler = samplers.get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
+
+    def decode(_: Any, value: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
+        """Decodes audio without torchcodec, which needs FFmpeg's libraries on the machine."""
+        samples, rate = read_samples(value["bytes"], 10**9)
+        return {"array": samples, "sampling_rate": rate, "path": value["path"]}
+
+    tasks.ConfigurableTask.__init__ = make
+    datasets.Audio.decode_example = decode
+    models.get_model = lambda _, force_simple=False: Simple if force_simple else Chat
+    time.sleep = lambda _: None  # some code waits before it asks a judge again
+
+
+def run(job: dict[str, Any]) -> None:
+    """Runs one command to its end, in a process of its own."""
+    out = Path(job["out"])
+    out.mkdir(parents=True)
+    child = os.fork()
+    if not child:
+        with out.with_suffix(".log").open("w") as log, contextlib.suppress(BaseException):
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+            from lmms_eval import __main__ as command
+
+            arguments = ["--model", job["model"], "--model_args", f"endpoint={job['endpoint']}", "--log_samples"]
+            sys.argv = ["lmms_eval", *arguments, "--tasks", job["name"], "--output_path", str(out), *job["options"]]
+            command.cli_evaluate()
+        os._exit(0)
+    timer = signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.alarm(SECONDS)
+    os.waitpid(child, 0)
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, timer)
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[1])
+    for line in sys.stdin:
+        found = json.loads(line)
+        FOLDERS.update(found["folders"])
+        run(found)
+        Path(found["out"]).with_suffix(".done").touch()
