@@ -2,6 +2,8 @@
 
     python tests/helpers/record_transcripts.py deepeyes eval_vstar.py
     python tests/helpers/record_transcripts.py qwen FOLDER-OF-qwen_agent
+    python tests/helpers/record_transcripts.py deepeyesv2 FOLDER-OF-vlmeval/api
+    python tests/helpers/record_transcripts.py thyme FOLDER-OF-vlmeval/vlm/thyme
 
 The script or package is a checkout of the commit that the protocol names, with what it imports; it is never part of
 this repository. Writes `tests/fixtures/transcript_NAME.json.xz`.
@@ -11,23 +13,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import json
 import lzma
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from helpers.scripted_rows import ScriptedRow, added, joined, mark, rows
+from helpers.scripted_rows import ScriptedRow, added, joined, mark, rows, shown
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 _ROW = re.compile(r"\[row (\d+)\]")
+CALL = re.compile(r"# row (\d+) call (\d+)")
 
 
 class Model(ThreadingHTTPServer):
@@ -117,6 +123,131 @@ def qwen(found: list[ScriptedRow], package: Path, folder: Path, model: Model) ->
     return finals
 
 
+class _Sandbox(BaseHTTPRequestHandler):
+    """Shows what the rows say that code shows, as the sandbox of DeepEyesV2 tells it."""
+
+    def do_POST(self) -> None:
+        code = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["code"]
+        words, error, images = shown(*map(int, found.groups())) if (found := CALL.search(code)) else ("", "", [])
+        shows = {"stdout": words, "stderr": error, "images": [base64.b64encode(image).decode() for image in images]}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"status": "success", "output": shows}).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _alone(package: Path, name: str) -> None:
+    """Makes a package whose own `__init__` is not run: it would import much that is not needed."""
+    module = types.ModuleType(name)
+    module.__path__ = [str(package)]
+    sys.modules[name] = module
+
+
+def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
+    """Runs the wrapper of VLMEvalKit that evaluates the model as an agent; returns its answers."""
+    code = ThreadingHTTPServer(("127.0.0.1", 0), _Sandbox)
+    threading.Thread(target=code.serve_forever, daemon=True).start()
+    os.environ["CODE_SERVER_BASE"] = f"http://127.0.0.1:{code.server_port}/"
+    _alone(package.parent, "vlmeval")
+    _alone(package, "vlmeval.api")
+    module = importlib.import_module("vlmeval.api.vllm_api")
+    utils = sys.modules["vlmeval.api.agent_utils"]
+    for each in (module, utils):
+        vars(each).update(ORIGIN_PATH=str(folder), RESIZE_PATH=str(folder / "resized"))
+    vars(module)["time"] = vars(utils)["time"] = types.SimpleNamespace(sleep=lambda _: None, time=lambda: 0)
+    vars(sys.modules["time"])["sleep"] = lambda _: None
+    api = module.VLLMAPIWrapper(model="m", retry=1, wait=0, verbose=False, api_base=model.url.removesuffix("/v1"))
+    api.set_inference_mode("agent")
+    finals = {}
+    for row in found:
+        (folder / f"{row.number}.png").write_bytes(row.image)
+        asked = [{"type": "image", "value": str(folder / f"{row.number}.png")}, {"type": "text", "value": row.question}]
+        said = api.generate(asked)
+        finals[row.number] = said["response"] if isinstance(said, dict) else f"failed: {said}"
+    return finals
+
+
+def thyme(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -> dict[int, str]:
+    """Runs the model class of VLMEvalKit on a scripted model; its processor and sandbox are stand-ins."""
+    _alone(package.parents[1], "vlmeval")
+    _alone(package.parent, "vlmeval.vlm")
+    _alone(package, "vlmeval.vlm.thyme")
+    sys.modules["vlmeval.vlm.base"] = types.SimpleNamespace(BaseModel=object)  # type: ignore[assignment]
+    sys.modules["vlmeval.smp"] = types.SimpleNamespace(listinstr=None)  # type: ignore[assignment]
+    sys.modules["qwen_vl_utils"] = types.SimpleNamespace(process_vision_info=lambda _: (None, None))  # type: ignore[assignment]
+    module = importlib.import_module("vlmeval.vlm.thyme.model")
+    finals = {}
+    for row in found:
+        (folder / f"{row.number}.png").write_bytes(row.image)
+        made = object.__new__(module.Thyme)
+        stand_in = _Processor(row, model.requests[row.number], folder)
+        vars(module)["execute_code_in_sandbox"] = stand_in.run
+        made.__dict__.update(
+            processor=stand_in, model=stand_in, max_iterations=5, max_retry=1, verbose=False, post_process=True,
+            generate_kwargs={"stop_strings": []}, temperature=0.01, min_pixels=None, max_pixels=None, system_prompt="",
+        )  # fmt: skip
+        asked = [{"type": "image", "value": str(folder / f"{row.number}.png")}, {"type": "text", "value": row.question}]
+        said = made.generate_inner(asked)
+        finals[row.number] = "" if stand_in.fell_back else said
+    return finals
+
+
+class _Inputs(dict[str, Any]):
+    input_ids = ((0,),)
+
+    def to(self, _: str) -> _Inputs:
+        return self
+
+
+class _Processor:
+    """Takes the place of a processor and of a model: keeps what they are asked, and says what a row says."""
+
+    def __init__(self, row: ScriptedRow, requests: list[Any], folder: Path) -> None:
+        self.row, self.requests, self.folder, self.fell_back = row, requests, folder, False
+        self.tokenizer = types.SimpleNamespace(eos_token_id=1, batch_decode=lambda *_, **__: self._says())
+
+    def apply_chat_template(self, chats: Any, **_: Any) -> list[str]:
+        system, asked, *said = chats[0]
+        if isinstance(system["content"], str) and len(system["content"]) < 100:
+            self.fell_back = True  # the prompt without code, after the last try
+            return [""]
+        messages = [[each["role"], self._pieces(each["content"])] for each in (system, asked)]
+        pieces = (piece for message in said for piece in message["content"])  # its one message grows
+        self.requests.append(messages + [["assistant", self._pieces([piece])] for piece in pieces])
+        return [""]
+
+    def _pieces(self, content: Any) -> list[str]:
+        if isinstance(content, str):
+            return [content]
+        place = str(self.folder / f"{self.row.number}.png")
+        return joined(
+            ("text", each["text"].replace(place, "/session/image_1.png"))
+            if each["type"] == "text"
+            else ("image", mark(Path(each["image"].removeprefix("file://")).read_bytes()))
+            for each in content
+        )
+
+    def __call__(self, **_: Any) -> _Inputs:
+        return _Inputs()
+
+    def generate(self, **_: Any) -> list[tuple[int, ...]]:
+        return [(0, 2)]
+
+    def _says(self) -> list[str]:
+        return [self.row.says(len(self.requests) - 1)]
+
+    def run(self, code: str, *_: Any, **__: Any) -> tuple[list[str], str, str | None, dict[str, Any]]:
+        words, error, images = shown(*map(int, CALL.search(code).groups()))  # type: ignore[union-attr]
+        if error or not (images or words.strip()):
+            return [], "", error or "nothing", {}
+        for image in images:
+            (self.folder / f"{hashlib.sha256(image).hexdigest()}.png").write_bytes(image)
+        found = [str(self.folder / f"{hashlib.sha256(image).hexdigest()}.png") for image in images]
+        return found or [words.strip()], words, None, {}
+
+
 def main(name: str, path: str) -> None:
     """Records a protocol's reference."""
     found, place = rows(name), Path(path).resolve()
@@ -124,7 +255,8 @@ def main(name: str, path: str) -> None:
     hashes = {str(file.relative_to(place.parent)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     model = Model(found)
     with tempfile.TemporaryDirectory() as folder:
-        finals = {"deepeyes": deepeyes, "qwen": qwen}[name](found, place, Path(folder), model)
+        run = {"deepeyes": deepeyes, "qwen": qwen, "deepeyesv2": deepeyesv2, "thyme": thyme}[name]
+        finals = run(found, place, Path(folder), model)
     kept = [
         {"image": hashlib.sha256(row.image).hexdigest()[:16], "texts": row.texts, "final": finals[row.number],
          "requests": added(model.requests[row.number])}

@@ -16,6 +16,8 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 LETTERS = "ABCD"
+CODES = ("deepeyesv2", "thyme")
+"""Protocols whose model writes code."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,14 @@ def rows(protocol: str, count: int = 500) -> list[ScriptedRow]:
 
 def _row(protocol: str, number: int) -> ScriptedRow:
     rng = random.Random(f"{protocol} {number}")
-    large = number % 50 == 7
+    large = number % 50 == 7 and protocol not in CODES
     width, height = (rng.randint(1200, 1700), rng.randint(1100, 1500)) if large else _sides(rng)
+    if protocol in CODES:
+        width, height = width + 120, height + 120
     options = tuple(rng.sample(["red", "blue", "tan {x}", "grün", "off-white", 'a "B" c'], rng.randint(2, 4)))
+    if protocol in CODES:
+        texts = {"deepeyesv2": _deepeyesv2, "thyme": _thyme}[protocol](rng, number)
+        return ScriptedRow(number, _image(rng, width, height, ("RGB", "RGB", "L")), options, tuple(texts))
     script = {"deepeyes": _deepeyes, "qwen": _qwen}[protocol]
     return ScriptedRow(number, _image(rng, width, height), options, tuple(script(rng, width, height)))
 
@@ -55,9 +62,14 @@ def _sides(rng: random.Random) -> tuple[int, int]:
     return rng.randint(20, 420), rng.randint(20, 420)
 
 
-def _image(rng: random.Random, width: int, height: int) -> bytes:
+def _image(
+    rng: random.Random,
+    width: int,
+    height: int,
+    modes: Sequence[str] = ("RGB", "RGB", "RGB", "RGB", "L", "RGBA", "P"),
+) -> bytes:
     """Returns a PNG with some shapes: its pixels do not depend on a decoder."""
-    mode = rng.choice(["RGB", "RGB", "RGB", "RGB", "L", "RGBA", "P"])
+    mode = rng.choice(modes)
     image = Image.new("RGB", (width, height), tuple(rng.randbytes(3)))
     draw = ImageDraw.Draw(image)
     for _ in range(6):
@@ -168,6 +180,71 @@ def _qwen_call(rng: random.Random, turn: int) -> str:
         case 8:
             return f"<tool_call>\n{words}"
     return f"<tool_call>{rng.choice(['', chr(10)])}{words}{rng.choice(['', chr(10)])}</tool_call>"
+
+
+def _code(rng: random.Random, number: int, call: int) -> str:
+    return f"# row {number} call {call}\nx = {rng.randint(0, 9)}\n" + rng.choice(["", "print('```x')\n", "y = 'é'\n"])
+
+
+def _deepeyesv2(rng: random.Random, number: int) -> Iterable[str]:
+    for call in range(rng.choice([0, 1, 1, 2, 2, 3, 5, 12])):
+        code = _code(rng, number, call)
+        match rng.randrange(9):
+            case 0:
+                yield rng.choice(["Let me think about it.", "<think>No mark.</think>", "\n"])
+                continue
+            case 1:
+                words = code
+            case 2:
+                words = f"\n```python\n{code}"
+            case 3:
+                words = f"\nfirst:\n```python\n{code}```\n```python\nz = 3\n```"
+            case 4:
+                words = f"{code}</code> and <code>{code}"
+            case _:
+                words = f"\n```python\n{code}```\n"
+        yield (
+            rng.choice(["", " ", "<think>I look.</think>\n"])
+            + f"<code>{words}"
+            + rng.choice(["", "", "</code>", "</code> So."])
+        )
+    letter = rng.choice(LETTERS)
+    yield rng.choice(
+        [
+            f"<think>It is clear.</think> <answer>{letter}</answer>",
+            f"<answer> {letter}. red\n</answer> <answer>B</answer>\n",
+            f"<answer>{letter}",
+            f"</answer> <answer>{letter} <answer>C</answer>",
+        ]
+    )
+
+
+def _thyme(rng: random.Random, number: int) -> Iterable[str]:
+    for call in range(rng.choice([0, 1, 1, 2, 2, 3, 4])):
+        code = _code(rng, number, call)
+        fence = rng.choice(["", "```python\n", "```\n", "python\n", "\n```\n"])
+        tags = (
+            rng.choice(["<code>", "<code>", "<CODE>", "<code>\n"]),
+            rng.choice(["</code>", "```</code>", "\n```\n</code>"]),
+        )
+        yield f"<think>I look.{tags[0]}{fence}{code}{tags[1]}"
+    letter = rng.choice(LETTERS)
+    yield rng.choice([f"</think><answer>{letter}</answer>", f"So. <answer> {letter}. red\n</answer>"])
+
+
+def shown(number: int, call: int) -> tuple[str, str, list[bytes]]:
+    """Returns what the code of a row's call shows: its words, its error or "", and its images."""
+    rng = random.Random(f"shown {number} {call}")
+    error = rng.choice(["", "", "", "NameError: name 'y' is not defined\n"])
+    words = rng.choice(["", "(3, 4)\n", "é {stdout}\n", "7"])
+    images = (
+        [] if error else [_image(rng, *_sides(rng), ("RGB", "RGB", "RGBA")) for _ in range(rng.choice([0, 0, 1, 2]))]
+    )
+    if images and rng.random() < 0.2:
+        buffer = io.BytesIO()
+        Image.new("RGB", (90, 60), (255, 252, 250)).save(buffer, "PNG")
+        images[0] = buffer.getvalue()
+    return words, error, images
 
 
 def mark(data: bytes) -> str:
