@@ -3,7 +3,7 @@
     python -m demo_model.relearn work --suite suite.yaml
 
 It keeps every checkpoint, and goes on where it was killed. With a suite each checkpoint is evaluated while training
-goes on (`lyncean_trainer`). It learns in minutes what `demo_model.train` learns in hours: the vision encoder stays.
+goes on (`lyncean_trainer`). The vision encoder stays as it is, so that the loss falls within minutes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def forgetful() -> Any:
         for layer in layers:
             for weight in layer.parameters():
                 if weight.ndim > 1:
-                    weight.add_(torch.randn_like(weight) * weight.std() * (1.0 if layer is layers[-1] else 0.7))
+                    weight.add_(torch.randn_like(weight) * weight.std() * (1.0 if layer is layers[-1] else 0.5))
     return model
 
 
