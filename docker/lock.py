@@ -20,7 +20,7 @@ IMAGES = {
     "orchestrator": ("remote", "media"),
     "scorer": ("openai",),
     "model-server-slim": ("openai", "http"),
-    "tool-server": ("mcp",),
+    "tool-server": ("mcp", "sandbox"),
 }
 """Image -> the extras of pyproject.toml that it holds."""
 
