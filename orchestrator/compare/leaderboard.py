@@ -21,6 +21,8 @@ from orchestrator.run_folder.reader import Run, open_run
 from orchestrator.run_folder.validity import lines
 
 _SHARES = ("fraction", "percent")
+_MOST_TO_BEST = 30
+"""Models up to which each is tested against the best one; the draws that takes grow with their square."""
 
 
 class CellState(StrEnum):
@@ -296,7 +298,9 @@ def _table(variant: str, cells: Sequence[ReadCell]) -> Table:
         # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
         ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
         places = {place.name: place for place in statistics.leaderboard(ranked, step)[1]} if ranked else {}
-        pairs = statistics.to_best(ranked, step) if ranked else []
+        # Of a hundred checkpoints 4,950 pairs would share the 5%: these are told by their changes.
+        few = 0 < len(ranked) <= _MOST_TO_BEST
+        pairs = statistics.to_best(ranked, step) if few else [None] * len(ranked)
         by_run = {id(run): pair for run, pair in zip(ranked, pairs, strict=True)} if pairs else {}
         cautions += _cautions(ranked, pairs)
         for source, state, run in column:

@@ -18,6 +18,7 @@ from helpers.page_commands import ROOT, commands as page_commands
 from helpers.same_results import results_of
 
 from orchestrator import ConfigError, RunBusyError, Series
+from orchestrator.compare import leaderboard
 from orchestrator.run import servers
 from orchestrator.run_folder.lock import lock
 from orchestrator.suite import watch
@@ -147,6 +148,17 @@ def test_a_share_is_the_same_items_at_each_checkpoint(training: Training) -> Non
     ]
     assert keys[0] == keys[1]
     assert len(keys[0]) == ROWS // 2
+
+
+def test_many_checkpoints_are_ranked_and_not_tested_against_the_best(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaderboard, "_MOST_TO_BEST", 2)
+    for step, letter in ((1, "A"), (2, "B"), (3, "A")):
+        training.save(step, letter)
+    training.eval("--until", "now", code=4)
+    cells = [model["tasks"]["letters"] for model in training.board()["tables"][0]["models"]]
+    assert [(cell["rank"], "to_best" in cell) for cell in cells] == [(1, False), (3, False), (1, False)]
 
 
 def test_a_signal_ends_the_wait(training: Training) -> None:
