@@ -167,5 +167,6 @@ def test_a_postgres_that_accepts_and_never_answers_ends_the_start(proxy: SilentP
         [*words, "--judge-cache", address(proxy.port)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
-    assert "cannot open the judge cache in PostgreSQL" in done.stderr
+    # On a busy machine the connection's own limit comes second.
+    assert "cannot open the judge cache in PostgreSQL" in done.stderr or "judge cache does not answer" in done.stderr
     assert len(done.stderr.splitlines()) == 1
