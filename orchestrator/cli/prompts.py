@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +63,7 @@ def command(
 
     from lyncean.errors import printable_json
     from orchestrator.engine import parse_endpoints
+    from orchestrator.run import tools
     from orchestrator.run.plan import make
     from orchestrator.run.request import RunRequest
     from orchestrator.run_folder.image_store import ImageStore
@@ -71,11 +73,16 @@ def command(
         raise click.UsageError("--rendered asks a model server: give --endpoint H:P")
     if not rendered:
         refuse(["endpoint"], "is asked for rendered prompts: give --rendered as well, or leave it out")
-        refuse_dialling("--endpoint with --rendered")
+        if not tools.endpoints_of(parameters["tools"]):
+            refuse_dialling("--endpoint with --rendered")
 
     put = ImageStore(images).put if images else lambda data: hashlib.sha256(data).hexdigest()
     try:
-        plan = make(RunRequest(**parameters, trust_task_code=True))  # there are no answers that its code could run
+        # There are no answers that a task's code could run.
+        plan = make(RunRequest(**parameters, credentials=credentials, trust_task_code=True))
+        if plan.play and tools.endpoints_of(plan.play.names):
+            play = asyncio.run(tools.described(plan.play, plan.request, lambda line: click.echo(line, err=True)))
+            plan = dataclasses.replace(plan, play=play)
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
         lines = (each for sample in plan.samples() for each in _lines(sample, plan.changes(), lambda m: put(m.data)))

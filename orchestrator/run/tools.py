@@ -130,6 +130,12 @@ async def connected(play: Play, request: RunRequest, notify: Notify) -> AsyncIte
         yield replace(play, box=box, servers=tuple(servers))
 
 
+async def described(play: Play, request: RunRequest, notify: Notify) -> Play:
+    """Returns all tools of a run, without a connection to their servers; raises as `connected`."""
+    async with connected(play, request, notify) as equipped:
+        return equipped
+
+
 def check_unchanged(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Makes sure that servers of tools have the tools that a run began with.
 

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import orjson
 import pytest
+from click.testing import CliRunner
 from helpers.certificates import issue
 from helpers.toolsets import Recorded, served
 from PIL import Image
@@ -24,6 +25,7 @@ from lyncean.rpc.errors import NotHeld, StatusError, trailing_metadata
 from lyncean.rpc.security import Tls
 from lyncean.tool.v1 import tool_pb2 as pb, tool_pb2_grpc
 from orchestrator.api import evaluate
+from orchestrator.cli import main
 from orchestrator.engine.resolve import parse_endpoints
 from orchestrator.engine.tool_server import ToolServer
 from orchestrator.errors import ConfigError, IncompleteError
@@ -138,6 +140,15 @@ async def test_calls_are_made_with_their_history_and_are_part_of_the_identity(
     assert texts == ["1 1", "2 1", "3 1", "Image 2, 591 x 443 pixels:", "1 2"]
     assert (tools.opened, len(tools.calls)) == (2, 4)
     assert {tool.name for tool in script[0].requests[0].tools} == {"zoom", "say"}
+
+
+async def test_prompts_have_the_tools_of_servers(tmp_path: Path) -> None:
+    words = ["prompts", "--task", task(tmp_path, [("say", {})]), "--tools", "zoom"]
+    async with served(Recorded()) as address:
+        done = await asyncio.to_thread(CliRunner().invoke, main, [*words, "--tools", f"grpc:{address}"])
+    assert done.exit_code == 0, done.output
+    request = orjson.loads(done.stdout)["request"]
+    assert [tool["name"] for tool in request["tools"]] == ["zoom", "say"]
 
 
 async def test_a_failing_tool_fails_the_item_and_another_run_makes_its_call_alone(
