@@ -231,10 +231,12 @@ def cautions(first: Scores, second: Scores) -> list[Caution]:
             repeats = f"{mine.repeats} and {theirs.repeats} times"
             text = f"{task}: questions were asked {repeats}: the score of each is the mean over its repeats"
             found.append(Caution("repeats", task, text))
-            only = [0, 0] if _same_questions(mine, theirs) else only
+            asked, both, only = "questions", *_questions(mine, theirs)
+        else:
+            asked = "items"
         if any(only):
             text = (
-                f"{task}: {both:,} items in both, {only[0]:,} only in {first.run.name}, "
+                f"{task}: {both:,} {asked} in both, {only[0]:,} only in {first.run.name}, "
                 f"{only[1]:,} only in {second.run.name}"
             )
             found.append(Caution("items", task, text))
@@ -296,8 +298,11 @@ class _Shared:
     targets: NDArray[np.bool_]
 
 
-def _same_questions(mine: Items, theirs: Items) -> bool:
-    return np.array_equal(np.unique(mine.questions.read()), np.unique(theirs.questions.read()))
+def _questions(mine: Items, theirs: Items) -> tuple[int, list[int]]:
+    """Returns how many questions both have, and how many each has alone."""
+    asked = [np.unique(each.questions.read()) for each in (mine, theirs)]
+    both = len(np.intersect1d(*asked, assume_unique=True))
+    return both, [len(each) - both for each in asked]
 
 
 def _shared(mine: Items, theirs: Items) -> _Shared:
