@@ -33,7 +33,7 @@ from orchestrator.samples import (
 )
 from orchestrator.tools.arguments import tool_error
 from orchestrator.tools.search import search_facts
-from orchestrator.tools.types import Picture, RemoteCall, ToolOutput
+from orchestrator.tools.types import Picture, RemoteCall, ToolOutput, stored_pictures
 
 if TYPE_CHECKING:
     from orchestrator.engine.tool_server import ToolServer
@@ -165,16 +165,15 @@ class Trajectory:
         self._given, self._key = play, key
         self._call = decoded(play.first(call))
         self._seed = self._call.config.seed if self._call.config.HasField("seed") else None
-        self.pictures = play.box.protocol.pictures(call) if isinstance(play, Play) else []
+        self.pictures = play.box.protocol.pictures(call) if isinstance(play, Play) else stored_pictures(call)
         self._new = len(self._call.messages)
         self._answer: Answer | None = None
         self._last: Answer | None = None
         self._results: list[ToolResult] = []
         self.pending: RemoteCall | None = None
         self.picture_digests: list[bytes] = []
-        self.made: list[
-            tuple[RemoteCall, int, bytes]
-        ] = []  # calls of servers, with the images then and the result's hash
+        # Calls of servers, with the images at that time and the result's hash.
+        self.made: list[tuple[RemoteCall, int, bytes]] = []
         self._ended: Done | None = None
         self.answered = 0
         self.calls: tuple[ToolCall, ...] = ()
