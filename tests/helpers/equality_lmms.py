@@ -142,7 +142,7 @@ class Theirs:
         )
 
     def start(self, case: Case, folders: Mapping[str, str], address: str) -> None:
-        """Has a case run behind those before it."""
+        """Has a case run after those before it."""
         job = {
             "name": case.name,
             "folders": folders,
@@ -206,7 +206,7 @@ def compare(case: Case, expected: Mapping[tuple[str, str], Any], ours: Results) 
 
 def _difference(metric: str, value: float, found: MetricResult | None) -> str:
     if found is None:
-        return f"{metric} is {value}, here it is no metric"
+        return f"{metric} is {value}, here there is none"
     why = found.details.get("no_harness_order") or found.details.get("not_computed") or ""
     return f"{metric} is {value}, here {found.value}" + (f" ({why})" if why else "")
 

@@ -40,8 +40,6 @@ def functions_reached(function: Callable[..., Any]) -> Iterator[Callable[..., An
 def _keys(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
-            key: ast.expr = node.slice
-        else:
-            continue
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield key.value
+            key = node.slice
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value

@@ -38,8 +38,8 @@ _HARMLESS = frozenset(
 )
 """What these have that runs nothing of the text that it takes."""
 
-_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
-"""What the hub takes as a name: of an owner and of a repository."""
+_REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}|[0-9a-f]{40}", re.ASCII)
+"""The hub's form of a name, an owner and a repository; or a commit of one."""
 
 _FUNCTION = "!function"
 _INCLUDE = "include"
@@ -51,7 +51,7 @@ class _Module(NamedTuple):
     Attributes:
         runs: The first place that runs text, "" for none.
         imports: What it may import: modules, and names that may be modules.
-        repositories: Texts in it that may be a repository of a hub.
+        repositories: Texts in it that may be a repository of a hub, or a commit.
     """
 
     runs: str
@@ -80,7 +80,7 @@ def place_in(modules: Iterable[Path], folders: Sequence[Path]) -> str:
 
 
 def repositories_of_task(configuration: Path, folders: Sequence[Path]) -> list[str]:
-    """Returns the repositories of a hub that a task's configuration and code may name: texts of the form "OWNER/NAME".
+    """Returns the texts "OWNER/NAME" in a task's configuration and code, which may name repositories, and commits.
 
     Args:
         configuration: The task's YAML file; those that it includes count as well.

@@ -50,7 +50,7 @@ METRIC_SECONDS = 3600.0
 MOST_CELLS = 64
 """Cells of this process; the one that is unused for longest gives way."""
 MOST_FETCHES = 8
-"""How often files of the hub are fetched for one task, whose code may always ask for others."""
+"""Times that files of the hub are fetched for one task, whose code may always ask for others."""
 _UNFETCHED = "unfetched"
 """Part of a reply, which the scorer adds: why a file that its task wants is not there."""
 _IMPORTED, _SETUP = (f"lyncean_harnesses.scoring.inside:{name}" for name in ("imported", "setup"))
@@ -85,7 +85,7 @@ class _Kind:
 
 
 class _Looked(NamedTuple):
-    """What the code of a task shows without being run.
+    """Properties of a task's code, found without running it.
 
     Attributes:
         runs_text: Where it runs text, "" where it does not.

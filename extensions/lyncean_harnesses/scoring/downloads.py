@@ -1,17 +1,20 @@
 """Files of the hub that the code of a task asks for: noted in its cell, which has no network, and fetched outside.
 
-Only repositories that the task's own files name are fetched: what a model answered cannot choose one.
+Only repositories that the task's own files name are fetched: what a model answered cannot choose one, nor a pull
+request of a stranger to one, nor a folder of this machine.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from lyncean_harnesses.library.foreign import line
@@ -25,6 +28,9 @@ _ARGUMENTS = {
     "load_dataset": ("path", "name", "split", "revision"),
 }
 _CLIENTS = {"huggingface_hub": ("hf_hub_download", "snapshot_download"), "datasets": ("load_dataset",)}
+_LISTS = ("allow_patterns", "ignore_patterns")
+_REVISION = re.compile(r"(?![0-9a-f]{7,}$)\w[\w.-]*|refs/convert/\w+", re.ASCII | re.IGNORECASE)
+"""A branch or a tag. Commits and `refs/pr` are those of strangers, too: a task's files must name them."""
 _LONGEST = 500
 """Characters of an argument, and patterns of a list."""
 _MOST = 16
@@ -116,18 +122,20 @@ class Downloads:
 
 def _checked(wanted: Any, named: Collection[str]) -> dict[str, Any] | None:
     """Returns a call that may be made, None of anything else."""
-    if not isinstance(wanted, dict) or wanted.get("call") not in _ARGUMENTS:
+    if not isinstance(wanted, dict) or not all(_is_argument(name, value) for name, value in wanted.items()):
         return None
-    allowed = ("call", *_ARGUMENTS[wanted["call"]])
-    if not all(name in allowed and _is_argument(value) for name, value in wanted.items()):
+    call, repository, revision = wanted.get("call"), wanted.get("repo_id", wanted.get("path")), wanted.get("revision")
+    if call not in _ARGUMENTS or not wanted.keys() <= {"call", *_ARGUMENTS[call]} or repository not in named:
         return None
-    return wanted if wanted.get("repo_id", wanted.get("path")) in named else None
+    if call == "load_dataset" and Path(wanted["path"]).exists():  # a folder here stands before the hub
+        return None
+    return wanted if revision is None or revision in named or _REVISION.fullmatch(revision) else None
 
 
-def _is_argument(value: Any) -> bool:
-    if isinstance(value, list):
-        return len(value) <= _LONGEST and all(isinstance(one, str) and len(one) <= _LONGEST for one in value)
-    return isinstance(value, str) and len(value) <= _LONGEST
+def _is_argument(name: str, value: Any) -> bool:
+    if isinstance(value, list) and name in _LISTS:
+        return len(value) <= _LONGEST and all(_is_argument("", one) for one in value)
+    return isinstance(value, str) and len(value) <= _LONGEST and ".." not in value.replace("\\", "/").split("/")
 
 
 def _offline() -> str:

@@ -32,7 +32,7 @@ class NoOrderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a task's code made of a document.
+    """A document as a task's code scored it.
 
     Attributes:
         results: Its metrics.

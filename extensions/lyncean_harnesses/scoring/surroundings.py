@@ -17,10 +17,10 @@ _CERTIFICATES = ("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
 
 def folders() -> list[str]:
     """Returns what cells of every harness read: packages, caches and public certificates."""
-    for cache in (_cache() / name for name in _READABLE):
+    for cache in map(Path, _hub()):
         with contextlib.suppress(OSError):  # a folder that appears later could not be read
             cache.mkdir(parents=True, exist_ok=True)
-    return [*_packages(), *_caches(), *_CERTIFICATES]
+    return [*_packages(), *_hub(), *_words().split(os.pathsep), *_CERTIFICATES]
 
 
 def _packages() -> list[str]:
@@ -34,10 +34,9 @@ def _cache() -> Path:
     return Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
 
 
-def _caches() -> list[str]:
+def _hub() -> list[str]:
     own = (os.environ.get(name) for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE"))
-    found = [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
-    return [*found, *_words().split(os.pathsep)]
+    return [*(str(_cache() / name) for name in _READABLE), *(str(Path(each).expanduser()) for each in own if each)]
 
 
 def _words() -> str:

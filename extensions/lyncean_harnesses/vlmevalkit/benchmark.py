@@ -138,9 +138,8 @@ class TableTask:
         columns: dict[str, type] = dict.fromkeys(("index", "question", "answer"), str)
         source = open_vlmevalkit(Path(data), Table(hub=data, split="", columns=columns, images=()))
         with Path(data).open(encoding="utf-8-sig") as file:
-            self._coded = "image" in file.readline().strip().split(
-                "\t"
-            )  # else they are files, which it shows as they are
+            # Without this column they are files, which it shows as they are.
+            self._coded = "image" in file.readline().strip().split("\t")
         self._rows, self._places = [], {}
         for place, row in enumerate(source):
             self._scoring(row, self._options(row))

@@ -58,7 +58,7 @@ def test_a_number_is_equal_by_item_or_in_the_evaluators_order_or_has_a_cause(mon
     assert (case.metrics, case.in_order, case.cause) == (2, 1, "")
     equality_lmms.compare(case, {("t", "off"): 0.75, ("t", "lost"): 1.0}, SimpleNamespace(metrics=ours))  # type: ignore[arg-type]
     assert case.cause == (
-        "off is 0.75, here 0.5 (its data draw random numbers as well); lost is 1.0, here it is no metric"
+        "off is 0.75, here 0.5 (its data draw random numbers as well); lost is 1.0, here there is none"
     )
     assert "| dice | 1 | 1 | 0 | 0 of 4 | 1 |" in equality_lmms.table([case], FIXTURE)
 
