@@ -196,7 +196,8 @@ def decoding(kwargs: Mapping[str, Any], limit: str, *, stops: bool) -> dict[str,
     if isinstance(kwargs.get(limit), int):
         found["max_output_tokens"] = kwargs[limit]
     if kwargs.get("do_sample") is not False and kwargs.get("temperature"):
-        found |= {name: float(kwargs[name]) for name in ("temperature", "top_p") if isinstance(kwargs.get(name), float)}
+        names = ("temperature", "top_p")
+        found |= {name: float(kwargs[name]) for name in names if isinstance(kwargs.get(name), int | float)}
     until = kwargs.get("until") or ()
     if stops and until:
         found["stop"] = [until] if isinstance(until, str) else [str(each) for each in until if each]

@@ -18,7 +18,7 @@ from orchestrator.samples import Sample, Scoring, Variant
 
 @dataclass(frozen=True, slots=True)
 class Bridged:
-    """How a task's own code scores.
+    """Scoring by a task's own code.
 
     Attributes:
         prefix: Ours of the harness's tasks: `lmms`, `lm-eval`, `vlmevalkit`.
@@ -98,19 +98,17 @@ def _item(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str) 
     sample = samples.get(answer.key)
     if sample is None:
         raise DataError(f"--data {data} has no document {answer.key}, which {path.name} answers")
-    scored = [turn for turn in sample.turns if turn.scoring]
-    if len(scored) != 1:
+    turn, scoring = sample.turns[0], sample.turns[0].scoring
+    if len(sample.turns) > 1 or scoring is None:
         raise DataError(
-            f"{path.name}: a document is asked {len(scored)} times, which is not imported: leave --data out"
+            f"{path.name}: a document is asked {len(sample.turns)} times, which is not imported: leave --data out"
         )
-    scoring = scored[0].scoring
-    assert scoring, "it was chosen by that"
     if scoring.targets and answer.targets and not _same(scoring.targets, answer.targets):
         raise DataError(
             f"--data {data} is not what {path.name} was asked from: the right answer to document {answer.key} is "
             f"{answer.targets[0][:60]!r} there, and {scoring.targets[0][:60]!r} in these data"
         )
-    return sample.item_key(scored[0]), sample, scoring
+    return sample.item_key(turn), sample, scoring
 
 
 def _same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -137,13 +138,14 @@ def series_to_mlflow(series: EvaluatedSeries) -> str:
     with _taken("MLflow", _MLFLOW_CHECK), mlflow.start_run(run_name=series.name) as tracked:
         client, run_id = mlflow.MlflowClient(), str(tracked.info.run_id)
         logged = tracked.data.metrics
+
+        @cache
+        def steps(name: str) -> set[int]:
+            return {old.step for old in client.get_metric_history(run_id, name)}
+
         for step, runs in series.checkpoints:
             found = {_name(name): value for name, value in _of_checkpoint(runs).items()}
-            new = {
-                name: value
-                for name, value in found.items()
-                if name not in logged or step not in (old.step for old in client.get_metric_history(run_id, name))
-            }
+            new = {name: value for name, value in found.items() if name not in logged or step not in steps(name)}
             mlflow.log_metrics(new, step=step)
         if series.page.is_file():
             mlflow.log_artifact(str(series.page))

@@ -105,7 +105,7 @@ def messages(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
     """Yields the messages; an assistant's text, calls and the reasoning before them are one.
 
     Raises:
-        CallError: INVALID_ARGUMENT for a file that is no clip.
+        CallError: INVALID_ARGUMENT for a file that is not a clip.
     """
     waiting: dict[str, Any] = {}
     for place, item in enumerate(items):
@@ -126,7 +126,7 @@ def messages(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
 
 
 def _whole(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields an assistant's message; reasoning of an earlier answer is no part of a prompt, that before calls is."""
+    """Yields an assistant's message; a prompt has the reasoning before calls, not that of an earlier answer."""
     if "tool_calls" in message:
         yield message
     elif message.get("content"):
@@ -138,7 +138,8 @@ def _put(message: dict[str, Any], item: Turn | Called | Reasoning, place: int) -
     if isinstance(item, Turn):
         content = _content(item.content, place)
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        message["content"] = [*(message["content"] or ()), *parts]
+        message["content"] = message["content"] or []
+        message["content"] += parts
     elif isinstance(item, Called):
         call = {"name": item.name, "arguments": item.arguments}
         message.setdefault("tool_calls", []).append({"id": item.call_id, "type": "function", "function": call})

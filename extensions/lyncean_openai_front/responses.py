@@ -12,6 +12,7 @@ import msgspec
 from lyncean.model.v1 import model_pb2 as model
 from lyncean_openai_front import response_items
 from lyncean_openai_front.answer import finished, token_entry, usage
+from lyncean_openai_front.chat import MAX_PARTS
 from lyncean_openai_front.errors import refuse
 from lyncean_openai_front.forms import Chat, Effort, Sampling
 from lyncean_openai_front.response_items import Item
@@ -101,6 +102,8 @@ def _messages(form: Responses) -> list[dict[str, Any]]:
         return [*before, {"role": "user", "content": form.input}]
     if not isinstance(form.input, list):
         raise refuse("bad_field", "input: takes text or a list of items")
+    if len(form.input) > MAX_PARTS:
+        raise refuse("too_many_parts", f"{len(form.input):,} items: at most {MAX_PARTS:,}")
     typed = [
         each if not isinstance(each, dict) or "type" in each else {"type": "message", **each} for each in form.input
     ]

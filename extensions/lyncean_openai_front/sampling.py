@@ -21,7 +21,7 @@ def in_range() -> Iterator[None]:
     """Refuses values that the contract cannot carry."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise refuse("bad_field", f"a value is out of range: {error}") from None
 
 

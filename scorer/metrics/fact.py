@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lyncean.arrays import Floats, Ints, np
+from lyncean.arrays import Bools, Floats, Ints, np
 from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
@@ -25,7 +25,8 @@ def plan(params: Params) -> Plan:
     def compute(table: Table) -> pb.MetricResult:
         column: Floats = table.facts[name]
         if weight:
-            return _weighted(column, table.facts[weight], table.group if cluster else None, level)
+            groups = table.group if cluster else None
+            return _weighted(column, table.facts[weight], groups, level, table.answered)
         known = ~np.isnan(column)
         values, clusters = column[known], table.group[known] if cluster else None
         result = mean_result(values, clusters, level, stats.UNBOUNDED, column[known & table.answered])
@@ -36,23 +37,27 @@ def plan(params: Params) -> Plan:
     return Plan(compute, facts=(name, weight) if weight else (name,))
 
 
-def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float) -> pb.MetricResult:
+def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float, answered: Bools) -> pb.MetricResult:
     """Returns the mean in which an item counts as often as another fact says; the denominator is the sum of these."""
     known = ~np.isnan(values) & (weights > 0)
-    values, weights = values[known], weights[known]
+    values, weights, answered = values[known], weights[known], answered[known]
     numbers = np.arange(len(values)) if groups is None else groups[known]
     sums, sizes = (gathered(column, numbers)[0] for column in (values * weights, weights))
     total = math.fsum(sizes)
     result = pb.MetricResult(denominator=round(total))
     if total:
-        result.value = result.value_answered = math.fsum(sums) / total
-        result.denominator_answered = round(total)
+        result.value = math.fsum(sums) / total
         found = stats.mean_interval(sums, sizes, binary=False, level=level)
         if found:
             low, high = (round(end, 10) + 0.0 for end in (found.low, found.high))
             result.interval.CopyFrom(pb.Interval(low=low, high=high, level=level, method=found.method))
         else:
             result.details["no_interval"] = "all samples have the same value, or are in one group"
+    if total and answered.all():
+        result.value_answered, result.denominator_answered = result.value, result.denominator
+    elif of_answered := math.fsum(weights[answered]):
+        result.value_answered = math.fsum((values * weights)[answered]) / of_answered
+        result.denominator_answered = round(of_answered)
     if missing := len(known) - len(values):
         result.details["items_without_fact"] = missing
     return result

@@ -50,6 +50,7 @@ def command(
     from lyncean_interop import lmms_eval_samples
 
     if not lmms_eval_samples.is_ours(path, task):
+        refuse(["reading"], "is for V*-Bench and VisualPuzzles: leave it out")
         own = import_answers.bridged_task("lmms", data, **code)
         of_file = {"task": task, "model": model}
         run_to_end(import_answers.score(path, "lmms_eval_answers", own, **of_file, run=run, at=scorer, by=credentials))

@@ -8,6 +8,7 @@ number, and the places, which are shares of the image padded to a square, are to
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +90,11 @@ def _search(result: ToolResult) -> Search:
         told: Mapping[str, Any] = json.loads(texts[0]) if texts and not result.is_error else {}
         name, boxes = str(told["object"]), [tuple(map(float, box)) for box in told["boxes"]]
         places = tuple(Place(name, _box(box), crop) for box, crop in zip(boxes, crops, strict=True))
-        return Search(float(told["patches"]), bool(told["found"] and places), places)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        patches = float(told["patches"])
+        if not all(map(math.isfinite, (patches, *(number for box in boxes for number in box)))):
+            raise ValueError
+        return Search(patches, bool(told["found"] and places), places)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Search(0, False, ())
 
 
@@ -100,7 +104,7 @@ def _box(numbers: tuple[float, ...]) -> tuple[float, float, float, float]:
 
 
 def focused(image: Image, found: Sequence[Search], question: str) -> tuple[Part, ...]:
-    """Returns the question behind what was found for it: names, crops and where they are.
+    """Returns the question after what was found for it: names, crops and where they are.
 
     Args:
         image: The image that was searched.

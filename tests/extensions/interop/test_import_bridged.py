@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from helpers.toy_harness import ToyHarness
 
+from lyncean_interop.answers import Answer
+from lyncean_interop.bridged import _item
 from orchestrator.cli import main
+from orchestrator.data import DataError
 from orchestrator.run_folder import open_run
+from orchestrator.samples import Call, Sample, Scoring, Turn
 
 
 def samples(path: Path, rows: list[tuple[str, str, str, float]]) -> Path:
@@ -62,6 +67,15 @@ def test_the_task_s_own_code_scores_what_its_harness_has_asked(tmp_path: Path) -
     assert "the right answer to document 1 is 'another' there" in other.stderr
 
 
+def test_a_document_that_is_asked_for_a_drawing_first_is_not_taken() -> None:
+    def ask(_: object) -> Call:
+        raise AssertionError
+
+    sample = Sample("lmms:t/0", (Turn(ask, "drawing"), Turn(ask, "answer", Scoring("harness_task", (), (), {}))))
+    with pytest.raises(DataError, match="a document is asked 2 times"):
+        _item(Answer("0", "?", "A", ()), {"0": sample}, Path("samples.jsonl"), "rows.jsonl")
+
+
 def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "model" / "20261124_000601_samples_some-task.jsonl"
     path.parent.mkdir()
@@ -70,12 +84,15 @@ def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
         for at, (answer, score) in enumerate([("Yes.", 1.0), ("no", 0.0), ("yes", 0.0)])
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = {"generation_kwargs": {"max_new_tokens": 16, "temperature": 0, "do_sample": False, "until": ["\n\n"]}}
+    settings = {"generation_kwargs": {"max_new_tokens": 16, "temperature": 1, "do_sample": True, "until": ["\n\n"]}}
     path.with_name("20261124_000601_results.json").write_text(json.dumps({"configs": {"some-task": settings}}))
     done = CliRunner().invoke(main, ["import", "lmms-eval", str(path), "--run", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
     assert "1 of 3 samples are scored differently" in done.output
     assert {item.outcome for item in open_run(tmp_path / "run")} == {"scored"}
-    assert next(iter(open_run(tmp_path / "run"))).response["request"]["config"] == {"max_output_tokens": 16}
+    assert next(iter(open_run(tmp_path / "run"))).response["request"]["config"] == {
+        "max_output_tokens": 16, "temperature": 1.0,
+    }  # fmt: skip
     asked = ["import", "lmms-eval", str(path), "--run", str(tmp_path / "no"), "--data", "rows.parquet"]
     assert "cannot be scored by its own code" in CliRunner().invoke(main, asked).output
+    assert "--reading is for V*-Bench" in CliRunner().invoke(main, [*asked, "--reading", "both"]).output

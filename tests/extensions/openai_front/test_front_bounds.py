@@ -98,8 +98,21 @@ async def test_a_request_of_too_many_messages_is_refused_by_its_number(served: A
     async with served(Plain()) as server, front(server.channel) as port, httpx.AsyncClient(timeout=60) as client:
         name = (await server.info()).model_name
         many = {"model": name, "messages": [{"role": "user", "content": "hi"}] * (MAX_PARTS + 1)}
-        reply = await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=many)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "too_many_parts")
+        of_items = {
+            "model": name,
+            "input": [{"type": "reasoning"}] * (MAX_PARTS + 1) + [{"role": "user", "content": "hi"}],
+        }
+        for path, sent in (("chat/completions", many), ("responses", of_items)):
+            reply = await client.post(f"http://127.0.0.1:{port}/v1/{path}", json=sent)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (400, "too_many_parts")
+
+
+async def test_nested_settings_without_an_end_are_refused(served: Any) -> None:
+    async with served(Plain()) as server, front(server.channel) as port, httpx.AsyncClient(timeout=60) as client:
+        name, nested = (await server.info()).model_name, 900 * '{"a":' + "1" + 900 * "}"
+        asked = '{"model": "%s", "messages": [{"role": "user", "content": "hi"}], "chat_template_kwargs": %s}'
+        reply = await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", content=asked % (name, nested))
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "bad_field")
 
 
 async def test_an_upload_without_room_is_refused_before_it_reaches_the_disk(

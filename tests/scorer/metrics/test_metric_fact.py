@@ -13,10 +13,11 @@ from scorer.metrics import metrics
 from scorer.metrics.summarizer import Summarizer
 
 
-def summary(specs, items):
+def summary(specs, items, failed=()):
     summarizer = Summarizer(specs, metrics())
     for number, (score, facts, labels) in enumerate(items):
-        verdict = pb.Verdict(key=str(number), outcome="scored", score=score)
+        outcome = "failed" if number in failed else "scored"
+        verdict = pb.Verdict(key=str(number), outcome=outcome, score=None if number in failed else score)
         summarizer.add(pb.ScoreRequest(key=str(number), facts=facts, labels=labels), verdict)
     return summarizer.finish().metrics
 
@@ -75,6 +76,9 @@ def test_an_item_counts_as_often_as_its_weight():
     (found,) = summary([spec("length", "fact", fact="length", weight="n")], items)
     assert (found.value, found.denominator, found.details["items_without_fact"]) == (4, 3, 2)
     assert found.interval.low < 4 < found.interval.high
+    assert (found.value_answered, found.denominator_answered) == (4, 3)
+    (found,) = summary([spec("length", "fact", fact="length", weight="n")], items, failed=[0])
+    assert (found.value, found.value_answered, found.denominator_answered) == (4, 5, 2)
     (alike,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"length": 2, "n": 3}, {})])
     assert (alike.value, alike.denominator) == (2, 3)
     (none,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"n": 1}, {})])

@@ -126,6 +126,9 @@ def test_places_are_of_the_image_as_it_is_shown() -> None:
         ('{"object": "dog", "found": true, "patches": 1, "boxes": [[1, 2, 3, 4]]}',),
         ('{"object": "dog", "found": true, "patches": 1, "boxes": [[1, 2, 3]]}', CROP),
         ('{"object": "dog", "found": true, "patches": "x", "boxes": []}',),
+        ('{"object": "dog", "found": true, "patches": Infinity, "boxes": []}',),
+        (f'{{"object": "dog", "found": true, "patches": {10**400}, "boxes": []}}',),
+        ('{"object": "dog", "found": true, "patches": 1, "boxes": [[1, 2, 3, NaN]]}', CROP),
     ],
 )
 def test_results_in_another_form_found_nothing(content: tuple[str | bytes, ...]) -> None:
