@@ -10,7 +10,7 @@ from typing import NamedTuple
 from numpy.typing import NDArray
 
 from lyncean.arrays import Floats, Ints, np
-from lyncean.statistics.bounded import gaffke
+from lyncean.statistics.bounded import DRAWS as RESAMPLES, gaffke, gaffke_low
 from lyncean.statistics.distributions import t_quantile
 from lyncean.statistics.intervals import NO_SPREAD, interval_size, standard_error
 
@@ -22,6 +22,8 @@ _AT_ONCE = 1 << 16
 _BITS = 2.0 * ((np.arange(256)[None] >> np.arange(8)[:, None]) & 1) - 1
 """The signs of eight clusters for each byte."""
 _TIE = 1e-9
+_RARE = 10 / RESAMPLES
+"""Chance below which draws say too little, as of one comparison of a whole training."""
 _SKEWED = 100
 """Clusters up to which Student's t, one-sided, holds too rarely of partial credit: in 91% for 95% of 60 clusters."""
 
@@ -116,7 +118,9 @@ def lowest_change(sums: Floats, sizes: Floats, changed: float | None, chance: fl
         size = interval_size(sums, sizes, changed - difference**2, level)
         return _tango(difference, (changed + difference) / 2, size, NormalDist().inv_cdf(1 - chance))
     if len(sums) <= _SKEWED or (error := standard_error(sums, sizes)) < NO_SPREAD:
-        return 2 * gaffke((sums + sizes) / 2, sizes, level)[0] - 1
+        shares = (sums + sizes) / 2
+        low = gaffke_low(shares, sizes, chance) if chance < _RARE else gaffke(shares, sizes, level)[0]
+        return 2 * low - 1
     return max(-1.0, difference - t_quantile(level, len(sums) - 1) * error)
 
 

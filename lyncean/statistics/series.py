@@ -26,7 +26,6 @@ HORIZON = 100
 _EVENLY = 0.9
 _POWER = 0.9
 """Share of trainings in which `detectable` is found."""
-_QUANTILE = NormalDist().inv_cdf
 
 
 def chance(number: int) -> float:
@@ -49,6 +48,11 @@ def ends(sums: Floats, sizes: Floats, changed: float | None, error: float) -> tu
     return lowest_change(sums, sizes, changed, error), -lowest_change(-sums, sizes, changed, error)
 
 
-def detectable(error: float, standard_error: float) -> float:
-    """Returns the fall whose interval with this error is below 0 in 90% of trainings, by the normal approximation."""
-    return (_QUANTILE(1 - error) + _QUANTILE(_POWER)) * standard_error
+def detectable(reach: float, standard_error: float) -> float:
+    """Returns the fall whose interval is below 0 in 90% of trainings: few items have wider ones than a normal error.
+
+    Args:
+        reach: How far intervals reach above the difference.
+        standard_error: Of the difference.
+    """
+    return reach + NormalDist().inv_cdf(_POWER) * standard_error

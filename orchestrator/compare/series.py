@@ -26,7 +26,7 @@ PREVIOUS, BEST = "previous", "best"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one checkpoint is against its baseline, over the items of all tasks that both have.
+    """The comparison of one checkpoint with its baseline, over the items of all tasks that both have.
 
     Attributes:
         model: The checkpoint.
@@ -41,7 +41,7 @@ class Change:
         why: The alarm in one sentence, "" where there is none.
         detectable: The fall that is found within two checkpoints in 90% of trainings, by items that vary like these;
             None where their spread is unknown.
-        noise: What the server itself makes of the same requests (`check --drift`): changes up to this are noise; None
+        noise: Change that the server itself makes of the same requests (`check --drift`): one up to this is noise; None
             where it was not measured.
     """
 
@@ -59,7 +59,7 @@ class Change:
 
     @property
     def is_noise(self) -> bool:
-        """Whether the change is no larger than what the server makes of the same requests."""
+        """True where the server alone makes changes as large of the same requests."""
         return self.noise is not None and abs(self.difference) <= self.noise
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """The interval of one comparison, the error of each of its ends, and its standard error.
+    """The interval of one comparison, and its standard error.
 
     `newest` is the difference of the newest run alone.
     """
@@ -79,12 +79,11 @@ class _Interval:
     newest: float
     low: float
     high: float
-    error: float
     spread: float
 
     @property
     def detectable(self) -> float | None:
-        return series.detectable(self.error, self.spread) if self.spread else None
+        return series.detectable(self.high - self.difference, self.spread) if self.spread else None
 
     @property
     def text(self) -> str:
@@ -97,8 +96,8 @@ def changes(
     """Returns the change of each run but those without a baseline.
 
     Args:
-        runs: The models in the order of their steps, each with all of its tasks; their names are the models', with the
-            variant behind.
+        runs: The models in the order of their steps, each with all of its tasks; their names are the models', followed
+            by the variant.
         baseline: `PREVIOUS`, `BEST`, or the run that all are compared with.
         variant: What stands in `Change.variant`.
         trainings: Variants that share the 5%.
@@ -194,7 +193,7 @@ def _interval(after: Sequence[Scores], before: Sequence[Scores], error: float) -
     low, high = series.ends(moved, sizes, float((one != other).mean()) if binary else None, error)
     spread = stats.standard_error(moved, sizes) if len(sizes) > 1 else 0.0
     newest = float(units[len(before)].scores.mean() - one.mean())
-    return _Interval(len(one), float(other.mean() - one.mean()), newest, low, high, error, spread)
+    return _Interval(len(one), float(other.mean() - one.mean()), newest, low, high, spread)
 
 
 def _averaged(units: Sequence[Units]) -> Units:

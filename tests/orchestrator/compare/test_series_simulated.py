@@ -107,7 +107,7 @@ def test_false_alarms_of_a_hundred_checkpoints_are_five_percent_in_total(baselin
 @pytest.mark.weekly
 @pytest.mark.parametrize("baseline", [PREVIOUS, BEST, FIXED])
 def test_the_detectable_fall_is_found_in_nine_of_ten_trainings(baseline: str) -> None:
-    for items in (770, 1500):
+    for items in (80, 770, 1500):
         trainings = Trainings(items, 5)
         (*_, last) = trainings.changes(trainings.right(trainings.chances(), 20), baseline)
         assert last.detectable is not None
