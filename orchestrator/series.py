@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,7 @@ class Evaluated:
         name: Its name in the series.
         step: Its training step.
         results: Its results by cell: the task, or task-variant.
-        changes: What it is against the baseline, of each variant; empty for the first checkpoint.
+        changes: Its comparison with the baseline, of each variant; empty for the first checkpoint.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Evaluated:
 class Series:
     """A training whose checkpoints are evaluated by the tasks of a suite, as by `eval --suite --checkpoints`.
 
+    As a context manager it keeps a scorer of its own from one checkpoint to the next.
+
     Args:
         suite: The suite's file.
         run: The suite's folder; default: runs/NAME.
@@ -62,6 +65,16 @@ class Series:
         self._file = SuiteFile.read(Path(suite))
         self.run = Path(run) if run is not None else Path("runs") / Path(suite).stem
         self._console = Terminal(quiet=not progress, markup=False)
+        self._kept: LocalServers | None = None
+
+    def __enter__(self) -> Series:
+        self._kept = LocalServers()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            run_async(kept.stop("scorer"))
 
     def evaluate(self, checkpoint: str | Path, step: int | None = None) -> Evaluated:
         """Evaluates a checkpoint to the end and writes the suite's page; the same call again resumes.
@@ -71,7 +84,7 @@ class Series:
             step: Its training step; default: the number in the folder's name.
 
         Raises:
-            ConfigError: It is no checkpoint, or another one of the series has its step; or its cells failed.
+            ConfigError: It is not a checkpoint, or another one of the series has its step; or its cells failed.
             IncompleteError: Not every item has an answer: the same call resumes.
             RunBusyError: Another process writes to the suite's folder.
         """
@@ -80,7 +93,11 @@ class Series:
             suite = of_file(self._file, checkpoints=[found])
 
             async def work() -> Record:
-                async with LocalServers() as local:
+                async with contextlib.AsyncExitStack() as stack:
+                    local = self._kept
+                    if local is None:
+                        local = await stack.enter_async_context(LocalServers())
+                    stack.push_async_callback(local.stop, "model_server")
                     return await suites.run_pass(suite, self.run, self._console, Session(local))
 
             record = run_async(work())
@@ -97,7 +114,7 @@ class Series:
 def _found(path: Path, step: int | None, run: Path) -> Found:
     known = checkpoints.step_of(path.absolute())
     if not (path / "config.json").is_file():
-        raise ConfigError(f"{path} is no checkpoint: config.json is missing")
+        raise ConfigError(f"{path} is not a checkpoint: config.json is missing")
     if step is None and known is None:
         raise ConfigError(f"{path} has no step in its name, as step_100 has: give step=N")
     if known is not None and step in (None, known[1]):

@@ -2,7 +2,7 @@
 
     trainer = Trainer(..., callbacks=[EvaluateCheckpoints("night.yaml")])
 
-What comes of it is the folder that `orchestrator eval --suite night.yaml --checkpoints 'output/checkpoint-*'` makes.
+The result is the folder that `orchestrator eval --suite night.yaml --checkpoints 'output/checkpoint-*'` makes.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
         """Begins with the checkpoints that are there."""
         if not state.is_world_process_zero:
             return
-        self._closed, self._failed = False, 0
-        self._worker = threading.Thread(target=self._work, name="lyncean-checkpoints", daemon=True)
-        self._worker.start()
+        self._failed = 0
+        if self._worker is None:  # else that of a training that was interrupted is still at work
+            self._closed = False
+            self._worker = threading.Thread(target=self._work, name="lyncean-checkpoints", daemon=True)
+            self._worker.start()
         found = ((_step(path), path) for path in Path(args.output_dir).glob(f"{_PREFIX}*"))
         for step, path in sorted((step, path) for step, path in found if step is not None):
             if step <= state.global_step:  # the others will be written once more
@@ -95,23 +97,27 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
             self._changed.notify_all()
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return
-                step, path = self._waiting[0]
-            try:
-                done = self.series.evaluate(path, step)
-                if done.alarm:
-                    _LOG.warning(f"{path}: {done.alarm}")
-            except Exception as error:  # the training is worth more than its curve
-                self._failed += 1
-                words = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-                _LOG.warning(f"{path} is not evaluated: {words}")
-            with self._changed:
-                self._waiting.pop(0)
-                self._changed.notify_all()
+        with self.series:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._waiting or self._closed)
+                    if not self._waiting:
+                        return
+                    step, path = self._waiting[0]
+                self._evaluate(path, step)
+                with self._changed:
+                    self._waiting.pop(0)
+                    self._changed.notify_all()
+
+    def _evaluate(self, path: Path, step: int) -> None:
+        try:
+            done = self.series.evaluate(path, step)
+            if done.alarm:
+                _LOG.warning(f"{path}: {done.alarm}")
+        except Exception as error:  # the training is worth more than its curve
+            self._failed += 1
+            words = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            _LOG.warning(f"{path} is not evaluated: {words}")
 
 
 def _step(path: Path) -> int | None:

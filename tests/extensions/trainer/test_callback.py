@@ -14,6 +14,7 @@ from helpers.engine_cluster import Server
 from helpers.same_results import results_of
 
 from orchestrator.run import servers
+from orchestrator.suite import checkpoints
 
 pytest.importorskip("torch", reason="pip install 'lyncean[transformers]'")
 pytest.importorskip("accelerate", reason="pip install 'lyncean[transformers]'")
@@ -88,7 +89,10 @@ def asked(folder: Path, run: str) -> list[str]:
     )
 
 
-def test_callback_and_watcher_give_the_same_curve(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_callback_and_watcher_give_the_same_curve(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SETTLED", 0.0)
     callback = EvaluateCheckpoints(folder / "night.yaml", folder / "called")
     train(folder, 4, callback)
     # Resumed: what is evaluated is not asked again.
@@ -151,6 +155,38 @@ def test_a_checkpoint_that_cannot_be_evaluated_is_a_warning(
     assert "checkpoint-2 is not evaluated: " in caplog.text
     assert "1 checkpoints are not evaluated; goes on with them: orchestrator eval --suite" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_a_training_that_is_interrupted_and_begun_again_keeps_one_evaluator(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback, again = EvaluateCheckpoints(folder / "night.yaml", folder / "run"), threading.Event()
+    evaluate, seen = callback.series.evaluate, []
+
+    def waits(*args: Any) -> Any:
+        assert again.wait(60), "the second training did not begin"
+        seen.append(threading.current_thread().name)
+        return evaluate(*args)
+
+    class Interrupts(tf.TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 3:
+                raise KeyboardInterrupt
+
+    class Begins(tf.TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            again.set()
+
+    monkeypatch.setattr(callback.series, "evaluate", waits)
+    with pytest.raises(KeyboardInterrupt):
+        train(folder, 4, callback, Interrupts())
+    before = callback._worker
+    train(folder, 4, callback, Begins(), resume=True)
+    assert callback._worker is None
+    assert before is not None
+    assert not before.is_alive()
+    assert len(seen) == 3, "checkpoint-2 is looked at once more"
+    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 2 * ROWS
 
 
 def test_one_process_of_several_evaluates(folder: Path) -> None:

@@ -19,7 +19,8 @@ from helpers.same_results import results_of
 
 from orchestrator import ConfigError, RunBusyError, Series
 from orchestrator.compare import leaderboard
-from orchestrator.run import servers
+from orchestrator.run import local_server, servers
+from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
 from orchestrator.suite import watch
 
@@ -113,6 +114,25 @@ def test_the_watcher_and_python_give_one_curve(training: Training, monkeypatch: 
     assert series.evaluate(elsewhere / "step_20").alarm.startswith("fell from step_9")
     assert training.results("other") == training.results()
     assert training.board("other")["changes"] == board["changes"]
+
+
+def test_a_series_that_is_kept_open_starts_one_scorer(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(training.folder)
+    (training.folder / "night.yaml").write_text("tasks: [letters.yaml]\n")
+    started: list[tuple[str, LocalServer]] = []
+
+    class Noted(LocalServer):
+        def __init__(self, module: str, *given: Any, **options: Any) -> None:
+            super().__init__(module, *given, **options)
+            started.append((module, self))
+
+    monkeypatch.setattr(local_server, "LocalServer", Noted)
+    paths = [training.save(step, "A") for step in (1, 2)]
+    with Series("night.yaml") as series:
+        for path in [*paths, *paths]:
+            assert series.evaluate(path).results["letters"]["accuracy"].value == 90.0
+    assert sorted(module for module, _ in started) == ["model_server", "model_server", "scorer"]
+    assert all(server.ended for _, server in started)
 
 
 def test_checkpoints_that_are_gone_or_moved_keep_their_cells(training: Training) -> None:
