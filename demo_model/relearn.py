@@ -29,17 +29,17 @@ QUESTIONS = 4
 """Questions taken of an example at most."""
 
 
-class Lesson(torch.utils.data.Dataset[Any]):
+class Questions(torch.utils.data.Dataset[Any]):
     """Questions on drawn images, and their answers; each follows from the seed and its number."""
 
     def __init__(self, size: int, seed: int) -> None:
-        asked = (
+        rows = (
             {"images": example.images, "question": question, "answer": answer}
             for example in examples(seed)
             if example.kind in KINDS
             for question, answer in example.questions[:QUESTIONS]
         )
-        self._rows: list[dict[str, Any]] = list(islice(asked, size))
+        self._rows: list[dict[str, Any]] = list(islice(rows, size))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -121,7 +121,7 @@ def main(
     )  # fmt: skip
     trainer = tf.Trainer(
         forgetful(), arguments, data_collator=Collate(processor), processing_class=processor, callbacks=callbacks,
-        train_dataset=Lesson(steps * batch, 31),
+        train_dataset=Questions(steps * batch, 31),
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=any(work.glob("checkpoint-*")))
 

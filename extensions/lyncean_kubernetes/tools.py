@@ -40,6 +40,8 @@ def read_files(commands: Sequence[str]) -> dict[str, str]:
         return {path: Path(path).read_text(encoding="utf-8") for path in paths}
     except OSError as error:
         raise UserError(f"--tool-server: {error.filename} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"--tool-server: {', '.join(paths)}: save the file as UTF-8 ({error})") from error
 
 
 def containers(commands: Sequence[str], folder: str) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from lyncean.model.v1 import model_pb2 as model
 
 
 class ModelParts(Protocol):
-    """What families read of a loaded checkpoint (`model_server.hf.checkpoint.Checkpoint`)."""
+    """Parts of a loaded checkpoint that families read (`model_server.hf.checkpoint.Checkpoint`)."""
 
     @property
     def model(self) -> Any:

@@ -218,7 +218,7 @@ class Attributor:
 
 
 def _other_server(one: Side, other: Side) -> bool:
-    """Whether model or server differ; of an import the model's name is known alone, and not its owner."""
+    """Returns whether model or server differ; of an import the model's name is known alone, and not its owner."""
     if bool(one.imported) is bool(other.imported):
         return one.server != other.server
     names = [str(side.server.get("model_name", "")).replace("__", "/").rpartition("/")[2] for side in (one, other)]

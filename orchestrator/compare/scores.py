@@ -300,9 +300,9 @@ class _Shared:
 
 def _questions(mine: Items, theirs: Items) -> tuple[int, list[int]]:
     """Returns how many questions both have, and how many each has alone."""
-    asked = [np.unique(each.questions.read()) for each in (mine, theirs)]
-    both = len(np.intersect1d(*asked, assume_unique=True))
-    return both, [len(each) - both for each in asked]
+    one, other = (np.unique(each.questions.read()) for each in (mine, theirs))
+    both = len(np.intersect1d(one, other, assume_unique=True))
+    return both, [len(one) - both, len(other) - both]
 
 
 def _shared(mine: Items, theirs: Items) -> _Shared:

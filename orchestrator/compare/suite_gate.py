@@ -12,7 +12,7 @@ from orchestrator.errors import ConfigError
 
 
 class Rule(NamedTuple):
-    """What a suite's gate demands.
+    """The demands of a suite's gate.
 
     Attributes:
         conditions: Its conditions.
@@ -27,12 +27,12 @@ class Rule(NamedTuple):
     noise: float | None
 
     def moves(self, models: Mapping[str, object]) -> bool:
-        """Whether the baseline is one of the models before each; a model of that name is meant by it first."""
+        """Returns whether the baseline is one of the models before each; a model of that name comes first."""
         return self.baseline in (PREVIOUS, BEST) and self.baseline not in models
 
 
 class Judged(NamedTuple):
-    """What the gate came to, why it did not judge a model, and the change of each."""
+    """Findings of the gate, why it did not judge a model, and the change of each."""
 
     findings: Sequence[gate.Finding]
     unjudged: Sequence[str]

@@ -68,12 +68,12 @@ class Chart:
 
     @property
     def banded(self) -> bool:
-        """Whether any training has intervals."""
+        """True where any training has intervals."""
         return any(one.band for one in self.series)
 
     @property
     def alarmed(self) -> bool:
-        """Whether any checkpoint has an alarm."""
+        """True where any checkpoint has an alarm."""
         return any(dot.alarm for one in self.series for dot in one.dots)
 
 

@@ -56,7 +56,7 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
     """Returns the complete checkpoints of a pattern by step, and the folders that are not complete yet.
 
     Raises:
-        ConfigError: No folder's name has a step, two have the same, or one is no name of a model in a suite.
+        ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
     """
     matches = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute patterns
     folders = [path for path in map(Path, matches) if path.is_dir()]
@@ -149,8 +149,8 @@ def _length(file: Path) -> bool:
             return False
         try:
             header: Mapping[str, Any] = orjson.loads(stream.read(length))
-            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
-        except (orjson.JSONDecodeError, KeyError, TypeError, IndexError, AttributeError):
+            ends = [int(each["data_offsets"][1]) for name, each in header.items() if name != "__metadata__"]
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return False
     return size == 8 + length + max(ends, default=0)
 

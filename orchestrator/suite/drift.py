@@ -34,7 +34,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What a server makes of the same requests.
+    """The noise of a server: changes between evaluations of the same requests.
 
     Attributes:
         items: Items that were asked in each way.

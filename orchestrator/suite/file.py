@@ -107,7 +107,7 @@ def read(path: Path, credentials: Credentials = PLAIN, checkpoints: Sequence[Fou
     Args:
         path: The file.
         credentials: Of servers that run already.
-        checkpoints: What stands behind its models, by step; None for a suite that is not about checkpoints.
+        checkpoints: Checkpoints that become models, by step; None for a suite that is not about checkpoints.
 
     Raises:
         SuiteError: It is wrong; the message names file, line, key and fix.
@@ -172,7 +172,9 @@ def _models(
     common = file.values.get("checkpoints") or {}
     for name in ("model", "endpoint"):
         if name in common:
-            raise file.error(f"{name} is no option of checkpoints: each is served from its folder", "checkpoints", name)
+            raise file.error(
+                f"{name} is not an option of checkpoints: each is served from its folder", "checkpoints", name
+            )
     for found in checkpoints or ():
         if found.name in models:
             raise file.error(f"{found.name} is a checkpoint as well: rename the model", "models", found.name)

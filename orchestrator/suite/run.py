@@ -51,7 +51,7 @@ class PlannedCell:
 
 @dataclass
 class Session:
-    """What outlasts one pass over a suite whose checkpoints are watched.
+    """State that outlasts one pass over a suite whose checkpoints are watched.
 
     Attributes:
         local: Servers that are started here.

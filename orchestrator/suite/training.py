@@ -63,7 +63,7 @@ def evaluated(folder: Path) -> EvaluatedSeries:
 
 
 def is_series(folder: Path) -> bool:
-    """Whether a folder is a suite's that has checkpoints, and is not damaged."""
+    """Returns whether a folder is a suite's that has checkpoints, and is not damaged."""
     try:
         return (folder / FILE).is_file() and bool(checkpoints(_record(folder)))
     except ConfigError:

@@ -60,7 +60,7 @@ class End:
         return cls(bool(found[1]), int(found[2]) if found[2] else None) if found else cls()
 
     def reached(self, found: Sequence[Found]) -> bool:
-        """Whether no further checkpoint is to be waited for."""
+        """Returns whether watching ends with these checkpoints."""
         return self.now or (self.step is not None and any(each.step >= self.step for each in found))
 
 

@@ -99,11 +99,13 @@ class Site:
         shown = trainings.read(names) if trainings else []
         if trainings is None or not shown:
             return None
+
+        def make() -> bytes:  # reads again, so that no page is kept that is older than its stamp
+            return trainings.render(trainings.read(names)).encode()
+
         with self._rendering:
             key = (ADDRESS, *(one.name for one in shown))
-            return _kept(
-                self._pages, _KEPT_PAGES, key, trainings.stamp(shown), lambda: trainings.render(shown).encode()
-            )
+            return _kept(self._pages, _KEPT_PAGES, key, trainings.stamp(shown), make)
 
     def _read(self, run: Viewed) -> Scores:
         """Returns a run's scores: reading them is what takes long where there are many."""

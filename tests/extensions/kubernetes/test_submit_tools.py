@@ -63,6 +63,13 @@ def test_mistakes_are_one_line(flags: tuple[str, ...], says: str) -> None:
     assert says in result.stderr
 
 
+def test_a_file_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_bytes("# Größe".encode("latin-1"))
+    result = submit(*RUN, f"--tool-server=serve {tmp_path / 'tools.py'}")
+    assert result.exit_code == 2
+    assert "tools.py: save the file as UTF-8" in result.stderr
+
+
 def test_a_suite_names_them_at_its_models(tmp_path: Path) -> None:
     suite = {
         "models": {"m": {"cluster": {"overlay": "cpu-demo", "tool_server": ["sandbox"]}}},
