@@ -107,12 +107,21 @@ def test_false_alarms_of_a_hundred_checkpoints_are_five_percent_in_total(baselin
 @pytest.mark.weekly
 @pytest.mark.parametrize("baseline", [PREVIOUS, BEST, FIXED])
 def test_the_detectable_fall_is_found_in_nine_of_ten_trainings(baseline: str) -> None:
-    for items in (80, 770, 1500):
+    for items in (770, 1500):
         trainings = Trainings(items, 5)
         (*_, last) = trainings.changes(trainings.right(trainings.chances(), 20), baseline)
         assert last.detectable is not None
         assert trainings.found(150, baseline, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
     assert 40 <= Trainings(770, 6).found(100, FIXED, 0.05) <= 75, "about half"
+
+
+@pytest.mark.weekly
+def test_the_detectable_fall_of_few_items_is_found_as_often() -> None:
+    trainings = Trainings(80, 5)
+    (*_, last) = trainings.changes(trainings.right(trainings.chances(), 20), PREVIOUS)
+    assert last.detectable is not None
+    assert last.detectable < 0.2, "coins can fall no further"
+    assert trainings.found(150, PREVIOUS, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
 
 
 def test_a_short_training_and_one_without_common_items_have_no_change() -> None:

@@ -22,6 +22,11 @@ def tensors(size: int = 8) -> bytes:
     return struct.pack("<Q", len(header)) + header + bytes(size)
 
 
+def broken(end: object) -> bytes:
+    header = json.dumps({"w": {"data_offsets": [0, 8]}, "v": {"data_offsets": [0, end]}}).encode()
+    return struct.pack("<Q", len(header)) + header + bytes(8)
+
+
 def checkpoint(folder: Path, name: str, *, age: float = PAST, **files: bytes) -> Path:
     path = folder / name
     path.mkdir(parents=True)
@@ -141,3 +146,9 @@ def test_a_copy_elsewhere_is_the_same_and_other_weights_are_not(tmp_path: Path) 
     assert fingerprint(copy) != before
     (path / "config.json").write_text('{"a": 1}')
     assert fingerprint(path) != before
+
+
+@pytest.mark.parametrize("end", ["eight", None, [8], {}])
+def test_a_safetensors_file_with_a_wrong_header_is_not_complete(tmp_path: Path, end: object) -> None:
+    path = checkpoint(tmp_path, "step_1", **{"config.json": b"{}", "model.safetensors": broken(end)})
+    assert not is_complete(path)
