@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from lyncean.model.v1 import model_pb2_grpc as model_grpc
 from lyncean.rpc import BindError, Server, ServerConfig
 from lyncean.rpc.logs import log_to_stderr
-from lyncean.rpc.serve import write_port
+from lyncean.rpc.serve import exit_soon, write_port
 from model_server.backend import Backend
 from model_server.core import Core
 from model_server.fronts import front_named
@@ -26,8 +26,6 @@ from model_server.tracing import Tracing
 log = logging.getLogger(__name__)
 Make = Callable[[Metrics], Backend]
 """Builds a backend without loading it."""
-_LINGER = 2.0
-"""Seconds that threads may run on after the drain."""
 
 
 async def serve(
@@ -190,11 +188,4 @@ def run(make: Make, config: ServerConfig, metrics_port: int | None, front_at: tu
             where = f"metrics port {config.host}:{metrics_port}"
             raise BindError(f"cannot listen on {where}: {error.strerror}") from error
     asyncio.run(serve(make(metrics), config, metrics=metrics, front_at=front_at, anew=lambda: make(metrics)))
-    _exit_soon()
-
-
-def _exit_soon() -> None:
-    """Ends the process even if a model's code still runs for an abandoned call: Python waits for its threads."""
-    timer = threading.Timer(_LINGER, os._exit, (0,))
-    timer.daemon = True
-    timer.start()
+    exit_soon()

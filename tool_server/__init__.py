@@ -1,4 +1,4 @@
-"""Serves tools that models call behind lyncean.tool.v1: `tool-server serve FILE.py`. Names are imported on use."""
+"""Serves tools that models call, by lyncean.tool.v1: `tool-server serve FILE.py`. Names are imported on use."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _functions(kind: type[Tools]) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def _described(text: str) -> tuple[str, dict[str, str]]:
     """Returns a docstring without its sections, and the notes of its section `Args` by argument."""
-    pieces = _SECTION.split(f"{text}")
+    pieces = _SECTION.split(f"\n{text}")
     notes: dict[str, str] = {}
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
         name = ""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from lyncean.rpc import ServerConfig
 from lyncean.rpc.logs import log_to_stderr
+from lyncean.rpc.serve import exit_soon
 from lyncean.rpc.waits import in_thread
 from tool_server.service import SERVICE, Servicer, server
 from tool_server.settings import Limits
@@ -17,7 +18,9 @@ from tool_server.types import Toolset
 log = logging.getLogger(__name__)
 
 
-def run(make: Callable[[], Toolset], config: ServerConfig, limits: Limits) -> None:
+def run(
+    make: Callable[[], Toolset], config: ServerConfig, limits: Limits, close: Callable[[], None] = lambda: None
+) -> None:
     """Serves tools until SIGTERM or SIGINT, then drains.
 
     The port is bound first, so that health can say NOT_SERVING while the tools load.
@@ -26,6 +29,7 @@ def run(make: Callable[[], Toolset], config: ServerConfig, limits: Limits) -> No
         make: Loads the tools, in a thread; may take minutes.
         config: Address, TLS, token and drain of the server.
         limits: Its bounds.
+        close: Frees what the tools hold; called at the end, and where they cannot be loaded.
 
     Raises:
         UserError: The tools cannot be loaded, or a schema of theirs cannot be used.
@@ -33,7 +37,11 @@ def run(make: Callable[[], Toolset], config: ServerConfig, limits: Limits) -> No
         SecurityError: TLS files cannot be read.
     """
     log_to_stderr("tool-server: %(message)s")
-    asyncio.run(_serve(make, config, limits))
+    try:
+        asyncio.run(_serve(make, config, limits))
+    finally:
+        close()
+    exit_soon()
 
 
 async def _serve(make: Callable[[], Toolset], config: ServerConfig, limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""Interfaces between the service, which keeps sessions, and the tools behind it."""
+"""Interfaces between the service, which keeps sessions, and the tools that it serves."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Toolset(Protocol):
 
     @property
     def stateful(self) -> bool:
-        """Whether a result may depend on earlier calls, which are then made again where a session is lost."""
+        """True if a result may depend on earlier calls, which are then made again where a session is lost."""
 
     def tools(self) -> Sequence[model_pb2.Tool]:
         """Returns the tools, at least one."""

@@ -1,1 +1,1 @@
-"""Tools of an MCP server behind ToolService."""
+"""Tools of an MCP server, served as a ToolService."""

@@ -65,10 +65,7 @@ def command(
 
     declared = image_arguments(images, config.port)
     transport = _transport(server, environment, declared, timeout)
-    try:
-        run(lambda: McpTools(transport, declared, not stateless, timeout), config, limits)
-    finally:
-        declared.clear()
+    run(lambda: McpTools(transport, declared, not stateless, timeout), config, limits, declared.clear)
 
 
 def _transport(

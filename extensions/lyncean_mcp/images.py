@@ -17,7 +17,7 @@ from lyncean.errors import UserError
 from lyncean.media import UNKNOWN, media_type
 
 Form = Literal["base64", "bytes", "path"]
-"""How a tool takes an image: as base64, as a list of numbers from 0 to 255, or as the path of a file."""
+"""Form in which a tool takes an image: as base64, as a list of numbers from 0 to 255, or as the path of a file."""
 _SCHEMA = {
     "type": "integer",
     "minimum": 1,

@@ -47,8 +47,10 @@ class McpTools:
         self._loop, self._transport, self._seconds = Loop(), transport, seconds
         try:
             first = self._connection()
-            listed, server = first.tools(), first.server
-            first.close()
+            try:
+                listed, server = first.tools(), first.server
+            finally:
+                first.close()
         except (StatusError, MCPError) as error:
             raise UserError(str(error)) from error
         schemas = {tool.name: tool.input_schema for tool in listed}

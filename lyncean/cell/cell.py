@@ -179,7 +179,7 @@ class Cell:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there that the last call had."""
+        """True if the process is there that the last call had."""
         return self._ours is not None and not _has_ended(self._ours)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import hmac
 import logging
 import os
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 _OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
+_LINGER = 2.0
+"""Seconds that threads may run on after the drain."""
 
 
 class BindError(UserError):
@@ -246,3 +249,10 @@ def _guard_stream(handler: Callable[[Any, Any], AsyncIterator[Any]]) -> Callable
             await _abort(context, status_of(error))
 
     return guarded
+
+
+def exit_soon() -> None:
+    """Ends the process even if code still runs in a thread for an abandoned call: Python waits for its threads."""
+    timer = threading.Timer(_LINGER, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

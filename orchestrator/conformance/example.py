@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _DEPTH = 8
+_LONGEST = 1000
+"""Characters or elements of an example, whatever its schema demands."""
 
 
 def example(schema: Any, root: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
@@ -41,14 +43,14 @@ def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> 
             properties = schema.get("properties", {})
             return {name: example(properties.get(name, {}), root, depth + 1) for name in schema.get("required", ())}
         case "array":
-            return [example(schema.get("items", {}), root, depth + 1)] * schema.get("minItems", 0)
+            return [example(schema.get("items", {}), root, depth + 1)] * min(schema.get("minItems", 0), _LONGEST)
         case "integer" | "number":
             return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
         case "boolean":
             return True
         case "null":
             return None
-    return "a" * max(1, schema.get("minLength", 1))
+    return "a" * min(max(1, schema.get("minLength", 1)), _LONGEST)
 
 
 def _referred(root: Mapping[str, Any], reference: str) -> Any:

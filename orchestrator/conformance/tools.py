@@ -75,7 +75,10 @@ class Server:
     def request(self, tool: model.Tool | None = None, **fields: Any) -> pb.CallToolRequest:
         """Returns a call that fits a tool's schema as far as an example of it does; the first tool's by default."""
         tool = tool or self.listing.tools[0]
-        arguments = json.dumps(example(json.loads(tool.input_schema or "{}")))
+        try:
+            arguments = json.dumps(example(json.loads(tool.input_schema or "{}")))
+        except (AttributeError, LookupError, TypeError, RecursionError) as error:
+            raise Broken(f"the schema of {tool.name[:64]} cannot be read: {error}") from error
         images = [model.Image(data=picture("red"))]
         given = {"revision": self.listing.revision, "name": tool.name, "arguments": arguments, "images": images}
         return pb.CallToolRequest(**(given | fields))
@@ -142,8 +145,8 @@ def _hash(response: pb.CallToolResponse) -> bytes:
     return result_sha256(pieces, response.is_error)
 
 
-def _behind(request: pb.CallToolRequest, *hashes: bytes) -> pb.CallToolRequest:
-    """Returns a call behind others like it, with the hashes of their results."""
+def _after(request: pb.CallToolRequest, *hashes: bytes) -> pb.CallToolRequest:
+    """Returns a call after others like it, with the hashes of their results."""
     made = pb.CallToolRequest.FromString(request.SerializeToString())
     for each in hashes:
         made.history.add(name=request.name, arguments=request.arguments, images=len(request.images), result_sha256=each)
@@ -195,7 +198,7 @@ async def results_carry_the_revision(server: Server) -> None:
 
 @check
 async def wrong_arguments_are_results(server: Server) -> None:
-    """What is not JSON of an object is an error for the model to read."""
+    """Arguments that are not a JSON object are an error for the model to read."""
     for words in _WRONG:
         response = await server.call(server.request(arguments=words))
         wants(response.is_error, f"the arguments {words[:40]} have a result that is not an error")
@@ -215,14 +218,14 @@ async def unknown_tools_are_refused(server: Server) -> None:
 
 @check
 async def bounds_are_kept(server: Server) -> None:
-    """Arguments and histories that are too long are refused, and hashes that are none."""
+    """Arguments and histories that are too long are refused, and hashes of another length."""
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     await server.refused(
         server.request(arguments=" " * (MAX_ARGUMENTS + 1)), invalid, "", "a call with 1 MiB and a byte"
     )
-    long = _behind(server.request(), *[bytes(32)] * (MAX_HISTORY + 1))
+    long = _after(server.request(), *[bytes(32)] * (MAX_HISTORY + 1))
     await server.refused(long, invalid, "", f"a history of {MAX_HISTORY + 1:,} calls")
-    await server.refused(_behind(server.request(), b"short"), invalid, "", "a hash of 5 bytes")
+    await server.refused(_after(server.request(), b"short"), invalid, "", "a hash of 5 bytes")
 
 
 @check
@@ -249,7 +252,7 @@ async def sessions_are_made_anew(server: Server) -> str:
         # Another image than elsewhere: no other check has left a warm session of this history.
         request = server.request(tool, images=[model.Image(data=picture("blue"))])
         first = await server.call(request)
-        later = _behind(request, _hash(first))
+        later = _after(request, _hash(first))
         results = [await server.call(later) for _ in range(3)]
         wants(len(set(map(_hash, results))) == 1, f"{tool.name}: a second call that is made again has another result")
         replayed += sum(result.replayed for result in results)
@@ -260,7 +263,7 @@ async def sessions_are_made_anew(server: Server) -> str:
 async def other_results_abort(server: Server) -> None:
     """A history with a result that the tool does not give is noticed."""
     applies(server.listing.stateful, "the tools have no state")
-    other = _behind(server.request(), hashlib.sha256(b"no such result").digest())
+    other = _after(server.request(), hashlib.sha256(b"no such result").digest())
     await server.refused(other, grpc.StatusCode.ABORTED, REPLAY_DIFFERS, "a history with another result")
 
 
@@ -281,14 +284,14 @@ async def images_go_by_their_hash(server: Server) -> None:
 
 @check
 async def many_conversations_at_once(server: Server) -> str:
-    """Conversations at once have the results of each by itself; a full queue is said as such."""
+    """Conversations at once have the results of each by itself; a full queue is a status of its own."""
     request = server.request()
     first = _hash(await server.call(request))
-    second = _hash(await server.call(_behind(request, first)))
+    second = _hash(await server.call(_after(request, first)))
 
     async def converse() -> bool:
         try:
-            found = [_hash(await server.call(request)), _hash(await server.call(_behind(request, first)))]
+            found = [_hash(await server.call(request)), _hash(await server.call(_after(request, first)))]
         except CallError as error:
             wants(error.code in _FULL, f"one of {_CONVERSATIONS} conversations at once ended with {error.code.name}")
             return False

@@ -183,7 +183,7 @@ def _built(
 
 
 def _follows_cut(answers: Sequence[Answer], episode: Episode) -> bool:
-    """Whether the output limit ended an earlier answer that only prepares others."""
+    """Returns whether the output limit ended an earlier answer that only prepares others."""
     before = zip(answers, episode.sample.turns, strict=False)
     return any(earlier.scoring is None and is_cut(answer) for answer, earlier in before)
 

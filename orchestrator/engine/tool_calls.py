@@ -48,13 +48,13 @@ class ToolCalls:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, episode: Episode) -> None:
-        """Makes the call that a trajectory waits for, and those behind it."""
+        """Makes the call that a trajectory waits for, and those after it."""
         task = asyncio.create_task(self._run(episode))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Waits for the calls in flight; a run that drains makes none behind them."""
+        """Waits for the calls in flight; a run that drains makes none after them."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -85,7 +85,7 @@ class ToolCalls:
             ledger.stop(error)
 
     async def _made(self, episode: Episode, trajectory: Trajectory) -> list[ToolLine] | UnsentOutcome:
-        """Makes the pending call; returns its line and those of the built-in tools behind it, up to the next."""
+        """Makes the pending call; returns its line and those of the built-in tools after it, up to the next."""
         call = trajectory.pending
         assert call is not None
         [images] = await self._worker.each(_images, [trajectory])

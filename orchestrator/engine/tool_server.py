@@ -78,7 +78,7 @@ class ToolServer:
         self._call = self._method("CallTool", pb.CallToolResponse)
         self.slots = asyncio.Semaphore(1)
         self._held: OrderedDict[bytes, int] = OrderedDict()
-        self._in_flight = self._failing = 0
+        self._in_flight = self._held_bytes = 0
 
     def _method(self, name: str, kind: type[_Response]) -> Method[Awaitable[_Response | None]]:
         method: Method[Awaitable[_Response | None]] = self._channel.unary_unary(
@@ -109,7 +109,7 @@ class ToolServer:
         request = pb.ListToolsRequest().SerializeToString()
         listing = await call(self._list, request, timeout=_LIST_SECONDS, metadata=self._metadata)
         if listing is None:
-            raise bad_response("its bytes are no ListToolsResponse")
+            raise bad_response("its bytes are not a ListToolsResponse")
         if why := wrong_listing(listing):
             raise ConfigError(f"the server of tools at {self.endpoint} breaks the contract: {why}")
         return listing
@@ -175,7 +175,7 @@ class ToolServer:
             if error.reason != NOT_HELD:
                 raise
             for _, digest in images:
-                self._held.pop(digest, None)
+                self._held_bytes -= self._held.pop(digest, 0)
             response = await self._sent(remote, images, history, set())
         self._note(images)
         return await _beside(response.ByteSize(), lambda: self._output(remote, response))
@@ -193,7 +193,7 @@ class ToolServer:
         limit = self.listing.max_request_bytes
         response = await call(self._call, request, timeout=self._timeout, metadata=self._metadata, max_bytes=limit)
         if response is None:
-            raise bad_response("its bytes are no CallToolResponse")
+            raise bad_response("its bytes are not a CallToolResponse")
         return response
 
     def _request(
@@ -225,10 +225,10 @@ class ToolServer:
     def _note(self, images: Sequence[tuple[bytes, bytes]]) -> None:
         """Notes that the server has images, those used last, as many as it holds."""
         for data, digest in images if self._holds else ():
+            self._held_bytes += len(data) - self._held.pop(digest, 0)
             self._held[digest] = len(data)
-            self._held.move_to_end(digest)
-        while sum(self._held.values()) > self.listing.max_held_bytes:
-            self._held.popitem(last=False)
+        while self._held_bytes > self.listing.max_held_bytes:
+            self._held_bytes -= self._held.popitem(last=False)[1]
 
     def _output(self, remote: RemoteCall, response: pb.CallToolResponse) -> ToolOutput:
         """Returns a response as an output.

@@ -97,7 +97,7 @@ class Plan:
         return wanted
 
     def advice(self, info: model.GetModelInfoResponse) -> list[str]:
-        """Returns what the tasks advise for a model, each sentence behind the names of its tasks."""
+        """Returns what the tasks advise for a model, each sentence after the names of its tasks."""
         found: dict[str, list[str]] = {}
         for task in self.tasks:
             for sentence in task.benchmark.advice(task.variant, info):

@@ -84,6 +84,8 @@ class CodeProtocol(TextProtocol):
         if form.pattern:
             found = re2.search(form.pattern, text)
             return found.group("code").strip() if found else None
+        if form.open not in text:  # in capitals
+            return None
         code = text.split(form.open)[1].strip().split(form.close)[0].strip()
         begin, end = form.fence or ("", "")
         if begin and begin in code:

@@ -267,7 +267,7 @@ def _numbered(calls: Iterator[ToolCall]) -> Iterator[ToolCall]:
 
 
 def _led(message: Message, lead: str) -> Message:
-    """Returns a message with a text before its last text, or behind its parts."""
+    """Returns a message with a text before its last text, or after its parts."""
     if not lead:
         return message
     texts = [place for place, part in enumerate(message.parts) if not (part.image or part.clip)]

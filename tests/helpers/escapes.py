@@ -133,6 +133,11 @@ ESCAPES = {
         "{{'call': number, 'pieces': [('image', 'AAAA')], 'error': ''}}).__code__",
         "what it sent is not", ends=True,
     ),
+    "more parts than allowed": Escape(
+        "import tool_server.sandbox.screen as s\n"
+        "s.Screen.pieces.__code__ = (lambda self: [('text', 'x')] * 99).__code__",
+        "what it sent is", ends=True,
+    ),
     "more images than allowed": Escape(
         "import tool_server.sandbox.screen as s\n"
         "s.Screen.pieces.__code__ = (lambda self: [self._pieces[0]] * 50).__code__\ndisplay(Image.new('L', (9, 9)))",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -189,6 +190,16 @@ async def test_the_example_counts_and_mirrors() -> None:
         assert mirrored.getpixel((1, 0)) == (0, 0, 255)
         call.arguments = '{"image": 2}'
         assert (await stub.CallTool(call)).content[0].text == "There is no image 2: the last one is 1."
+
+
+def test_a_docstring_of_arguments_alone_describes_them(tmp_path: Path) -> None:
+    file = tmp_path / "tools.py"
+    words = '        """Args:\n            number: The count.\n        """\n'
+    code = f"class Counter(Tools):\n    def count(self, number: int) -> str:\n{words}        return ''\n"
+    file.write_text(f"from tool_server.kit import Tools\n\n\n{code}")
+    (tool,) = load(file).tools()
+    (argument,) = json.loads(tool.input_schema)["properties"].values()
+    assert (tool.description, argument["description"]) == ("", "The count.")
 
 
 async def test_sixty_four_conversations_stay_within_their_limits() -> None:

@@ -33,7 +33,7 @@ def _option(flag: str, kind: click.ParamType[Any], default: float, words: str) -
     _DEFAULT.memory >> 20,
     "MiB that a session may take beyond the libraries; all sessions together take --max-sessions times that at most.",
 )
-@_option("--max-characters", click.IntRange(1, 400_000), _DEFAULT.characters, "Characters of text in a result.")
+@_option("--max-characters", click.IntRange(1, 250_000), _DEFAULT.characters, "Characters of text in a result.")
 @_option("--max-images", click.IntRange(0, 30), _DEFAULT.images, "Images in a result.")
 @_option("--max-pixels", click.IntRange(1, 1 << 26), _DEFAULT.pixels, "Pixels of an image in a result.")
 @tool_options
@@ -75,7 +75,4 @@ def command(
         sandbox.check()
         return sandbox
 
-    try:
-        run(checked, config, limits)
-    finally:
-        sandbox.close()
+    run(checked, config, limits, sandbox.close)

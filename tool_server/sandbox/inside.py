@@ -1,4 +1,4 @@
-"""What runs in a session's process: a model's code, one call after the other, with its variables kept.
+"""Code of a session's process, which runs a model's code, one call after the other, with its variables kept.
 
 All of it is in the hands of that code, which may change any module here: bounds that must hold are the kernel's and
 those of `tool_server.sandbox.session`.
@@ -174,7 +174,7 @@ class _Notebook:
         """Shows the images that were saved: those whose names were printed, in that order, or all by their names."""
         from PIL import Image
 
-        text = "".join(words for kind, words in self._screen.pieces() if kind == "text")
+        text = self._screen.text
         new = sorted(path for path, about in self._files().items() if before.get(path) != about)
         named = sorted((path for path in new if path.name in text), key=lambda path: text.index(path.name))
         for path in named or new:

@@ -16,7 +16,7 @@ Piece = tuple[str, str]
 
 
 class Screen(io.TextIOBase):
-    """What one call has shown so far.
+    """Text and images that one call has shown so far.
 
     Args:
         characters: Bound on the text; what comes then is counted and left out.
@@ -35,8 +35,13 @@ class Screen(io.TextIOBase):
 
     @property
     def shown(self) -> bool:
-        """Whether there is an image."""
+        """True if there is an image."""
         return any(kind == "image" for kind, _ in self._pieces)
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        return "".join([*(words for kind, words in self._pieces if kind == "text"), *self._text])
 
     def writable(self) -> bool:
         """Always."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from lyncean.cell import Bounds, Cell, CellError, Fence, StartError, Zygote
 from lyncean.rpc import Unavailable
+from lyncean.vocabulary.tool_results import MAX_PARTS
 from tool_server.sandbox.limits import IMAGE_BYTES, NOTHING, Limits
 from tool_server.types import Output
 
@@ -93,7 +94,7 @@ class PythonSession:
             raise CellError("what it sent is not its reply") from problem
         images = [piece for piece in content if isinstance(piece, bytes)]
         texts = sum(len(piece) for piece in content if isinstance(piece, str))
-        beyond = len(images) > self._limits.images or sum(map(len, images)) > IMAGE_BYTES
+        beyond = len(images) > self._limits.images or sum(map(len, images)) > IMAGE_BYTES or len(content) >= MAX_PARTS
         # A line says what was left out, and the folder has a longer name in results.
         if beyond or texts > 2 * self._limits.characters + 1000:
             raise CellError("what it sent is larger than a reply may be")

@@ -48,7 +48,7 @@ Detect = Callable[[Patch], Sequence[Detection]]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a search goes by.
+    """Strategy and thresholds of a search.
 
     Attributes:
         strategy: The order of patches.

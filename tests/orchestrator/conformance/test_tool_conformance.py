@@ -204,6 +204,16 @@ async def test_a_broken_server_fails_its_check(name: str, monkeypatch: pytest.Mo
     assert found.keys() - {name} <= others, found
 
 
+async def test_a_schema_that_has_no_example_fails_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(_: Any, found: pb.ListToolsResponse) -> None:
+        found.tools[0].input_schema = '{"type": "object", "required": 5}'
+
+    monkeypatch.setattr("helpers.toolsets.Servicer", listed(change))
+    async with served(load(EXAMPLE)) as address:
+        found = failed(await judged(address))
+    assert "the schema of add cannot be read" in found["calls_are_answered"]
+
+
 async def test_a_token_that_is_not_demanded_is_found() -> None:
     credentials = rpc.Credentials(token="secret")
     for config, words in ((ServerConfig(token="secret", grace=0), []), (ServerConfig(grace=0), ["is answered"])):
@@ -260,6 +270,7 @@ async def test_the_command(tmp_path: Path) -> None:
         ({"$ref": "#/$defs/x", "$defs": {"x": {"required": ["b"], "properties": {"b": {"enum": ["q"]}}}}}, {"b": "q"}),
         ({"required": ["c"], "properties": {"c": {"anyOf": [{"type": "array", "minItems": 2}]}}}, {"c": ["a", "a"]}),
         ({"$ref": "#"}, "a"),
+        ({"type": "string", "minLength": 10**15}, "a" * 1000),
     ],
 )
 def test_examples_of_schemas(schema: dict[str, Any], value: Any) -> None:

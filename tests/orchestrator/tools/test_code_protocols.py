@@ -86,6 +86,7 @@ def test_deepeyesv2_is_asked_again_and_ends_at_an_answer_that_is_begun():
     played = Trajectory("deepeyesv2", ["Hm."] * 11)
     assert (len(played.requests), played.final) == (11, "Hm.")
     assert all(request == played.requests[0] for request in played.requests)
+    assert Trajectory("deepeyesv2", ["<CODE>x</CODE>"] * 11).codes == []
     played = Trajectory("deepeyesv2", ["<answer>A <code>x</code>"])
     assert (played.codes, played.final) == ([], "<answer>A <code>x</code>")
     config = played.requests[0].config

@@ -63,6 +63,7 @@ def test_text_and_images_come_in_their_order(session: Any) -> None:
     assert (one, two) == ("one\n", "two\n")
     assert [size(first), size(second), size(third)] == [(8, 6), (5, 3), (2, 4)]
     assert run(session, "image = Image.new('L', (7, 7)); image.show()").content[0][:4] == b"\x89PNG"
+    assert "".join(map(str, run(session, "print('x' * 10**6)").content)).count("more characters") == 1
 
 
 def test_saved_images_are_shown_unless_the_code_shows_others(session: Any) -> None:
