@@ -119,6 +119,7 @@ def _found(path: Path, step: int | None, run: Path) -> Found:
         raise ConfigError(f"{path} has no step in its name, as step_100 has: give step=N")
     if known is not None and step in (None, known[1]):
         name, step = known
+        checkpoints.check_name(path, name)
     else:
         name = f"step_{step}"
     made = checkpoints.made(path, name, int(step or 0))

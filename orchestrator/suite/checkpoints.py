@@ -67,8 +67,7 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
         if _UNFINISHED.search(path.name) or (known := step_of(path, named)) is None:
             continue
         name, step = known
-        if not _NAME.fullmatch(name):
-            raise ConfigError(f"--checkpoints: {path}: name the folder by letters, digits, dots, - and _ alone")
+        check_name(path, name)
         if step in steps:
             raise ConfigError(
                 f"--checkpoints: {steps[step][1]} and {path} are both of step {step}: give a pattern of one training"
@@ -84,6 +83,16 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
 def made(path: Path, name: str, step: int) -> Found:
     """Returns a checkpoint that is complete."""
     return Found(name, step, path.resolve(), fingerprint(path))
+
+
+def check_name(path: Path, name: str) -> None:
+    """Makes sure that the part of a checkpoint's path which names it is fit for a run folder's name.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{path}: name the folder by letters, digits, dots, - and _ alone")
 
 
 def step_of(path: Path, parts: int = 1) -> tuple[str, int] | None:

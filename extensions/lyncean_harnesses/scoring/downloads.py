@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
@@ -31,6 +32,8 @@ _CLIENTS = {"huggingface_hub": ("hf_hub_download", "snapshot_download"), "datase
 _LISTS = ("allow_patterns", "ignore_patterns")
 _REVISION = re.compile(r"(?![0-9a-f]{7,}$)\w[\w.-]*|refs/convert/\w+", re.ASCII | re.IGNORECASE)
 """A branch or a tag. Commits and `refs/pr` are those of strangers, too: a task's files must name them."""
+_FAILS_FOR = 60.0
+"""Seconds after which a fetch that failed is tried again for another answer."""
 _LONGEST = 500
 """Characters of an argument, and patterns of a list."""
 _MOST = 16
@@ -90,7 +93,7 @@ class Downloads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, tuple[str, float]] = {}
         self._done: set[str] = set()
 
     def fetch(self, wanted: Sequence[Any], named: Collection[str]) -> tuple[bool, str]:
@@ -109,14 +112,15 @@ class Downloads:
                 continue
             key = repr(sorted(call.items()))
             with self._lock:  # others that want the same wait for it
-                if key not in self._done and key not in self._failed:
+                problem, until = self._failed.get(key, ("", 0.0))
+                if key not in self._done and time.monotonic() >= until:
                     problem = _offline() or _fetched(call)
                     if problem:
-                        self._failed[key] = problem
+                        self._failed[key] = problem, time.monotonic() + _FAILS_FOR
                     else:
                         self._done.add(key)
                         new = True
-                reason = reason or self._failed.get(key, "")
+                reason = reason or problem
         return new, reason
 
 

@@ -63,7 +63,7 @@ class Trainings:
     def stamp(self, shown: Sequence[Training]) -> Hashable:
         """Returns what changes whenever the page would."""
         folders = self.folders()
-        files = [folders[one.name] / part for one in shown for part in _PARTS]
+        files = [folders[one.name] / part for one in shown if one.name in folders for part in _PARTS]
         files += [source.path / _RESULTS for one in shown for source in (*one.sources, *one.fixed)]
         return tuple(map(_written, files)), tuple(folders)
 
