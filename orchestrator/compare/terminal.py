@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lyncean.cli.names import Name
 from orchestrator.compare.flips import words
 from orchestrator.compare.gate import FAIL, NOT_SHOWN, PASS, Finding
 from orchestrator.compare.result import Comparison, Pairing, Ranking
 from orchestrator.compare.statistics import Paired, points
+from orchestrator.names import Name
 
 _NUMBERS = 104
 """Columns of a terminal that all of a comparison's numbers take beside the names of its tasks."""

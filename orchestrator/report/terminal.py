@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lyncean.cli.names import Name
 from lyncean.errors import printable
+from orchestrator.names import Name
 from orchestrator.report.labels import LabelledResult, results
 from orchestrator.report.problems import Problem, problems
 from orchestrator.run_folder import tools_used

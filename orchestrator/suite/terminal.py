@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lyncean.cli.names import Name
 from orchestrator.compare import leaderboard
 from orchestrator.compare.contrasts import HEAD
 from orchestrator.compare.leaderboard import Entry, Leaderboard, not_complete
 from orchestrator.compare.terminal import p_value, plain_table, show_findings
+from orchestrator.names import Name
 from orchestrator.run_folder.metrics import accounting, answered_results, counts, headlines
 from orchestrator.run_folder.reader import open_run
 from orchestrator.run_folder.validity import lines

@@ -48,11 +48,12 @@ EXTENSIONS = {
 }
 HARNESSES = tuple(f"lyncean_harnesses.library.models.{name}" for name in ("inspect_ai", "lm_eval", "lmms_eval"))
 # Modules that need an extra which the image lacks.
+_TORCH = "lyncean.transformers_import"
 WITHOUT = {
-    "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", *HARNESSES),
-    "scorer": ("scorer.testkit", "lyncean.media.rare_pictures", *HARNESSES),
-    "tool-server": ("tool_server.search", *HARNESSES),
-    "model-server-slim": ("model_server.hf", *HARNESSES),
+    "orchestrator": ("lyncean_interop.inspect", "lyncean_interop.opentelemetry", _TORCH, *HARNESSES),
+    "scorer": ("scorer.testkit", "lyncean.media.rare_pictures", _TORCH, *HARNESSES),
+    "tool-server": ("tool_server.search", _TORCH, *HARNESSES),
+    "model-server-slim": ("model_server.hf", _TORCH, *HARNESSES),
     TORCH: HARNESSES,
 }
 IMAGES = [*SERVICES.values(), "tool-server", TORCH]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 from rich.console import Console
 
-from lyncean.cli.names import Name
+from orchestrator.names import Name
 
 
 def wrapped(name: str, width: int) -> list[str]:
