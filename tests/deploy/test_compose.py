@@ -62,7 +62,7 @@ def test_bake_builds_what_docker_build_does() -> None:
         assert (REPOSITORY / target["dockerfile"]).exists()
     variants = {name: target["args"].get("VARIANT") for name, target in targets.items()}
     models = {"model-server": "cuda", "model-server-cpu": "cpu", "model-server-slim": "none"}
-    assert variants == {"orchestrator": None, "scorer": None, **models}
+    assert variants == {"orchestrator": None, "scorer": None, "tool-server": None, **models}
 
 
 @pytest.mark.full

@@ -21,8 +21,9 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
-from helpers.engine_cluster import Server
+from helpers.engine_cluster import Server, wait_for
 from helpers.page_commands import ROOT, commands
 from helpers.page_typist import Typist
 
@@ -66,6 +67,10 @@ def servers(
 ) -> Iterator[dict[str, Server]]:
     command = [sys.executable, "-m", "tool_server", "serve", str(ROOT / "examples" / "counter_tools.py")]
     tools = Server(tmp_path_factory.mktemp("tools"), command).start()
+    asked = health_pb2.HealthCheckRequest()
+    with grpc.insecure_channel(tools.address) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        wait_for(lambda: check(asked, timeout=60).status == health_pb2.HealthCheckResponse.SERVING)
     yield {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
     tools.kill()
 
