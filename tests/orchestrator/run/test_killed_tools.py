@@ -41,7 +41,7 @@ def replayed(log: Path) -> int:
     return sum(int(line.split()[1]) for line in log.read_text().splitlines())
 
 
-@pytest.mark.parametrize(("kills", "rows"), [(5, 24), pytest.param(20, 160, marks=pytest.mark.full)], ids=["5", "20"])
+@pytest.mark.parametrize(("kills", "rows"), [(5, 24), pytest.param(20, 160, marks=pytest.mark.weekly)], ids=["5", "20"])
 def test_killed_runs_and_servers_of_tools(tmp_path: Path, endpoint: str, kills: int, rows: int) -> None:
     options = {"tasks": task(tmp_path, rows), "endpoint": endpoint, "repeats": 2, "tools": ["zoom"], "max_unparsed": 1}
     logs = [tmp_path / f"killed{number}" for number in range(2)]
