@@ -238,7 +238,7 @@ MUTANTS = {
         Mutant(_samples_are_counted_by_nobody, 0),
         Mutant(_silence_is_borne, 40),
         Mutant(_stops_are_as_long_as_calls, 90),
-        Mutant(_verdicts_wait_for_no_answer, 290),
+        Mutant(_verdicts_wait_for_no_answer, 575),
         Mutant(_verdicts_are_of_any_answer, 305),
         Mutant(_nothing_is_synced),
         Mutant(_final_is_asked_once_more),

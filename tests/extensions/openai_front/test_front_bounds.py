@@ -87,7 +87,7 @@ async def test_a_body_that_does_not_arrive_is_refused(served: Any, monkeypatch: 
 
     async def slow() -> Any:
         yield b"{"
-        await asyncio.sleep(60)
+        await asyncio.sleep(5)
 
     async with served(Plain()) as server, front(server.channel) as port, httpx.AsyncClient(timeout=50) as client:
         reply = await client.post(f"http://127.0.0.1:{port}/v1/chat/completions", content=slow())
