@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import io
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -15,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import PIL
 
 from lyncean.errors import UserError
-from lyncean.media.pictures import DAMAGE, open_image
+from lyncean.media.pictures import DAMAGE
 from lyncean.model.v1 import model_pb2 as model
+from tool_server import pictures
 from tool_server.types import Output, Session
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Kit:
     def __init__(self, kind: type[Tools], source: bytes) -> None:
         self._kind = kind
         self.stateful = kind.stateful
-        code = hashlib.sha256(source + Path(__file__).read_bytes() + PIL.__version__.encode())
+        code = hashlib.sha256(source + Path(__file__).read_bytes() + pictures.code() + PIL.__version__.encode())
         self.revision = f"{kind.revision} {code.hexdigest()[:16]}".strip()
         self._methods = {name: _Method(name, function) for name, function in _functions(kind)}
         if not self._methods:
@@ -196,18 +195,11 @@ def _image(number: int, images: Sequence[bytes]) -> Image.Image:
     Raises:
         ToolError: There is no such image, or it cannot be read.
     """
-    from PIL import Image, ImageOps
-
     if number > len(images):
         raise ToolError(f"There is no image {number}: the last one is {len(images)}.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = open_image(images[number - 1])
-            if image.width * image.height > MAX_PIXELS:
-                raise ToolError(f"Image {number} is too large.")
-            return ImageOps.exif_transpose(image).convert("RGB")
-    except (Image.DecompressionBombError, *DAMAGE) as error:
+        return pictures.decoded(images[number - 1], MAX_PIXELS)
+    except DAMAGE as error:
         raise ToolError(f"Image {number} cannot be read: {error}") from error
 
 
@@ -223,9 +215,7 @@ def _piece(value: Any) -> str | bytes:
     from PIL import Image
 
     if isinstance(value, Image.Image):
-        buffer = io.BytesIO()
-        value.save(buffer, format="PNG")
-        return buffer.getvalue()
+        return pictures.encoded(value)
     if isinstance(value, (str, bytes)):
         return value
     raise TypeError(f"a tool returns text, images or bytes, not {type(value).__name__}")

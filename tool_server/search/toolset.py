@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lyncean.media.pictures import DAMAGE, open_image, orientation
+from lyncean.media.pictures import DAMAGE
 from lyncean.model.v1 import model_pb2 as model
+from tool_server import pictures
 from tool_server.search.detector import Detector
 from tool_server.search.hierarchy import Box, Detection, Found, Patch, Settings, search
 from tool_server.types import Output
@@ -64,7 +63,7 @@ class VisualSearch:
         settings: What a search goes by.
 
     Attributes:
-        revision: Hash of the detector, the settings and this package's code.
+        revision: Hash of the detector, the settings and the code that searches.
         stateful: False.
     """
 
@@ -75,6 +74,7 @@ class VisualSearch:
         digest = hashlib.sha256(f"{detector.revision}\n{astuple(settings)}".encode())
         for file in sorted(Path(__file__).parent.glob("*.py")):
             digest.update(hashlib.sha256(file.read_bytes()).digest())
+        digest.update(pictures.code())
         self.revision = digest.hexdigest()
 
     def tools(self) -> Sequence[model.Tool]:
@@ -95,7 +95,7 @@ class VisualSearch:
         if number > len(images):
             return Output((f"There is no image {number}: the last one is {len(images)}.",), is_error=True)
         try:
-            image = _decoded(images[number - 1])
+            image = pictures.decoded(images[number - 1], MAX_PIXELS)
         except (*DAMAGE, MemoryError) as error:
             words = (str(error).splitlines() or [type(error).__name__])[0]
             return Output((f"Image {number} cannot be read: {words}",), is_error=True)
@@ -132,26 +132,6 @@ def crop_box(box: Box, size: tuple[int, int]) -> Patch:
     return x, y, min(x + width, size[0]), min(y + height, size[1])
 
 
-def _decoded(data: bytes) -> Image.Image:
-    """Returns an image in RGB, turned as EXIF says."""
-    from PIL import Image, ImageOps
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        try:
-            image: Image.Image = open_image(data)
-            if image.width * image.height > MAX_PIXELS:
-                raise ValueError(f"it has {image.width:,} x {image.height:,} pixels, which is too large")
-            image.load()
-        except Image.DecompressionBombError as error:
-            raise ValueError(str(error)) from error
-    if image.format != "TIFF" and orientation(image):  # pillow has turned a TIFF
-        image = ImageOps.exif_transpose(image)
-    return image.convert("RGB")
-
-
 def _encoded(image: Image.Image) -> bytes:
     image.thumbnail((_CROP_SIDE, _CROP_SIDE))
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return pictures.encoded(image)
