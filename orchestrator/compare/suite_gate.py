@@ -69,6 +69,7 @@ def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str,
         return Judged([], [f"the baseline {rule.baseline} is not complete{words}: no model is judged"], found)
     findings: list[gate.Finding] = []
     unjudged: list[str] = []
+    conditions = [one for one in rule.conditions if one.name != gate.NO_FALL]
     fixed, before = models.get(rule.baseline), list[Scores]()
     for model, run in models.items():
         if (model not in row and rule.moves(models)) or model == rule.baseline:
@@ -76,10 +77,11 @@ def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str,
         if run is None:
             unjudged.append(f"{model} is not complete{words}: it is not judged")
             continue
+        if not conditions:  # `found` has what the others say
+            continue
         first = baseline_of(before, rule.baseline) if rule.moves(models) else fixed
         before.append(run)
-        own = [one for one in rule.conditions if one.name != gate.NO_FALL]
-        own = [one for one in own if first or not rule.moves(models) or not gate.compares(one)]
+        own = [one for one in conditions if first or not rule.moves(models) or not gate.compares(one)]
         try:
             findings += _findings(own, run, first)
         except ConfigError as error:
