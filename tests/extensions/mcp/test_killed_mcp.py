@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
 pytest.importorskip("mcp", reason="pip install 'lyncean[mcp]'")
 
-from helpers.engine_cluster import HERE, Server, environment
+from helpers.engine_cluster import HERE, Server
+from helpers.kills import answered, keys, play_killed, play_whole
 from helpers.noisy_task import task
 from helpers.same_results import results_of
-
-from orchestrator.api import evaluate
 
 pytestmark = [pytest.mark.weekly, pytest.mark.timeout(3600)]
 
@@ -55,10 +51,6 @@ def commands(folder: Path, program: str, repository: str) -> list[list[str]]:
     return [[*logged, str(folder / f"calls{number}"), *words] for number, words in enumerate(served)]
 
 
-def answered(log: Path) -> Counter[str]:
-    return Counter(line.split()[0] for line in log.read_text().splitlines())
-
-
 def test_killed_runs_with_the_sandbox_and_a_published_server(tmp_path: Path, endpoint: str, repository: str) -> None:
     program = os.environ.get("MCP_SERVER_GIT") or shutil.which("mcp-server-git", path=str(Path(sys.executable).parent))
     if program is None:
@@ -67,31 +59,10 @@ def test_killed_runs_with_the_sandbox_and_a_published_server(tmp_path: Path, end
     for name in ("killed", "whole"):
         (tmp_path / name).mkdir()
     words = commands(tmp_path / "killed", program, repository)
-    killed = subprocess.run(
-        [
-            *(sys.executable, HERE / "killed_runs.py", tmp_path / "killed" / "run", str(KILLS), "5"),
-            *(json.dumps(options), json.dumps(words)),
-        ],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == 0, killed.stderr
-    assert int(killed.stdout) == KILLS
-    servers = [
-        Server(tmp_path / f"server{number}", command).start()
-        for number, command in enumerate(commands(tmp_path / "whole", program, repository))
-    ]
-    try:
-        names = ["zoom", *(f"grpc:{server.address}" for server in servers)]
-        evaluate(**options | {"tools": names}, run=tmp_path / "whole" / "run")
-    finally:
-        for server in servers:
-            server.kill()
+    play_killed(tmp_path / "killed" / "run", KILLS, options, words)
+    play_whole(tmp_path, tmp_path / "whole" / "run", options, commands(tmp_path / "whole", program, repository))
     assert results_of(tmp_path / "killed" / "run") == results_of(tmp_path / "whole" / "run")
-    lines = [orjson.loads(line) for line in (tmp_path / "killed" / "run" / "responses.jsonl").read_bytes().splitlines()]
-    assert set(Counter(line["key"] for line in lines).values()) == {1}
+    assert set(keys(tmp_path / "killed" / "run").values()) == {1}
     for number in range(2):
         log, other = (answered(tmp_path / name / f"calls{number}") for name in ("killed", "whole"))
         assert not other - log

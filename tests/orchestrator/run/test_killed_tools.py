@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
-from helpers.engine_cluster import HERE, Server, environment
+from helpers.engine_cluster import HERE, Server
+from helpers.kills import answered, keys, play_killed, play_whole
 from helpers.noisy_task import task
 from helpers.same_results import results_of
-
-from orchestrator.api import evaluate
 
 TOOLS = (HERE.parents[1] / "examples" / "counter_tools.py", HERE / "diary_tools.py")
 
@@ -33,10 +28,6 @@ def command(log: Path, file: Path) -> list[str]:
     return [sys.executable, str(HERE / "logged_tools.py"), str(log), "serve", str(file), *limits]
 
 
-def answered(log: Path) -> Counter[str]:
-    return Counter(line.split()[0] for line in log.read_text().splitlines())
-
-
 def replayed(log: Path) -> int:
     return sum(int(line.split()[1]) for line in log.read_text().splitlines())
 
@@ -46,32 +37,12 @@ def test_killed_runs_and_servers_of_tools(tmp_path: Path, endpoint: str, kills: 
     options = {"tasks": task(tmp_path, rows), "endpoint": endpoint, "repeats": 2, "tools": ["zoom"], "max_unparsed": 1}
     logs = [tmp_path / f"killed{number}" for number in range(2)]
     commands = [command(log, file) for log, file in zip(logs, TOOLS, strict=True)]
-    killed = subprocess.run(
-        [
-            *(sys.executable, HERE / "killed_runs.py", tmp_path / "killed", str(kills), "5"),
-            *(json.dumps(options), json.dumps(commands)),
-        ],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == 0, killed.stderr
-    assert int(killed.stdout) == kills
+    play_killed(tmp_path / "killed", kills, options, commands)
     whole = [tmp_path / f"whole{number}" for number in range(2)]
-    servers = [
-        Server(tmp_path / f"server{number}", command(log, file)).start()
-        for number, (log, file) in enumerate(zip(whole, TOOLS, strict=True))
-    ]
-    try:
-        names = ["zoom", *(f"grpc:{server.address}" for server in servers)]
-        evaluate(**options | {"tools": names}, run=tmp_path / "whole")
-    finally:
-        for server in servers:
-            server.kill()
+    others = [command(log, file) for log, file in zip(whole, TOOLS, strict=True)]
+    play_whole(tmp_path, tmp_path / "whole", options, others)
     assert results_of(tmp_path / "killed") == results_of(tmp_path / "whole")
-    lines = [orjson.loads(line) for line in (tmp_path / "killed" / "responses.jsonl").read_bytes().splitlines()]
-    assert set(Counter(line["key"] for line in lines).values()) == {1}
+    assert set(keys(tmp_path / "killed").values()) == {1}
     for log, other in zip(logs, whole, strict=True):
         twice = answered(log) - answered(other)
         assert not answered(other) - answered(log)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
-from helpers.engine_cluster import HERE, Server, environment
+from helpers.engine_cluster import HERE, Server
+from helpers.kills import keys, play_killed
 from helpers.noisy_task import task
 from helpers.same_results import results_of
 
@@ -31,10 +29,6 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.kill()
 
 
-def lines(run: Path) -> list[dict[str, object]]:
-    return [orjson.loads(line) for line in (run / "responses.jsonl").read_bytes().splitlines()]
-
-
 @pytest.mark.parametrize(
     ("kills", "rows"), [(10, 60), pytest.param(100, 900, marks=pytest.mark.weekly)], ids=["10", "100"]
 )
@@ -44,19 +38,11 @@ def test_a_killed_run_has_the_same_results_and_repeats_nothing(
 ) -> None:
     options = {"tasks": task(tmp_path, rows), "endpoint": endpoint, "concurrency": concurrency, "repeats": 2}
     options |= {**PROTOCOL, "generation": ["temperature=1"], "max_unparsed": 1}
-    killed = subprocess.run(
-        [sys.executable, HERE / "killed_runs.py", tmp_path / "killed", str(kills), "5", json.dumps(options)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert killed.returncode == 0, killed.stderr
-    assert int(killed.stdout) == kills
+    play_killed(tmp_path / "killed", kills, options)
     evaluate(**options, run=tmp_path / "whole")
     assert results_of(tmp_path / "killed") == results_of(tmp_path / "whole")
-    once = Counter(line["key"] for line in lines(tmp_path / "killed"))
-    assert once == Counter(line["key"] for line in lines(tmp_path / "whole"))
+    once = keys(tmp_path / "killed")
+    assert once == keys(tmp_path / "whole")
     assert set(once.values()) == {1}
     found = json.loads(results_of(tmp_path / "whole"))
     assert found["tools"]["tool_calls"] > rows
