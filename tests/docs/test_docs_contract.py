@@ -67,12 +67,18 @@ def servers(
 ) -> Iterator[dict[str, Server]]:
     command = [sys.executable, "-m", "tool_server", "serve", str(ROOT / "examples" / "counter_tools.py")]
     tools = Server(tmp_path_factory.mktemp("tools"), command).start()
-    asked = health_pb2.HealthCheckRequest()
-    with grpc.insecure_channel(tools.address) as channel:
-        check = health_pb2_grpc.HealthStub(channel).Check
-        wait_for(lambda: check(asked, timeout=60).status == health_pb2.HealthCheckResponse.SERVING)
-    yield {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
+    started = {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
+    for server in started.values():
+        wait_until_serving(server)
+    yield started
     tools.kill()
+
+
+def wait_until_serving(server: Server) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        serving = health_pb2.HealthCheckResponse.SERVING
+        wait_for(lambda: check(health_pb2.HealthCheckRequest(), timeout=60).status == serving)
 
 
 def test_every_line_is_answered(servers: dict[str, Server]) -> None:

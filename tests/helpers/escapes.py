@@ -101,7 +101,7 @@ ESCAPES = {
     "large image": Escape("display(Image.new('L', (9000, 9000)))", "an image of 9000 x 9000 is not shown"),
     "bomb of an image": Escape("Image.new('L', (100_000, 100_000)).load()", "MemoryError"),
     "long error": Escape("raise ValueError('x' * 10**7)", "[...]"),
-    "large file": Escape("open('large', 'wb').write(bytes(64 << 20))", "File too large"),
+    "large file": Escape("f = open('large', 'wb')\nwhile True: f.write(bytes(1 << 20))", "File too large"),
     "many files": Escape("for n in range(10**6): open(f'{{n}}.txt', 'w').close()", "OSError", ends=True),
     "full disk": Escape("for n in range(10**6): open(f'{{n}}', 'wb').write(bytes(4 << 20))", "OSError", ends=True),
     "files without a name": Escape("os.open('.', os.O_TMPFILE | os.O_RDWR)", "not supported"),
