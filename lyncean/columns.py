@@ -1,4 +1,4 @@
-"""Columns of millions of items in temporary files, so that a process holds those alone that it computes with."""
+"""Columns of millions of items, kept in temporary files so that only those in use take memory."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SpillError(UserError):
 
     Args:
         folder: The folder.
-        error: What the system said.
+        error: The system's error.
     """
 
     def __init__(self, folder: str, error: OSError) -> None:
-        # NumPy's own errors have no reason of the system's.
+        # NumPy's own errors have no strerror.
         super().__init__(
             f"{folder}: {error.strerror or error}: columns of large data lie in temporary files: make room there, or "
             "name another folder in $TMPDIR"
@@ -32,11 +32,11 @@ class SpillError(UserError):
 
 
 class Column:
-    """A column that grows at its end; beyond half a megabyte it lies in a file without a name.
+    """A growing column; beyond half a megabyte it lies in an unnamed file.
 
     Args:
-        code: Code of a value, as of `array.array`.
-        kind: What the column is read as, where that is not the code's own type.
+        code: Type code of a value, as in `array.array`.
+        kind: Type in which `read` returns the column; default: the code's.
     """
 
     def __init__(self, code: str, kind: Any = None) -> None:
@@ -52,7 +52,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes its values take."""
+        """Bytes of its values."""
         return self._bytes + len(self._latest) * self._latest.itemsize
 
     def extend(self, values: Iterable[Any]) -> None:
@@ -61,12 +61,12 @@ class Column:
         self.settle()
 
     def add(self, data: bytes) -> None:
-        """Adds values as they lie in memory."""
+        """Adds values from their bytes in memory."""
         self._latest.frombytes(data)
         self.settle()
 
     def parts(self) -> Iterator[bytes]:
-        """Yields the column as it lies in memory, some of it at a time; `add` takes it back."""
+        """Yields the bytes of the column in pieces, which `add` accepts."""
         if self._file is not None:
             self._write()
             self._file.seek(0)
@@ -74,7 +74,7 @@ class Column:
         yield self._latest.tobytes()
 
     def settle(self) -> None:
-        """Writes what was appended once it is much. To be called now and then between `append`."""
+        """Writes appended values to the file once there are many. Call it now and then between `append`s."""
         if len(self._latest) >= self._most:
             self._write()
 
@@ -82,14 +82,14 @@ class Column:
         with _spilling():
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the column
-            # Buffered: one call of the system may write a part, and the rest would be lost without a word.
+            # Buffered: a single system call may write a part only, and the rest would be lost silently.
             self._file.write(self._latest)
             self._file.flush()
         self._bytes += len(self._latest) * self._latest.itemsize
         del self._latest[:]
 
     def read(self) -> NDArray[Any]:
-        """Returns a copy of the column, in memory for as long as the caller has it, who may change it."""
+        """Returns a copy of the column in memory, which the caller may change."""
         if self._file is None:
             return np.frombuffer(bytearray(self._latest), self._kind)
         self._write()
@@ -98,13 +98,13 @@ class Column:
 
 
 def mapped(values: NDArray[Any]) -> NDArray[Any]:
-    """Returns an array of half a megabyte or more from a file, of which only what is looked at is in memory."""
+    """Maps an array of half a megabyte or more to a file, so that only the pages in use are in memory."""
     if values.nbytes < _KEPT_BYTES:
         return values
     with _spilling(), tempfile.TemporaryFile() as file:
         values.tofile(file)
-        found: NDArray[Any] = np.memmap(file, values.dtype, "r", shape=values.shape)
-    return found
+        array: NDArray[Any] = np.memmap(file, values.dtype, "r", shape=values.shape)
+    return array
 
 
 @contextmanager

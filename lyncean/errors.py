@@ -4,7 +4,7 @@ error                       exit code  consequence
 UserError                       2      the command ends with one line
 |-- BindError                   2      a server does not start: its port cannot be bound
 |-- CacheError                  2      a scorer does not start: its cache of replies cannot be opened
-|-- CellError                   2      a file or code of others has no value: it failed, or met a limit
+|-- CellError                   2      a file or code of others gives no result: it failed, or hit a limit
 |   `-- StartError              2      nothing is read: no cell starts here
 |-- DataError                   2      nothing is sent: the data cannot be used
 |   |-- BundleError             2      no bundle is written or used
@@ -29,7 +29,7 @@ UserError                       2      the command ends with one line
 |       `-- RemoteError         3      what is local is safe; the same command uploads the rest
 |-- SecurityError               2      no connection: TLS or token settings cannot work
 |-- SpaceError                  2      no questions are drawn: a rule has fewer
-|-- SpillError                  2      the command ends: there is no room for temporary files
+|-- SpillError                  2      the command ends: no room for temporary files
 `-- YamlError                   2      a YAML file has a mistake
     |-- PricesError             2      nothing is sent: the table of prices has a mistake; a ConfigError, too
     |-- SuiteError              2      no cell is run: the suite file has a mistake; a ConfigError, too
@@ -47,29 +47,29 @@ _CONTROLS = {
     for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
     if chr(code) not in "\t\n"
 }
-"""C0 and C1 controls, and those that turn the direction of text."""
+"""C0 and C1 controls, and those that change the direction of text."""
 _UNPRINTED = re.compile(f"[{re.escape(''.join(map(chr, _CONTROLS)))}]")
 
 
 def printable(text: str) -> str:
-    """Returns text that a terminal shows and does not obey: control characters are escaped."""
+    """Escapes control characters, so that a terminal shows them and does not obey them."""
     return text.translate(_CONTROLS)
 
 
 def printable_json(text: str) -> str:
-    """Returns the same JSON with every control character escaped as JSON escapes them."""
-    return _UNPRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Escapes every control character of a JSON document the way JSON does."""
+    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class UserError(Exception):
     """An error whose message is one line for people: what is wrong, where, and the fix.
 
-    The Python API raises it as it is; a command prints the line and ends with `exit_code` (`lyncean.cli.groups`).
-    It escapes control characters and hides the passwords of URLs, which errors of libraries like to quote.
+    The Python API raises it unchanged; a command prints the line and ends with `exit_code` (`lyncean.cli.groups`).
+    It escapes control characters and hides the passwords of URLs, which libraries often quote in errors.
 
     Args:
-        message: What is wrong, and where.
-        fix: What to do about it; follows the message after a colon. A message may also contain its fix.
+        message: The problem and its location.
+        fix: The remedy; appended to the message after a colon. A message may also contain its own.
 
     Attributes:
         exit_code: 1 a defect, 2 usage or configuration, 3 incomplete: the same command resumes, 4 a limit.

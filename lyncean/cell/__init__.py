@@ -1,4 +1,4 @@
-"""Cells: child processes for code and files of others, closed by the kernel before they see any of it."""
+"""Cells: child processes for foreign code and files, locked down by the kernel before they see any of it."""
 
 from __future__ import annotations
 

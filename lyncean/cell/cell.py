@@ -1,4 +1,4 @@
-"""A cell: a child process in which code and files of others are used, and from which they reach nothing else."""
+"""A cell: a locked-down child process that runs foreign code and reads foreign files."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from lyncean.cell.zygote import Made, Zygote
 from lyncean.errors import UserError
 
 _GRACE = 2.0
-"""Seconds beyond the processor time of a call: what waits and does not compute is ended too."""
+"""Seconds of wall-clock time beyond a call's processor time, so that code that only waits is ended too."""
 _SLACK = 1.0
-"""Seconds within which short calls share a limit."""
+"""Seconds during which short calls share one limit, to save system calls."""
 _BROKEN = "it was ended: what it sent is not a reply", ""
 
 
 class CellError(UserError):
-    """A call to which a cell has no value.
+    """A call that a cell could not answer.
 
     Attributes:
-        limit: "memory", "cpu", "file", "network" or "process" where the code met that limit; "" where it failed.
+        limit: "memory", "cpu", "file", "network" or "process" if the code hit that limit; "" if it failed.
     """
 
     def __init__(self, message: str, limit: str = "") -> None:
@@ -43,17 +43,17 @@ class CellError(UserError):
 
 
 class StartError(CellError):
-    """A cell does not start, or is not closed here: nothing has been called."""
+    """A cell does not start, or cannot be locked down on this system; nothing was called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a call that runs code that may mean harm: it may ignore signals, and write its reply itself.
+    """Bounds of a call of possibly hostile code, which may ignore signals and forge its reply.
 
     Attributes:
-        wall: Seconds by the clock.
-        most: Bytes of the reply.
-        meanwhile: Called some ten times in a second while the call runs; a CellError ends the cell.
+        wall: Seconds of wall-clock time.
+        most: Largest reply in bytes.
+        meanwhile: Called about ten times a second during the call; a CellError ends the cell.
     """
 
     wall: float
@@ -62,20 +62,20 @@ class Bounds:
 
 
 class Cell:
-    """A closed child process with functions that can be called; one call at a time.
+    """A locked-down child process with functions to call, one at a time.
 
     Args:
-        setup: "module:function" that runs in the child before it closes itself, takes `arguments` and returns the
+        setup: "module:function" that runs in the child before the lockdown, takes `arguments` and returns the
             functions by name. Arguments and values are JSON.
         arguments: Keyword arguments of `setup`, JSON.
-        fence: Files, memory and rights beside the interpreter's own files.
-        fork: Whether each call gets a fresh process, so that nothing of one call reaches another: 5 to 50 ms more.
-        layers: Layers that must hold; a cell that is less closed does not run.
-        zygote: A process of which this one is made; it has imported what `setup` needs.
-        first: A function of the cell and its arguments: the first call of each process that starts. A cell that forks
-            runs it in the process of which it makes the others, which have what it loaded.
-        first_seconds: Processor time that it may take.
-        still: Whether the process is stopped between two calls, so that nothing that a call has left runs.
+        fence: Files, memory and rights in addition to the interpreter's own files.
+        fork: Whether each call runs in a fresh process, so that calls cannot affect each other; costs 5 to 50 ms.
+        layers: Layers that must hold for the cell to run.
+        zygote: A process with the imports of `setup` done, from which the cell is forked.
+        first: A function of the cell with its arguments, called first in each new process. With `fork` it runs in the
+            parent of the forks, which then share the loaded data.
+        first_seconds: Processor time limit of `first`.
+        still: Whether to stop the process between calls, so that code left behind by a call cannot run.
     """
 
     def __init__(
@@ -108,18 +108,18 @@ class Cell:
         descriptors: Sequence[int] = (),
         bounds: Bounds | None = None,
     ) -> Any:
-        """Returns what a function of the cell returns; starts the cell if it does not run.
+        """Calls a function of the cell and returns its value; starts the cell if necessary.
 
         Args:
             name: The function.
             arguments: JSON.
-            seconds: Processor time that the call may take.
-            descriptors: Open files, which the function gets before its arguments, by the numbers that they have in the
-                cell; it has them until it returns.
-            bounds: Bounds of a call that runs code that may mean harm.
+            seconds: Processor time limit of the call.
+            descriptors: Open files; the function receives their numbers in the cell before its arguments, and they are
+                closed when it returns.
+            bounds: Bounds of a call of possibly hostile code.
 
         Raises:
-            CellError: The code failed, met a limit, or ended its process; or the cell cannot be closed here.
+            CellError: The code failed, hit a limit, or ended its process; or the cell cannot be locked down here.
         """
         with self._lock:
             self._started()
@@ -150,7 +150,7 @@ class Cell:
         except CellError:
             self._stop()
             raise
-        # Code that runs a model's answer may have written the reply.
+        # Hostile code may have forged the reply.
         if not isinstance(reply, dict):
             reply = {}
         if isinstance(reply.get("ended"), int):
@@ -165,21 +165,21 @@ class Cell:
         latest = self._used() + seconds + _SLACK
 
         def meanwhile() -> None:
-            if self._used() > latest:  # a process may ignore the signal that tells it so
+            if self._used() > latest:  # a process may ignore SIGXCPU
                 raise SilentError("it takes too long")
             bounds.meanwhile()
 
         return Patience(time.monotonic() + bounds.wall, bounds.most, meanwhile)
 
     def _signal(self, number: int) -> None:
-        """Stops the processes of a cell that is to be still between calls, or has them go on."""
+        """Stops or continues the processes of a cell with `still`."""
         if self._still and self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     @property
     def running(self) -> bool:
-        """True if the process is there that the last call had."""
+        """True while the process of the last call runs."""
         return self._ours is not None and not _has_ended(self._ours)
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class Cell:
         if self._ours is not None:
             if not _has_ended(self._ours):
                 return
-            self._stop()  # it ended between two calls: the system was short of memory
+            self._stop()  # it ended between two calls, for example for want of memory
         self._ours, theirs = socket.socketpair()
         self._limited = 0.0, 0.0
         wait_at_most(self._ours, STARTS_WITHIN)
@@ -223,7 +223,7 @@ class Cell:
                 raise
 
     def _limit(self, seconds: float) -> None:
-        """Lets the child take so much processor time from now on, and a little more by the clock."""
+        """Limits the child's processor time from now on, and its wall-clock time to a little more."""
         now = time.monotonic()
         if self._limited[0] == seconds and now - self._limited[1] < _SLACK:
             return
@@ -237,7 +237,7 @@ class Cell:
         resource.prlimit(self._process.pid, resource.RLIMIT_CPU, (int(used + seconds + _SLACK) + 1, hard))
 
     def _used(self) -> float:
-        """Returns the processor time that the child has taken, in seconds; 0 where it has ended."""
+        """Returns the processor time of the child in seconds; 0 after its end."""
         assert self._process is not None
         try:
             ticks = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[11:15]
@@ -247,7 +247,7 @@ class Cell:
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            # The child leads a group of its own: what it started ends with it.
+            # The child leads a process group, so its own children are killed too.
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -280,7 +280,7 @@ class Cell:
 
 @cache
 def holding() -> tuple[str, ...]:
-    """Returns the layers that hold on this system, tried once by a cell; "process" alone where none does."""
+    """Returns the layers that hold on this system, probed once by a cell; only "process" if none does."""
     cell = Cell("lyncean.cell.child:nothing", layers=())
     try:
         cell.call("nothing")
@@ -292,24 +292,24 @@ def holding() -> tuple[str, ...]:
 
 
 def closes() -> bool:
-    """Whether every layer holds on this system."""
+    """Returns True if every layer holds on this system."""
     return set(LAYERS) <= set(holding())
 
 
 def _has_ended(ours: socket.socket) -> bool:
     side = select.poll()
-    side.register(ours, 0)  # that the other side has closed is always told
+    side.register(ours, 0)  # a hang-up is always reported
     return bool(side.poll(0))
 
 
 def _reason(code: int, *, overtime: bool) -> tuple[str, str]:
-    """Returns the words for how a child ended, and the limit that it met."""
+    """Describes how a child ended, and names the limit that it hit."""
     if overtime or -code == signal.SIGXCPU:
         return "it was ended: it took longer than it may", "cpu"
     if -code == signal.SIGXFSZ:
         return "it was ended: it wrote a file larger than it may", "file"
     if code < 0:
-        # Libraries end so where an allocation fails, and the system where all memory is taken.
+        # Libraries end this way when an allocation fails, and the kernel kills when memory runs out.
         short = -code in (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL)
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         return f"it was ended by {name}", "memory" if short else ""

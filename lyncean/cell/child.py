@@ -1,4 +1,4 @@
-"""The process of a cell: imports what it needs, closes itself, proves it, and answers calls."""
+"""The child process of a cell: imports its modules, locks itself down, proves the lockdown, and answers calls."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ Function = Callable[..., Any]
 _OUTSIDE = ("/etc/passwd", "/proc/self/status")
 """Files that no cell may read; the second one a zygote may."""
 _WATCHER = 256 << 10
-"""Bytes of the stack of a thread that waits."""
+"""Stack size in bytes of the watching thread."""
 _LIMITS = {
     errno.EACCES: "file", errno.EFBIG: "file", errno.EPERM: "network", errno.EAGAIN: "process", errno.ENOMEM: "memory",
 }  # fmt: skip
-"""Error -> the limit that the code has met: Landlock, the size of a file, sockets, processes, memory."""
+"""errno -> the limit that the code hit: Landlock, file size, sockets, processes, memory."""
 
 _MANY = 16
-"""Processes from which on those of a zygote are worth larger pages, which it takes 0.1 to 0.2 s to make."""
+"""Forks after which a zygote joins its memory into large pages, which takes 0.1 to 0.2 s."""
 _ENDS_WITHIN = 1000
-"""Rounds in which what a call has started is ended."""
+"""Attempts to kill the processes that a call has started."""
 
 
-def main(place: int) -> None:
-    """Answers on a descriptor until the other side ends: as a zygote where the first message says so, or as a cell."""
+def main(channel: int) -> None:
+    """Answers on a descriptor until the other side closes it, as a zygote or a cell: the first message decides."""
     parent = os.getppid()
-    first = receive(place)
-    (_zygote if first.get("zygote") else _cell)(place, parent, first)
+    first = receive(channel)
+    (_zygote if first.get("zygote") else _cell)(channel, parent, first)
 
 
-def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
-    """Closes this process and answers calls.
+def _cell(channel: int, parent: int, first: Mapping[str, Any]) -> None:
+    """Locks down this process and answers calls.
 
     The first message has the fence, `fork` (whether each call gets a process of its own), and `setup`, "module:name" of
     a function that takes `arguments` and returns the functions that can be called, by name.
@@ -59,14 +59,14 @@ def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
             children = _children() if fork and fence.programs else -1
             layers = _proven(close(fence, may_fork=fork), status.read())
     except BaseException as error:
-        send(place, {"failed": _told(error)})
+        send(channel, {"failed": _told(error)})
         return
-    _end_with(parent, place)  # afterwards: what closes this process closes its later threads alone
+    _end_with(parent, channel)  # started after the lockdown, which only later threads inherit
     if fence.strict and not forbid_threads():
         layers.remove("seccomp")
     gc.freeze()
-    send(place, {"layers": layers})
-    with socket.socket(fileno=place) as connection:
+    send(channel, {"layers": layers})
+    with socket.socket(fileno=channel) as connection:
         while True:
             try:
                 message, descriptors = receive_beside(connection)
@@ -74,10 +74,10 @@ def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
                 return
             message["arguments"] = [*descriptors, *message["arguments"]]
             if fork and not message.get("first"):
-                _forked(place, functions, message, fence)
+                _forked(channel, functions, message, fence)
                 _end(children)
             else:
-                _answer(place, functions, message)
+                _answer(channel, functions, message)
                 if message.get("first"):
                     gc.freeze()
             for descriptor in descriptors:
@@ -86,31 +86,31 @@ def _cell(place: int, parent: int, first: Mapping[str, Any]) -> None:
 
 
 def _write_to(folder: str) -> None:
-    """Has temporary files written to a folder; a module that is loaded already may know another."""
+    """Redirects temporary files to a folder, also where `tempfile` is loaded already."""
     if Path(folder).is_dir():
         os.environ["TMPDIR"] = folder
         if loaded := sys.modules.get("tempfile"):
             vars(loaded)["tempdir"] = None
 
 
-def _zygote(place: int, parent: int, first: Mapping[str, Any]) -> None:
-    """Imports what cells need, closes this process as far as they can still close themselves, and makes them.
+def _zygote(channel: int, parent: int, first: Mapping[str, Any]) -> None:
+    """Imports what cells need, locks this process down as far as cells allow, and forks them.
 
-    The first message has `setup` with its `arguments`, and a fence within which those of all cells are. Later ones have
-    the descriptor on which a cell is to answer, or ask how a process of a cell ended.
+    The first message has `setup` with its `arguments`, and a fence that encloses the fences of all cells. Each later
+    message brings the descriptor on which a new cell answers, or asks for the exit code of a cell.
     """
     try:
         _named(first["setup"])(**first["arguments"])
         close(Fence(**first["fence"]), may_fork=True, may_close=True)
     except BaseException as error:
-        send(place, {"failed": _told(error)})
+        send(channel, {"failed": _told(error)})
         return
-    _end_with(parent, place)
+    _end_with(parent, channel)
     gc.collect()
     gc.freeze()
-    send(place, {})
-    connection = socket.socket(fileno=place)
-    made = 0
+    send(channel, {})
+    connection = socket.socket(fileno=channel)
+    forks = 0
     while True:
         try:
             message, descriptors = receive_beside(connection)
@@ -118,11 +118,11 @@ def _zygote(place: int, parent: int, first: Mapping[str, Any]) -> None:
             return
         if "ended" in message:
             process, status = os.waitpid(message["ended"], os.WNOHANG)
-            send(place, {"code": os.waitstatus_to_exitcode(status) if process else None})
+            send(channel, {"code": os.waitstatus_to_exitcode(status) if process else None})
             continue
-        made += 1
-        if made <= _MANY and (message["forks"] or made == _MANY):
-            made = _MANY
+        forks += 1
+        if forks <= _MANY and (message["forks"] or forks == _MANY):
+            forks = _MANY
             join_pages()
         zygote, child = os.getpid(), os.fork()
         if not child:
@@ -135,16 +135,16 @@ def _zygote(place: int, parent: int, first: Mapping[str, Any]) -> None:
                 os._exit(0)
         for descriptor in descriptors:
             os.close(descriptor)
-        send(place, {"pid": child})
+        send(channel, {"pid": child})
 
 
-def _end_with(parent: int, place: int) -> None:
-    """Ends this process and those made of it when its parent does, however that ended, within a call as well."""
+def _end_with(parent: int, channel: int) -> None:
+    """Kills this process and its descendants when the parent ends, for any reason and also during a call."""
 
     def watch() -> None:
         side = select.poll()
-        side.register(place, 0)  # that the other side has closed is always told
-        # Processes that were made of the parent may hold the other side, too.
+        side.register(channel, 0)  # a hang-up is always reported
+        # Forks of the parent may hold the other side open, so a hang-up alone is not enough.
         while not side.poll(1000) and os.getppid() == parent:
             pass
         with contextlib.suppress(OSError):
@@ -162,13 +162,13 @@ def _status() -> TextIO:
 
 
 def _children() -> int:
-    """Returns an open file with this process's children, those that its children leave among them."""
+    """Returns an open file that lists this process's children, adopted orphans included."""
     adopt_orphans()
     return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _end(children: int) -> None:
-    """Ends what a call has left running; ends the cell where that does not help."""
+    """Kills processes that a call has left running; exits if they cannot be killed."""
     for _ in range(_ENDS_WITHIN):
         left = os.pread(children, 1 << 16, 0).split() if children >= 0 else []
         if not left:
@@ -182,17 +182,17 @@ def _end(children: int) -> None:
 
 def _named(word: str) -> Function:
     module, _, name = word.partition(":")
-    found: Function = getattr(importlib.import_module(module), name)
-    return found
+    function: Function = getattr(importlib.import_module(module), name)
+    return function
 
 
 def _proven(layers: tuple[str, ...], status: str) -> list[str]:
-    """Returns the layers that hold when they are tried; what a zygote's do not refuse is tried as well."""
+    """Returns the layers that hold in practice, also for calls that the zygote's own layers let through."""
     proven = [name for name in layers if name == "rlimits"]
     if "landlock" in layers and all(_refused(partial(_open, path), errno.EACCES) for path in _OUTSIDE):
         proven.append("landlock")
-    tried = (_connect, _limit_again)
-    if "seccomp" in layers and "Seccomp:\t2" in status and all(_refused(each, errno.EPERM) for each in tried):
+    attempts = (_connect, _limit_again)
+    if "seccomp" in layers and "Seccomp:\t2" in status and all(_refused(attempt, errno.EPERM) for attempt in attempts):
         proven.append("seccomp")
     return proven
 
@@ -210,7 +210,7 @@ def _limit_again() -> None:
     limit = resource.RLIMIT_CORE
     try:
         resource.setrlimit(limit, resource.getrlimit(limit))
-    except ValueError:  # so Python names EPERM
+    except ValueError:  # Python reports EPERM as ValueError here
         raise PermissionError(errno.EPERM, "not permitted") from None
 
 
@@ -222,13 +222,13 @@ def _refused(attempt: Callable[[], None], expected: int) -> bool:
     return False
 
 
-def _forked(place: int, functions: Mapping[str, Function], message: Any, fence: Fence) -> None:
-    """Answers in a process of its own, which never holds the descriptor on which the next call will come."""
+def _forked(channel: int, functions: Mapping[str, Function], message: Any, fence: Fence) -> None:
+    """Answers in a fresh process, which never holds the descriptor that brings the next call."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
         try:
-            os.close(place)
+            os.close(channel)
             os.close(ours)
             forbid_processes(fence)
             _answer(theirs, functions, message)
@@ -242,24 +242,24 @@ def _forked(place: int, functions: Mapping[str, Function], message: Any, fence: 
     os.close(ours)
     _, status = os.waitpid(child, 0)
     if status or not reply:
-        send(place, {"ended": os.waitstatus_to_exitcode(status)})
+        send(channel, {"ended": os.waitstatus_to_exitcode(status)})
     else:
-        send_bytes(place, reply)
+        send_bytes(channel, reply)
 
 
-def _answer(place: int, functions: Mapping[str, Function], message: Any) -> None:
+def _answer(channel: int, functions: Mapping[str, Function], message: Any) -> None:
     try:
         reply = {"value": functions[message["call"]](*message["arguments"])}
     except BaseException as error:
         reply = {"limit": limit_of(error), "failed": _told(error)}
     try:
-        send(place, reply)
+        send(channel, reply)
     except (TypeError, ValueError, MemoryError) as error:
-        send(place, {"limit": "memory" if isinstance(error, MemoryError) else "", "failed": _told(error)})
+        send(channel, {"limit": "memory" if isinstance(error, MemoryError) else "", "failed": _told(error)})
 
 
 def nothing() -> dict[str, Function]:
-    """Returns the functions of a cell with which a system is tried."""
+    """Returns the functions of a cell that only probes the system."""
     return {"nothing": _nothing}
 
 
@@ -272,7 +272,7 @@ def _told(error: BaseException) -> str:
 
 
 def limit_of(error: BaseException | None) -> str:
-    """Returns the limit that code has met, "" where it failed by itself; the first cause counts."""
+    """Returns the limit that the code hit, "" for a failure of its own; the first error of the chain counts."""
     while error is not None:
         if isinstance(error, MemoryError):
             return "memory"

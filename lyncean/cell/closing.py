@@ -1,7 +1,7 @@
-"""Closes this process for good: limits of resources, Landlock for files, seccomp for system calls.
+"""Locks down this process for good: resource limits, Landlock for files, seccomp for system calls.
 
-Needs no privileges, no namespaces and no library; all of it stays in force for threads and children. Each layer is
-needed: Landlock leaves sockets, seccomp cannot tell one path from another.
+Requires no privileges, namespaces or libraries; threads and children inherit the lockdown. Both Landlock and seccomp
+are needed: Landlock does not cover sockets, and seccomp cannot tell one path from another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lyncean.cell.syscalls import MACHINES
 
 LAYERS = ("landlock", "seccomp", "rlimits")
 PROCESS = "process"
-"""What there is in place of layers where none holds: a process of its own."""
+"""Named instead of layers where none holds: a separate process is all there is."""
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_SET_DUMPABLE = 38, 22, 2, 4
 _PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
@@ -30,32 +30,32 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CLONE_THREAD = 0x00010000
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
-"""Numbers from here on are x86-64's second table of system calls."""
+"""First number of the x32 table of system calls on x86-64."""
 
 _SPACE = 4 << 30
-"""Bytes of addresses beyond memory that a strictly closed process may have: libraries, and what allocators reserve."""
+"""Bytes of address space beyond `memory` in a strict fence, for libraries and the allocator's reserve."""
 _FILES_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""Landlock's version -> how many kinds of access to files it knows; later versions as the last."""
+"""Landlock ABI version -> number of its file access rights; later versions have as many as the last."""
 _READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _REMOVE = 1 << 4 | 1 << 5
 
 
 class NotClosedError(Exception):
-    """A layer that is asked for cannot be put in force here; the message names it."""
+    """Raised when a requested layer cannot be enforced; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a cell may do.
+    """Rights and limits of a cell.
 
     Attributes:
         reads: Files and folders that it may read.
         writes: Folders that it may write to.
-        memory: Bytes that it may allocate beyond what it has when it closes itself.
+        memory: Bytes that it may allocate on top of its size at the lockdown.
         file_size: Bytes of the largest file that it may write.
-        programs: Whether it may start programs and processes, still without network and other files. They stay in
-            the cell's process group, with which they end.
+        programs: Whether it may start programs and processes, under the same limits. They stay in the cell's process
+            group and end with it.
         strict: Whether it runs code that may mean harm: one thread; no socket of any kind; no signal, not even to
             itself; no memory that `memory` does not count; files that it makes stay where their sizes can be added up;
             modes, owners and times of files do not change.
@@ -70,12 +70,12 @@ class Fence:
 
 
 def close(fence: Fence, *, may_fork: bool = False, may_close: bool = False) -> tuple[str, ...]:
-    """Puts every layer that this system has in force and returns their names.
+    """Enforces every layer that this system supports and returns the names.
 
     Args:
-        fence: What is left.
-        may_fork: Whether processes may be made of this one; each of them calls `forbid_processes`, or `close`.
-        may_close: Whether they may still close themselves, each in its own way.
+        fence: Remaining rights.
+        may_fork: Whether this process may fork; each child calls `forbid_processes` or `close`.
+        may_close: Whether the children may still lock themselves down further.
     """
     if may_close:
         fence = replace(fence, reads=(*fence.reads, *_FOR_CLOSING))
@@ -89,26 +89,26 @@ def close(fence: Fence, *, may_fork: bool = False, may_close: bool = False) -> t
 
 
 def forbid_processes(fence: Fence) -> None:
-    """Takes from a process that was made of a closed one the right to make further ones."""
+    """Takes the right to fork from a child of a locked-down process."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not fence.programs or not _scopes_signals(libc):
         _seccomp(libc, _refused(libc, fence, may_fork=False, may_close=False))
 
 
 def forbid_threads() -> bool:
-    """Takes the right to make threads from all threads of a strictly closed process; returns whether it holds."""
+    """Takes the right to start threads from a process with a strict fence; returns whether it took effect."""
     libc = ctypes.CDLL(None, use_errno=True)
     rules = [_Rule("clone", error=errno.EAGAIN), _Rule("clone3", error=errno.ENOSYS), _Rule("prctl"), _Rule("seccomp")]
     return bool(_seccomp(libc, rules, all_threads=True))
 
 
 def end_with_parent() -> None:
-    """Has the kernel end this process when the thread that made it ends; no code in it can prevent that."""
+    """Asks the kernel to kill this process when the thread that forked it ends; its code cannot prevent that."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of what its children leave behind."""
+    """Makes this process the parent of orphaned grandchildren."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -120,7 +120,7 @@ def _limit(fence: Fence, *, may_close: bool) -> tuple[str, ...]:
     for name, most in ((resource.RLIMIT_FSIZE, fence.file_size), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(name, (most, most))
     if fields and fence.strict and not may_close:
-        # Pages that are only read, or shared, are not counted as data, and tables of pages are not counted at all.
+        # RLIMIT_DATA counts neither read-only nor shared pages, nor page tables.
         space = int(fields[0]) * resource.getpagesize() + fence.memory + _SPACE
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     files = min(64 if fence.strict else 256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -129,7 +129,7 @@ def _limit(fence: Fence, *, may_close: bool) -> tuple[str, ...]:
 
 
 def _abi(libc: ctypes.CDLL) -> int:
-    """Returns the version of Landlock, below 1 where there is none."""
+    """Returns the ABI version of Landlock, below 1 without Landlock."""
     return int(libc.syscall(_CREATE_RULESET, None, 0, 1))
 
 
@@ -161,16 +161,16 @@ def _landlock(libc: ctypes.CDLL, fence: Fence) -> tuple[str, ...]:
 
 def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
         if not Path(path).is_dir():
-            access &= 0b1100000000000111  # what files have: execute, write, read, truncate, ioctl
-        if libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", access, place), 0):
+            access &= 0b1100000000000111  # rights that apply to files: execute, write, read, truncate, ioctl
+        if libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", access, descriptor), 0):
             raise NotClosedError(f"{path}: {os.strerror(ctypes.get_errno())}")
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 _NEVER = (
@@ -186,9 +186,9 @@ _NEVER = (
     "iopl", "ioperm", "setrlimit",
 )  # fmt: skip
 _FOR_CLOSING = ("/proc",)
-"""Files that a process reads as it closes itself: its own size, whether its filter holds, its children."""
+"""Files read during a lockdown: the process's size, state of its filter, its children."""
 _CLOSING = ("setsid", "setrlimit", "prlimit64", "kill", "tgkill")
-"""Calls that a process needs as it closes itself, and those that it keeps for itself alone."""
+"""Calls needed during a lockdown, and calls that stay allowed on the process itself."""
 _STRICT = (
     "socket", "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "syslog",
     "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_init", "kill", "tgkill",
@@ -196,11 +196,11 @@ _STRICT = (
     "removexattr", "lremovexattr", "fremovexattr", "removexattrat",
     "sched_setscheduler", "sched_setattr", "setpriority", "ioprio_set",
 )  # fmt: skip
-"""Landlock refuses none of these: memory beyond limits, messages between cells, names and owners of others' files."""
+"""Calls outside Landlock's scope: memory beyond limits, messages between cells, metadata of others' files."""
 _WITHOUT_EFFECT = (
     "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
 )  # fmt: skip
-"""Calls that copying a file makes, too: they do nothing and succeed."""
+"""Calls that do nothing and succeed, since copying a file makes them too."""
 _SHARED_WITHOUT_FILE = 0x01 | 0x20
 """MAP_SHARED and MAP_ANONYMOUS."""
 _WITHOUT_NAME = 0o20000000
@@ -215,11 +215,11 @@ class _Rule:
 
     Attributes:
         name: The call.
-        argument: Index of an argument on which it depends, -1 for none.
-        unless: What the argument must be for the call to be let through: "zero", "thread" (has CLONE_THREAD), "own"
-            (is this process).
-        error: The error it gets; 0 is success.
-        bits: What the argument must have, all of it, for the call to be refused.
+        argument: Index of the argument that decides, -1 for none.
+        unless: Condition on the argument that lets the call through: "zero", "thread" (has CLONE_THREAD), "own" (is
+            this process).
+        error: errno returned; 0 for success.
+        bits: Bits of the argument that must all be set for the call to be refused.
     """
 
     name: str
@@ -234,14 +234,14 @@ def _refused(libc: ctypes.CDLL, fence: Fence, *, may_fork: bool, may_close: bool
     rules += [_Rule("sendto", 4, "zero"), _Rule("prlimit64", 2, "zero")]
     if fence.strict:
         rules += _strict()
-    wanting = may_fork, fence.programs  # those that signal others, which Landlock keeps among themselves if it can
+    wanting = may_fork, fence.programs  # they signal others; Landlock from ABI 6 confines signals
     if not (any(wanting) if _scopes_signals(libc) else all(wanting)):
         rules += [_Rule("kill", 0, "own"), _Rule("tgkill", 0, "own")]
     if not fence.programs:
         rules += [_Rule(name) for name in _PROGRAMS]
         if not may_fork:
             rules += [_Rule(name, error=errno.EAGAIN) for name in _PROCESSES]
-            # glibc asks clone3 first, whose flags lie in memory that a filter cannot read, and falls back to clone.
+            # glibc tries clone3 first, whose flags a filter cannot read, and falls back to clone.
             rules += [_Rule("clone", 0, "thread", errno.EAGAIN), _Rule("clone3", error=errno.ENOSYS)]
     return [rule for rule in rules if not (may_close and rule.name in _CLOSING)]
 
@@ -252,7 +252,7 @@ def _strict() -> Iterator[_Rule]:
     yield _Rule("mmap", 3, bits=_SHARED_WITHOUT_FILE)
     yield _Rule("open", 1, bits=_WITHOUT_NAME, error=errno.EOPNOTSUPP)
     yield _Rule("openat", 2, bits=_WITHOUT_NAME, error=errno.EOPNOTSUPP)
-    yield _Rule("openat2", error=errno.ENOSYS)  # its flags lie in memory
+    yield _Rule("openat2", error=errno.ENOSYS)  # a filter cannot read its flags
 
 
 def _seccomp(libc: ctypes.CDLL, rules: Iterable[_Rule], *, all_threads: bool = False) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ _NUMBER, _AUDIT, _ARGUMENTS = 0, 4, 16
 
 
 def _program(audit: int, rules: Sequence[tuple[int, _Rule]]) -> bytes:
-    """Returns a filter: what it names is refused, all else is let through; other machines' calls end the process."""
+    """Returns a BPF filter that refuses the listed calls, allows others, and kills on another architecture's calls."""
     lines = [
         (_LOAD, 0, 0, _AUDIT), (_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.EPERM),
@@ -287,8 +287,8 @@ def _program(audit: int, rules: Sequence[tuple[int, _Rule]]) -> bytes:
             continue
         low = _ARGUMENTS + 8 * rule.argument
         if rule.bits:
-            bits = [1 << place for place in range(32) if rule.bits >> place & 1]
-            has = [(_HAS, 0, len(bits) - place, bit) for place, bit in enumerate(bits)]
+            bits = [1 << index for index in range(32) if rule.bits >> index & 1]
+            has = [(_HAS, 0, len(bits) - index, bit) for index, bit in enumerate(bits)]
             block = [(_LOAD, 0, 0, low), *has, refuse, (_RETURN, 0, 0, _ALLOW)]
             lines += [(_EQUAL, 0, len(block), number), *block]
             continue

@@ -1,6 +1,6 @@
-"""Messages between a process and its cell: a length of 8 bytes, then JSON, over a pair of sockets.
+"""Messages between a process and its cell: a length of 8 bytes, then JSON, over a socket pair.
 
-Descriptors of files travel beside the length, to the cell only: its filter refuses to send any.
+File descriptors travel with the length, to the cell only: its seccomp filter forbids sending them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LOOKS_EVERY = 100
 
 
 class ClosedError(Exception):
-    """The other side has ended, or sends what is not a message."""
+    """The other side has ended, or sent something other than a message."""
 
 
 class SilentError(ClosedError):
-    """The other side has said nothing within the time that the socket allows."""
+    """The other side sent nothing within the socket's timeout."""
 
 
-def send(place: int, message: Any) -> None:
+def send(descriptor: int, message: Any) -> None:
     """Writes a message to a descriptor.
 
     Raises:
@@ -41,16 +41,16 @@ def send(place: int, message: Any) -> None:
         TypeError: The message is not JSON.
         ValueError: The message is longer than `MOST_BYTES`, or not JSON.
     """
-    send_bytes(place, json.dumps(message, allow_nan=False).encode())
+    send_bytes(descriptor, json.dumps(message, allow_nan=False).encode())
 
 
-def send_bytes(place: int, data: bytes) -> None:
+def send_bytes(descriptor: int, data: bytes) -> None:
     """Writes a message that is JSON already; errors as in `send`."""
-    _write(place, _LENGTH.pack(_counted(data)) + data)
+    _write(descriptor, _LENGTH.pack(_counted(data)) + data)
 
 
 def send_beside(connection: socket.socket, message: Any, descriptors: Sequence[int]) -> None:
-    """Writes a message with descriptors beside it, which the other side gets as its own; errors as in `send`."""
+    """Writes a message with file descriptors, which the other side receives as duplicates; errors as in `send`."""
     data = json.dumps(message, allow_nan=False).encode()
     length = _LENGTH.pack(_counted(data))
     try:
@@ -66,11 +66,11 @@ def _counted(data: bytes) -> int:
     return len(data)
 
 
-def _write(place: int, data: bytes) -> None:
+def _write(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         try:
-            left = left[os.write(place, left) :]
+            left = left[os.write(descriptor, left) :]
         except OSError as error:
             raise ClosedError(str(error)) from None
 
@@ -80,9 +80,9 @@ class Patience:
     """Bounds of a message from a process that may mean harm.
 
     Attributes:
-        late: Time of `time.monotonic` at which the whole message must be there.
-        most: Bytes that it may have.
-        meanwhile: Called while nothing comes, some ten times in a second; may raise.
+        late: Deadline of the whole message, in `time.monotonic` time.
+        most: Largest size of the message in bytes.
+        meanwhile: Called about ten times a second while nothing arrives; may raise.
     """
 
     late: float
@@ -90,22 +90,22 @@ class Patience:
     meanwhile: Callable[[], None]
 
 
-def receive(place: int, patience: Patience | None = None) -> Any:
+def receive(descriptor: int, patience: Patience | None = None) -> Any:
     """Reads a message from a descriptor.
 
     Raises:
-        ClosedError: The other side has ended, is silent, or what it sent is not a message.
+        ClosedError: The other side has ended, is silent, or sent something other than a message.
     """
     try:
-        begin = _exactly(place, _LENGTH.size, patience)
-        return json.loads(_content(place, begin, patience))
+        begin = _exactly(descriptor, _LENGTH.size, patience)
+        return json.loads(_content(descriptor, begin, patience))
     except (ValueError, RecursionError) as error:
         raise ClosedError(f"not a message: {error}") from None
 
 
-def receive_bytes(place: int) -> bytes:
-    """Reads a message and returns its bytes, which may be anything; errors as in `receive`."""
-    return _content(place, _exactly(place, _LENGTH.size))
+def receive_bytes(descriptor: int) -> bytes:
+    """Reads a message and returns its bytes without parsing them; errors as in `receive`."""
+    return _content(descriptor, _exactly(descriptor, _LENGTH.size))
 
 
 def receive_beside(connection: socket.socket) -> tuple[Any, list[int]]:
@@ -114,39 +114,39 @@ def receive_beside(connection: socket.socket) -> tuple[Any, list[int]]:
         begin, descriptors, _, _ = socket.recv_fds(
             connection, _LENGTH.size, MOST_DESCRIPTORS, getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         )
-        place = connection.fileno()
-        begin = begin and begin + _exactly(place, _LENGTH.size - len(begin))
+        descriptor = connection.fileno()
+        begin = begin and begin + _exactly(descriptor, _LENGTH.size - len(begin))
         if not begin:
             raise ClosedError("it has ended")
-        return json.loads(_content(place, begin)), descriptors
+        return json.loads(_content(descriptor, begin)), descriptors
     except (OSError, ValueError, RecursionError) as error:
         raise ClosedError(f"not a message: {error}") from None
 
 
-def _content(place: int, begin: bytes, patience: Patience | None = None) -> bytes:
+def _content(descriptor: int, begin: bytes, patience: Patience | None = None) -> bytes:
     (length,) = _LENGTH.unpack(begin)
     most = patience.most if patience else MOST_BYTES
     if length > most:
         raise ClosedError(f"a message of {length:,} bytes, the limit is {most:,}")
-    return _exactly(place, length, patience)
+    return _exactly(descriptor, length, patience)
 
 
-def _await(place: int, patience: Patience) -> None:
+def _await(descriptor: int, patience: Patience) -> None:
     side = select.poll()
-    side.register(place, select.POLLIN)
+    side.register(descriptor, select.POLLIN)
     while not side.poll(_LOOKS_EVERY) and time.monotonic() <= patience.late:
         patience.meanwhile()
-    if time.monotonic() > patience.late:  # what comes byte by byte never ends
+    if time.monotonic() > patience.late:  # a message that trickles in byte by byte never ends
         raise SilentError("it takes too long")
 
 
-def _exactly(place: int, count: int, patience: Patience | None = None) -> bytes:
+def _exactly(descriptor: int, count: int, patience: Patience | None = None) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         try:
             if patience:
-                _await(place, patience)
-            part = os.read(place, min(count - len(parts), 1 << 20))
+                _await(descriptor, patience)
+            part = os.read(descriptor, min(count - len(parts), 1 << 20))
         except BlockingIOError:
             raise SilentError("it says nothing") from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""How processes of cells start: by the interpreter, with an empty environment, and nothing but one socket."""
+"""Starts processes of cells: a fresh interpreter, an empty environment, and a single open socket."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from types import MappingProxyType
 from lyncean.cell.closing import Fence
 
 STARTS_WITHIN = 300.0
-"""Seconds within which a process has imported what it needs."""
+"""Seconds for a process to import its modules."""
 
 _SYSTEM = (
     "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/localtime",
     "/etc/ld.so.cache", "/etc/mime.types", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random", "/proc/cpuinfo",
     "/proc/meminfo", "/sys/devices/system/cpu",
 )  # fmt: skip
-"""Files that libraries read wherever they run."""
+"""Files that libraries read on any system."""
 
 _START = """
 import json, sys
@@ -34,23 +34,23 @@ main(int(sys.argv[1]))
 """
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Variables with which a process is cheaper to fork: two thirds of the time where it has 380 MB."""
+"""Variables that make a process cheaper to fork: by a third at 380 MB."""
 
 
-def start(place: socket.socket, environment: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen[bytes]:
+def start(connection: socket.socket, environment: Mapping[str, str] = MappingProxyType({})) -> subprocess.Popen[bytes]:
     """Starts a process that answers on a socket; it leads a session of its own.
 
     Args:
-        place: The socket.
+        connection: The socket.
         environment: Variables beside those of every such process. Those of Python's own hold if the seed of its hashes
             is among them.
     """
     isolated = ["-s", "-P"] if "PYTHONHASHSEED" in environment else ["-I"]
     path = [str(Path(folder or ".").resolve()) for folder in sys.path]
     return subprocess.Popen(
-        [sys.executable, *isolated, "-c", _START, str(place.fileno()), json.dumps(path)],
+        [sys.executable, *isolated, "-c", _START, str(connection.fileno()), json.dumps(path)],
         env={**_ENVIRONMENT, **environment},
-        pass_fds=[place.fileno()],
+        pass_fds=[connection.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -59,21 +59,21 @@ def start(place: socket.socket, environment: Mapping[str, str] = MappingProxyTyp
     )
 
 
-def wait_at_most(place: socket.socket, seconds: float) -> None:
-    """Has what is received from a socket come within this time by the clock."""
-    whole = int(seconds)
-    place.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
+def wait_at_most(connection: socket.socket, seconds: float) -> None:
+    """Sets the timeout of reads from a socket, in seconds of wall-clock time."""
+    full = int(seconds)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", full, int((seconds - full) * 1e6)))
 
 
 def whole_fence(fence: Fence, setup: str) -> Fence:
-    """Returns a fence with what every process reads and writes that imports a module."""
+    """Adds to a fence the files that any process needs to import a module."""
     reads = (*_interpreter(setup.partition(":")[0].partition(".")[0]), *fence.reads)
     return replace(fence, reads=reads, writes=(*fence.writes, "/dev/null"))
 
 
 @cache
 def _interpreter(package: str) -> list[str]:
-    """Returns the files that a child reads of the system: the interpreter's, installed packages', a package's."""
+    """Returns the system files a child reads: the interpreter, installed packages, and one package of ours."""
     from importlib.util import find_spec
 
     folders = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *_SYSTEM}

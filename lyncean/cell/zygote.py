@@ -1,4 +1,4 @@
-"""A process that imports once what many cells need: each of them is a fork of it and closes itself."""
+"""A process that imports the modules of many cells once; each cell is a fork that locks itself down."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _ASKS_EVERY = 0.005
 
 
 class Zygote:
-    """A child process of which cells are made; it runs no code but what `setup` imports.
+    """A child process from which cells are forked; it only runs code that `setup` imports.
 
-    It is closed as far as what is made of it can still close itself.
+    It is locked down as far as its forks allow, since they lock themselves down further.
 
     Args:
-        setup: "module:function" that runs in it before it closes itself and takes `arguments`.
+        setup: "module:function" that runs before the lockdown and takes `arguments`.
         arguments: JSON.
-        fence: What the cells that are made of it may do, together.
-        environment: Its variables, and theirs, beside those of every such process.
+        fence: Union of the rights of its cells.
+        environment: Variables of it and its cells, besides those of every cell.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._ours: socket.socket | None = None
 
-    def make(self, place: socket.socket, *, forks: bool) -> Made:
-        """Makes a process that answers on a socket as a cell, in a session of its own.
+    def make(self, connection: socket.socket, *, forks: bool) -> Made:
+        """Forks a process that answers on a socket as a cell, in a session of its own.
 
         Args:
-            place: The socket.
-            forks: Whether many further ones will be made of it.
+            connection: The socket.
+            forks: Whether the cell forks for each call.
 
         Raises:
             ClosedError: The zygote does not start, or has ended.
@@ -61,19 +61,19 @@ class Zygote:
             if self._process is None or self._process.poll() is not None:
                 self._start()
             assert self._process
-            return Made(self, self._process, int(self._asked({"forks": forks}, [place.fileno()])["pid"]))
+            return Made(self, self._process, int(self._asked({"forks": forks}, [connection.fileno()])["pid"]))
 
     def code(self, of: subprocess.Popen[bytes], process: int) -> int | None:
-        """Returns how a process ended that was made by one run of the zygote, None while it runs."""
+        """Returns the exit code of a process that one run of the zygote forked; None while it runs."""
         with self._lock:
             try:
-                # What was made of a zygote ends with it.
+                # Forks of a zygote end with it.
                 return -signal.SIGKILL if self._process is not of else self._asked({"ended": process})["code"]
             except ClosedError:
                 return -signal.SIGKILL
 
     def close(self) -> None:
-        """Ends the process and those that are made of it."""
+        """Kills the process and its forks."""
         with self._lock:
             self._end()
 
@@ -107,7 +107,7 @@ class Zygote:
 
 
 class Made:
-    """A process that a zygote made, with as much of `subprocess.Popen` as a cell uses."""
+    """A process forked by a zygote, with the part of `subprocess.Popen` that cells use."""
 
     def __init__(self, zygote: Zygote, of: subprocess.Popen[bytes], pid: int) -> None:
         self.pid = pid
@@ -115,16 +115,16 @@ class Made:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Returns how it ended, None while it runs."""
+        """Returns the exit code; None while it runs."""
         if self._code is None:
             self._code = self._zygote.code(self._of, self.pid)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits until it has ended and returns how.
+        """Waits for the end and returns the exit code.
 
         Raises:
-            subprocess.TimeoutExpired: It runs after that many seconds.
+            subprocess.TimeoutExpired: It still runs after `timeout` seconds.
         """
         late = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -134,6 +134,6 @@ class Made:
         return code
 
     def kill(self) -> None:
-        """Ends it."""
-        if self.poll() is None:  # until it is asked for, its number is nobody else's
+        """Kills it."""
+        if self.poll() is None:  # its process ID is not reused before the exit code was read
             os.kill(self.pid, signal.SIGKILL)

@@ -18,73 +18,73 @@ from lyncean.rpc.addresses import shown_place, without_passwords
 from lyncean.rpc.parent import tell_parent
 
 _YOUNG_OBJECTS = 10_000
-"""After so many more new objects than freed ones the garbage collector looks at the new ones, not after 700."""
+"""Threshold of the garbage collector's first generation; Python's own is 700."""
 _THREADS = "OPENBLAS_NUM_THREADS"
 _WORDS = "lyncean.cli.words"
 
 
 class _Failure(click.ClickException):
-    """A user's error on its way out of click, which prints its line on stderr and exits with its code."""
+    """A user's error as click's exception: click prints its line on stderr and exits with its code."""
 
-    def __init__(self, error: UserError, words: Sequence[str]) -> None:
-        super().__init__(" ".join(_shown(str(error), words).split()))
+    def __init__(self, error: UserError, arguments: Sequence[str]) -> None:
+        super().__init__(" ".join(_shown(str(error), arguments).split()))
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 
 class Command(click.Command):
-    """A command whose user errors are one line on stderr and an exit code; no error repeats a password."""
+    """A command that reports a user's error as one line on stderr and an exit code, without passwords."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Reads the command's words.
+        """Parses the command's arguments.
 
         Raises:
-            click.ClickException: If they are wrong.
+            click.ClickException: For wrong arguments.
         """
-        words = tuple(args)
+        arguments = tuple(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            _tell(error, words)
+            _tell(error, arguments)
             raise
-        context.meta[_WORDS] = words
+        context.meta[_WORDS] = arguments
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command.
 
         Raises:
-            click.ClickException: For a UserError, or where the command's words are wrong.
+            click.ClickException: For a UserError, or wrong arguments.
         """
-        words = ctx.meta.get(_WORDS, ())
+        arguments = ctx.meta.get(_WORDS, ())
         try:
             return super().invoke(ctx)
         except UserError as error:
-            failure = _Failure(error, words)
+            failure = _Failure(error, arguments)
             tell_parent(failure.format_message())
             raise failure from error
         except click.ClickException as error:
-            _tell(error, words)
+            _tell(error, arguments)
             raise
         except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            tell_parent(_shown(f"{type(error).__name__}: {error}", words))
+            tell_parent(_shown(f"{type(error).__name__}: {error}", arguments))
             raise
 
 
-def _tell(error: click.ClickException, words: Sequence[str]) -> None:
-    """Takes the passwords out of an error's message, and tells it to the process that started this one."""
-    error.message = _shown(error.message, words)  # type: ignore[misc]
+def _tell(error: click.ClickException, arguments: Sequence[str]) -> None:
+    """Removes passwords from an error's message, and sends it to the parent process."""
+    error.message = _shown(error.message, arguments)  # type: ignore[misc]
     tell_parent(error.format_message())
 
 
-def _shown(message: str, words: Sequence[str]) -> str:
-    """Returns an error without the passwords of a command's words, which errors like to quote as they were given."""
-    for word in (*words, *(word.partition("=")[2] for word in words)):
-        if (shown := shown_place(word)) != word:
-            message = message.replace(word, shown).replace(repr(word)[1:-1], shown)
+def _shown(message: str, arguments: Sequence[str]) -> str:
+    """Removes the passwords of a command's arguments from a message, which may quote them."""
+    for argument in (*arguments, *(argument.partition("=")[2] for argument in arguments)):
+        if (shown := shown_place(argument)) != argument:
+            message = message.replace(argument, shown).replace(repr(argument)[1:-1], shown)
     return printable(without_passwords(message))
 
 
@@ -93,9 +93,9 @@ class LazyGroup(Command, click.Group):
 
     Args:
         modules: Subcommand -> its module or `module:attribute` (default attribute `command`), and its line in
-            `--help`; in their order. Those of an extension that is not installed are passed over.
+            `--help`; in their order. Those of an extension that is not installed are skipped.
         heading: Heading of the subcommands in `--help`.
-        noun: Subcommands of others come from the entry points `lyncean.<noun>s`; "" takes none.
+        noun: Further subcommands come from the entry points `lyncean.<noun>s`; "" for none.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class LazyGroup(Command, click.Group):
         self._open = bool(noun)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names in their order: ours, then others'."""
+        """Returns the names in order: built-in ones, then plugins'."""
         return self._registry.names() if self._open else self._registry.ours()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports and returns one subcommand.
 
         Raises:
-            PluginError: If it is another package's and cannot be loaded.
+            PluginError: If it is a plugin's and cannot be loaded.
         """
         known = cmd_name in self._registry.ours() or cmd_name in self.list_commands(ctx)
         return self._registry.get(cmd_name) if known else None
@@ -142,7 +142,7 @@ class LazyGroup(Command, click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the subcommands, ours without importing them."""
+        """Lists the subcommands; built-in ones are not imported."""
         if names := self.list_commands(ctx):
             with formatter.section(self._heading):
                 formatter.write_dl([(name, self._line(name)) for name in names])
@@ -189,10 +189,10 @@ def root(
 def _prepare_process(one_thread: bool) -> None:
     """Takes a third off the processor time of a short command (decision 80)."""
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
-    # What is frozen is not searched for garbage once more when the process ends.
+    # Frozen objects are not searched for garbage when the process ends.
     atexit.register(gc.freeze)
     if _THREADS not in os.environ:
-        # OpenBLAS reads the process's own environment, which `os.environ`, the children's, is not told of.
+        # putenv alone: OpenBLAS reads the process's environment, while children get `os.environ`, unchanged.
         if one_thread:
             os.putenv(_THREADS, "1")
         else:
@@ -200,5 +200,5 @@ def _prepare_process(one_thread: bool) -> None:
 
 
 def examples(*lines: str) -> str:
-    """Returns the examples at the end of a command's `--help`, each line printed as it is written here."""
+    """Returns the examples at the end of a command's `--help`, each line printed verbatim."""
     return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))

@@ -1,4 +1,4 @@
-"""Command-line options that every server and every client of ours shares."""
+"""Command-line options shared by all servers and all clients."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers with both ends; click's own lets `nan` through, which is neither below nor above anything."""
+    """A range of numbers with both ends; click's own lets `nan` through, which compares false with everything."""
 
     def __init__(self, low: float, high: float, *, above_low: bool = False) -> None:
         super().__init__(low, high, min_open=above_low)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns a number; of a share it takes the percent, too."""
+        """Parses a number; a range up to 1 also accepts percentages."""
         if self.max == 1:
-            with contextlib.suppress(ValueError):  # the range says what is wrong
+            with contextlib.suppress(ValueError):  # the range reports the mistake
                 value = share_of(value)
         number = super().convert(value, param, ctx)
         if math.isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
 
 SECONDS = FiniteRange(0, 1e8)
-"""A wait. With longer deadlines than this gRPC ends every call at once."""
+"""A duration. gRPC ends every call at once if its deadline is longer than this."""
 POSITIVE_SECONDS = FiniteRange(0.001, 1e8)
-"""A wait where no time at all would end everything."""
+"""A duration that must be positive."""
 
 
 def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
-    """Returns a decorator that adds several options to a command, which gets one value built of theirs.
+    """Returns a decorator that adds several options to a command, which receives one value built from them.
 
     Args:
         name: The command's parameter.
@@ -69,7 +69,7 @@ def bundled(name: str, build: Callable[..., Any], *options: Callable[[Any], Any]
 
 
 metrics_option = click.option("--metrics-port", type=PORT, help="Port for Prometheus metrics; default: none.")
-"""The option of every server that counts."""
+"""Option of every server with metrics."""
 
 
 def _server_config(
@@ -105,7 +105,7 @@ def server_options(default_port: int, *, grpc: bool = True) -> Callable[[Decorat
 
     Args:
         default_port: The port if none is given.
-        grpc: Whether it speaks gRPC and has the options of that.
+        grpc: Whether the server speaks gRPC and takes its options.
     """
     health_port = click.option("--health-port", type=PORT, help="Second port, plaintext, for health probes alone.")
     age = click.option("--max-connection-age", type=SECONDS, help="Close connections after this many seconds.")

@@ -1,4 +1,4 @@
-"""The source code that something depends on: modules, and whatever they import from the same packages."""
+"""Source code that a component depends on: its modules, and their imports from the same packages."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pathlib import Path
 _IMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)|import\s+([^\n]*))", re.MULTILINE)
 _WORD = re.compile(r"[\w.]+")
 _DATA = (".csv", ".json", ".toml")
-"""Suffixes of a module's data, which lies beside it under its name: `prompts.py`, `prompts.toml`."""
+"""Suffixes of a module's data files, which share its name: `prompts.py`, `prompts.toml`."""
 _TABLES = "*.tsv"
-"""Tables of words, which belong to every module of their folder."""
+"""Word lists, which belong to every module of their folder."""
 
 
 def closure(
     modules: Iterable[str], packages: Collection[str], skip: Callable[[str], bool] = lambda _: False
 ) -> dict[str, bytes]:
-    """Returns the source of modules and of all that they import, directly or not, by name; imports nothing.
+    """Returns the source of modules and of their direct and indirect imports, by name, without importing any.
 
     Args:
-        modules: Where to begin.
-        packages: Top-level packages, already imported, within which imports are followed.
-        skip: Modules that do not count.
+        modules: Modules to start from.
+        packages: Top-level packages, already imported, to which the search is limited.
+        skip: Tells whether a module is left out.
     """
-    wanted, found = set(modules), dict[str, bytes]()
-    while wanted:
-        name = wanted.pop()
-        if name in found or skip(name) or (module := _module(name)) is None:
+    pending, sources = set(modules), dict[str, bytes]()
+    while pending:
+        name = pending.pop()
+        if name in sources or skip(name) or (module := _module(name)) is None:
             continue
-        found[name], names = module
-        wanted.update(other for other in names if other.partition(".")[0] in packages)
-    return found
+        sources[name], names = module
+        pending.update(other for other in names if other.partition(".")[0] in packages)
+    return sources
 
 
 @cache
 def _module(name: str) -> tuple[bytes, frozenset[str]] | None:
-    """Returns a module's source and whatever it may import: modules, and names that may be modules."""
+    """Returns a module's source and the names that it imports, which may be modules."""
     path = _file(name)
     if path is None:
         return None
@@ -52,10 +52,10 @@ def _module(name: str) -> tuple[bytes, frozenset[str]] | None:
 
 
 def _file(name: str) -> Path | None:
-    """Returns a module's file without importing it, None where there is no such module."""
+    """Returns a module's file without importing it; None for an unknown module."""
     root, *rest = name.split(".")
-    found = getattr(sys.modules.get(root), "__file__", None)
-    if found is None:
+    origin = getattr(sys.modules.get(root), "__file__", None)
+    if origin is None:
         return None
-    path = Path(found).parent.joinpath(*rest) if rest else Path(found)
+    path = Path(origin).parent.joinpath(*rest) if rest else Path(origin)
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

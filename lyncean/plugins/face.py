@@ -1,4 +1,4 @@
-"""Faces of packages: public names that are imported on first use (PEP 562)."""
+"""Public names of packages, imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def face(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: The package's `__name__`.
-        names: Module of the package -> its public names, separated by blanks; `name:public` where the public name is
-            another.
+        names: Module of the package -> its public names, separated by blanks; `name:public` exports a name under
+            another one.
     """
     places: dict[str, tuple[str, str]] = {}
-    for module, words in names.items():
-        for word in words.split():
-            name, _, public = word.partition(":")
+    for module, publics in names.items():
+        for public_name in publics.split():
+            name, _, public = public_name.partition(":")
             places[public or name] = (module, name)
 
     def load(name: str) -> Any:

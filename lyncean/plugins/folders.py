@@ -1,4 +1,4 @@
-"""Folders: where what may be deleted at any time is kept, and those that users name."""
+"""The cache folder, which may be deleted at any time, and absolute paths of folders that users name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Returns `$XDG_CACHE_HOME/lyncean`, by default `~/.cache/lyncean`; it may not be there yet."""
+    """Returns `$XDG_CACHE_HOME/lyncean`, by default `~/.cache/lyncean`; it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "lyncean"
 
 
-def absolute(words: Iterable[str]) -> tuple[str, ...]:
+def absolute(folders: Iterable[str]) -> tuple[str, ...]:
     """Returns the absolute paths of folders."""
-    return tuple(str(Path(word).expanduser().absolute()) for word in words)
+    return tuple(str(Path(folder).expanduser().absolute()) for folder in folders)

@@ -1,4 +1,4 @@
-"""Files of a task's own data: those alone that its rows, code or configuration may name, however they name them."""
+"""Files of a task's own data: the only files that its rows, code or configuration may name."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_DATASETS_CACHE", "LMMS_EVAL_MEDIA_ROOT")
-"""Variables by which users name folders of data beside `HF_HOME`."""
+"""Environment variables for data folders, in addition to `HF_HOME`."""
 
 
 class OwnFiles:
-    """Folders of data: those that the user gave, and the caches of data sets.
+    """Data folders: those that the user named, and the caches of data sets.
 
-    Neither the cache's root, which has the user's tokens, nor a hidden file or folder belongs to them.
+    The cache's root, which holds the user's tokens, and hidden files and folders are excluded.
 
     Args:
-        given: Files and folders that the user named; of a file, its folder.
+        named: Files and folders that the user named; a file stands for its folder.
     """
 
-    def __init__(self, given: Iterable[str | Path] = ()) -> None:
-        paths = [Path(path).expanduser().resolve() for path in given]
-        self._given = [path if path.is_dir() else path.parent for path in paths if path.exists()]
+    def __init__(self, named: Iterable[str | Path] = ()) -> None:
+        paths = [Path(path).expanduser().resolve() for path in named]
+        self._named = [path if path.is_dir() else path.parent for path in paths if path.exists()]
 
     def resolved(self, path: str | Path) -> Path | None:
-        """Returns where a path leads, links followed; None where that is outside, or nowhere that can be told."""
+        """Resolves a path with its links; returns None if the target is outside the folders or cannot be resolved."""
         try:
-            place = Path(path).resolve()
-            roots = [*self._given, *_caches()]
-        except (OSError, ValueError, RuntimeError):  # a loop of links, a name with a zero
+            target = Path(path).resolve()
+            roots = [*self._named, *_caches()]
+        except (OSError, ValueError, RuntimeError):  # a loop of links, a name with a null byte
             return None
-        return place if any(_is_in(place, root) for root in roots) else None
+        return target if any(_is_in(target, root) for root in roots) else None
 
 
 def _caches() -> Iterator[Path]:
@@ -43,9 +43,9 @@ def _caches() -> Iterator[Path]:
             yield Path(value).expanduser().resolve()
 
 
-def _is_in(place: Path, root: Path) -> bool:
-    # A folder of the hub's cache has links to the files beside it.
+def _is_in(path: Path, root: Path) -> bool:
+    # Snapshots in the hub's cache link to files in a folder `blobs` next to them.
     for home in (root, *(parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots")):
-        if place.is_relative_to(home):
-            return not any(part.startswith(".") for part in place.relative_to(home).parts)
+        if path.is_relative_to(home):
+            return not any(part.startswith(".") for part in path.relative_to(home).parts)
     return False

@@ -1,4 +1,4 @@
-"""Objects by name: a table of our own modules, users' entry points, objects made at start."""
+"""Objects by name: built-in modules, plugins' entry points, and objects created at start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> Any:
-        """Its name, a text."""
+        """The name, a string."""
 
 
 T = TypeVar("T", bound=Named)
@@ -37,25 +37,25 @@ T = TypeVar("T", bound=Named)
 
 @cache
 def _installed(path: tuple[str, ...]) -> list[EntryPoint]:
-    """Returns the entry points `lyncean.*` of the packages on the path; of two packages of one name the first counts.
+    """Returns the entry points `lyncean.*` of packages on the path; of two packages with one name the first counts.
 
-    Parses only files that name such a group: to parse those of all packages takes 45 ms.
+    Parses only files that mention such a group: parsing those of all packages takes 45 ms.
     """
-    found: list[EntryPoint] = []
+    entry_points: list[EntryPoint] = []
     seen: set[str] = set()
     for folder in path:
         abouts: list[str] = []
         with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
-            abouts = sorted(each.path for each in entries if each.name.endswith((".dist-info", ".egg-info")))
+            abouts = sorted(entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info")))
         for about in map(Path, abouts):
             package = about.name.partition("-")[0].lower()
             with contextlib.suppress(OSError):
                 if package not in seen and b"[lyncean." in (about / "entry_points.txt").read_bytes():
                     from importlib.metadata import Distribution
 
-                    found += Distribution.at(about).entry_points
+                    entry_points += Distribution.at(about).entry_points
             seen.add(package)
-    return found
+    return entry_points
 
 
 @cache
@@ -67,20 +67,20 @@ def _importable(package: str) -> bool:
 
 
 class PluginError(UserError):
-    """A plugin that cannot be used. A configuration mistake: one line, exit code 2."""
+    """A plugin that cannot be used: a configuration mistake, one line and exit code 2."""
 
 
 class Registry(Generic[T]):
-    """Objects of one kind by name, each imported when it is first looked up.
+    """Objects of one kind by name, imported at their first use.
 
     Args:
-        noun: "rule", "metric", "command" ...; also the constant that a module of ours exports, in capitals, and the
-            entry points' group `lyncean.<noun>s`.
-        modules: Our own by name, `module` or `module:attribute`; those of an extension that is not installed are
-            passed over.
-        kinds: The classes a registered object may have.
-        extra: Further ones that were made at start, for example from YAML.
-        names: Pattern of the names that entry points may have.
+        noun: "rule", "metric", "command" ...; in capitals the constant that a built-in module exports; the group of
+            entry points is `lyncean.<noun>s`.
+        modules: Built-in ones by name, `module` or `module:attribute`; those of an extension that is not installed are
+            skipped.
+        kinds: Classes of which a registered object must be an instance.
+        extra: Further objects, created at start, for example from YAML.
+        names: Pattern of valid names of entry points.
 
     Raises:
         PluginError: If two have the same name.
@@ -106,19 +106,19 @@ class Registry(Generic[T]):
             self._loaded[item.name] = item
 
     def get(self, name: str) -> T:
-        """Returns the one of this name.
+        """Returns the object with this name.
 
         Raises:
-            Exception: What `unknown` returns, if there is none.
-            PluginError: If it is an entry point that cannot be loaded.
+            Exception: The error of `unknown`, for an unknown name.
+            PluginError: If an entry point cannot be loaded.
         """
-        found = self._loaded.get(name)
-        if found is None:
-            found = self._loaded[name] = self._load(name)
-        return found
+        item = self._loaded.get(name)
+        if item is None:
+            item = self._loaded[name] = self._load(name)
+        return item
 
     def names(self) -> list[str]:
-        """Returns every name: ours, then entry points, then those made at start.
+        """Returns every name: built-in ones, then entry points, then objects created at start.
 
         Raises:
             PluginError: If two have the same name.
@@ -126,7 +126,7 @@ class Registry(Generic[T]):
         return list(dict.fromkeys([*self.ours(), *self._plugins, *self._loaded]))
 
     def ours(self) -> list[str]:
-        """Returns the names of our own whose package is installed; scans no entry points."""
+        """Returns the built-in names whose package is installed; scans no entry points."""
         return [name for name in self._modules if self._present(name)]
 
     def others(self) -> list[str]:
@@ -138,11 +138,11 @@ class Registry(Generic[T]):
         return list(self._plugins)
 
     def __contains__(self, name: str) -> bool:
-        """Tells whether a name is one of ours, installed or not, or an entry point's."""
+        """Returns True for a built-in name, installed or not, or an entry point."""
         return name in self._modules or name in self._plugins
 
     def load_plugins(self) -> None:
-        """Loads every entry point now, so that a broken one is found at start and not in a stream.
+        """Loads every entry point now, so that a broken one fails at start and not during a stream.
 
         Raises:
             PluginError: If one cannot be used.
@@ -151,7 +151,7 @@ class Registry(Generic[T]):
             self.get(name)
 
     def unknown(self, name: str) -> Exception:
-        """Returns the error of a name that nothing has, or an extension that is not installed."""
+        """Returns the error for an unknown name, or for an extension that is not installed."""
         if name in self._modules:
             return LookupError(f"{self.noun} {name!r} is of {self._package(name)}, which is not installed")
         return LookupError(f"there is no {self.noun} {name!r}; known: {', '.join(sorted(self.names()))}")
@@ -173,25 +173,25 @@ class Registry(Generic[T]):
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
+        plugins: dict[str, EntryPoint] = {}
         group = f"lyncean.{self.noun}s"
         ours = [entry for entry in _installed(tuple(sys.path)) if entry.group == group]
         for entry in sorted(ours, key=lambda entry: entry.name):
-            if entry.name in found or entry.name in self._modules or entry.name in self._loaded:
+            if entry.name in plugins or entry.name in self._modules or entry.name in self._loaded:
                 raise PluginError(
                     f"{self.noun} {entry.name!r} of plugin {entry.value} is defined twice: give yours another name"
                 )
             if not self._names.fullmatch(entry.name):
                 raise PluginError(f"plugin {entry.value}: {entry.name!r} is not a valid name for a {self.noun}")
-            found[entry.name] = entry
-        return found
+            plugins[entry.name] = entry
+        return plugins
 
     def _load_plugin(self, name: str) -> T:
         entry = self._plugins[name]
         of = f"{self.noun} {name!r}" + (f" of package {entry.dist.name}" if entry.dist else "")
         try:
             item: T = entry.load()
-        except Exception as error:  # others' modules may raise anything on import
+        except Exception as error:  # foreign modules may raise anything on import
             kind = "" if isinstance(error, (ImportError, AttributeError, SyntaxError)) else f"{type(error).__name__}: "
             raise PluginError(f"{of}: cannot load {entry.value}: {kind}{error}") from error
         if not isinstance(item, self._kinds):

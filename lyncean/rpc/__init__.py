@@ -1,4 +1,4 @@
-"""Serving and dialling: the only way in which Lyncean's services meet. Has the public names of its modules."""
+"""gRPC serving and dialling for all of Lyncean's services; re-exports the public names of its modules."""
 
 # ruff: noqa: F403
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lyncean.rpc.settings import *
 
 _MODULES = ("addresses", "logs", "settings", "security", "limits", "heap", "errors", "patience", "channel", "serve")
-"""Where the names are; the first six import no gRPC."""
+"""Modules with public names; the first six do not import gRPC."""
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: a command line is read without gRPC.
+    # Imported on first use, so that parsing a command line does not import gRPC.
     if not name.startswith("_") and name not in _MODULES:
-        for module in (import_module(f"{__name__}.{each}") for each in _MODULES):
+        for module in (import_module(f"{__name__}.{part}") for part in _MODULES):
             if hasattr(module, name):
                 globals()[name] = getattr(module, name)
                 return globals()[name]

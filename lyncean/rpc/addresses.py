@@ -1,4 +1,4 @@
-"""Addresses as they may be shown: in a manifest, a cache's key, an error, a line of a log."""
+"""Addresses without secrets, for manifests, cache keys, errors and logs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from urllib.parse import unquote_plus
 _SECRET = re.compile(r"pass|pwd|secret|token|key|sig|credential|auth", re.IGNORECASE)
 _PARAMETER = re.compile(r"(?<=[?&;])([^=&;]*)=([^&;]*)")
 _MARK = re.compile(":/+")
-"""What ends a URL's scheme, with one slash where `Path` has read the URL."""
+"""End of a URL's scheme; `Path` collapses its two slashes to one."""
 _CLOSING = "'\")]}>.,:;"
 _HIDDEN = "***"
 
 
 def without_password(word: str) -> str:
-    """Returns a word with nothing left of what a URL in it says of user and password, whatever stands in them.
+    """Hides user, password and secret query parameters of a URL in a word, with any characters in them.
 
-    Parameters whose names speak of a secret keep their names. Where it cannot be told whether an "@" stands in a
-    password or in a parameter, what could be either is hidden.
+    Secret parameters keep their names. If an "@" may belong to a password or to a parameter, both are hidden.
     """
     head, mark, rest = word.partition("://")
     if not mark:
@@ -33,41 +32,41 @@ def without_password(word: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Returns a text of words with no password left in any of its URLs, as `without_password` does for one word."""
+    """Hides the secrets of all URLs in a text, as `without_password` does for one word."""
     return re.sub(r"\S+", lambda word: _of_text(word[0]), text) if ":/" in text else text
 
 
 def shown_place(word: str) -> str:
-    """Returns a word that should name a place, also without user and password where no scheme stands before them."""
+    """Hides the secrets of an address, also one without a scheme."""
     if "://" in word:
         return without_password(word)
     before, _, after = word.rpartition("@")
-    hidden = ":" in before and not after.startswith("sha256:")  # an image's digest
+    hidden = ":" in before and not after.startswith("sha256:")  # digest of a container image
     return _PARAMETER.sub(_shown, f"{_HIDDEN}@{after}" if hidden else word)
 
 
 def refused_user(target: str) -> str:
-    """Returns why gRPC cannot be given an address, "" where it names neither user nor password.
+    """Returns an error message for an address with a user or password, "" for others.
 
-    The reason repeats nothing that could be part of them.
+    The message repeats nothing that may be part of them.
     """
-    _, at, place = target.rpartition("@")
+    _, at, address = target.rpartition("@")
     return (
-        f"{_HIDDEN}@{_PARAMETER.sub(_shown, place)} names a user or password, which gRPC does not send: give host:port "
-        "alone, and a token in a token file"
+        f"{_HIDDEN}@{_PARAMETER.sub(_shown, address)} names a user or password, which gRPC does not send: give "
+        "host:port alone, and a token in a token file"
         if at
         else ""
     )
 
 
 def keep_out_of_logs() -> None:
-    """Quiets the HTTP libraries, which log the whole address of every request, its password too."""
+    """Silences the HTTP libraries, which log the full URL of every request, password included."""
     for library in ("httpx", "httpx2"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 
 def _of_text(word: str) -> str:
-    """Returns a word of a text, which may have quotes and punctuation around a URL, without the URL's password."""
+    """Hides the secrets of a URL that may be surrounded by quotes and punctuation."""
     mark = _MARK.search(word)
     if not mark:
         return word

@@ -1,4 +1,4 @@
-"""What may be spent on calls: requests, tokens, money, requests a second, time."""
+"""Budget of calls: requests, tokens, money, requests a second, time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 
 class Prices(NamedTuple):
-    """Money for a million tokens.
+    """Prices of a million tokens.
 
     Attributes:
-        input: Tokens in.
-        output: Tokens out.
-        cached: Tokens in that were read from a cache; None where they cost what others do.
-        reasoning: Tokens out that are reasoning; None likewise.
+        input: Input tokens.
+        output: Output tokens.
+        cached: Input tokens read from a cache; None for the price of other input tokens.
+        reasoning: Output tokens of reasoning; None for the price of other output tokens.
     """
 
     input: float = 0.0
@@ -22,7 +22,7 @@ class Prices(NamedTuple):
     reasoning: float | None = None
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, reasoning_tokens: int = 0) -> float:
-        """Returns the money for tokens in and out, the last two being parts of the first two."""
+        """Returns the cost; cached tokens are part of the input, reasoning tokens of the output."""
         cached, thought = min(cached_tokens, input_tokens), min(reasoning_tokens, output_tokens)
         read = (input_tokens - cached) * self.input
         read += cached * (self.input if self.cached is None else self.cached)
@@ -32,11 +32,11 @@ class Prices(NamedTuple):
 
 
 class Budget:
-    """Bounds on calls and the account of them. None means no bound.
+    """Bounds on calls, and the usage so far. None means no bound.
 
     Args:
-        max_requests: Requests that are sent at most.
-        max_tokens: Tokens, in and out together, after which nothing more is sent.
+        max_requests: Largest number of requests.
+        max_tokens: Input and output tokens after which nothing more is sent.
         max_cost: Money, in the prices' currency.
         input_price: Price of a million input tokens.
         output_price: Price of a million output tokens.
@@ -85,7 +85,7 @@ class Budget:
         """Counts a request."""
         self.requests += 1
         if self._gap:
-            # Time in which nothing was sent is not saved up: a burst is what the bound forbids.
+            # Idle time does not accumulate: the bound exists to prevent bursts.
             self._next = max(self._next, time.monotonic()) + self._gap
 
     def used(
@@ -98,11 +98,11 @@ class Budget:
         self.reasoning_tokens += reasoning_tokens
 
     def reached(self) -> tuple[str, float] | None:
-        """Returns the name and value of a bound that is reached; None while more may be sent.
+        """Returns the name and value of a reached bound; None while more may be sent.
 
-        Calls in flight may still exceed a bound: their tokens are not known before.
+        Calls in flight may still exceed a bound: their tokens are unknown before they end.
         """
-        # Asked before each request and after each answer: what has no bound is not added up.
+        # Called for each request and answer, so sums without a bound are not computed.
         if self.max_requests is not None and self.requests >= self.max_requests:
             return "max_requests", self.max_requests
         if self.max_tokens is not None and self.tokens >= self.max_tokens:

@@ -1,4 +1,4 @@
-"""The one way to dial a service of ours."""
+"""Dials services; the only module that opens channels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Method(Protocol[Response]):
-    """A method of an aio stub or channel; `Response` is what a call of it is: an awaitable, or a stream."""
+    """A method of an aio stub or channel; `Response` is the type of its calls: an awaitable or a stream."""
 
     def __call__(self, request: Any, /, *, timeout: float | None = None, metadata: Metadata | None = None) -> Response:
         """Starts the call."""
@@ -45,7 +45,7 @@ def dial(address: str, credentials: Credentials = PLAIN) -> grpc.aio.Channel:
 
 
 def parsing(response: Callable[[bytes], T]) -> Callable[[bytes], T | None]:
-    """Returns a reader that answers None for bytes that are no message: gRPC would, and prints a traceback as well."""
+    """Returns a deserializer that gives None for invalid bytes; gRPC does too, but prints a traceback."""
 
     def parse(data: bytes) -> T | None:
         try:
@@ -68,15 +68,15 @@ async def call(
 
     Args:
         method: A method of an aio stub or channel.
-        request: What to send, serialized already where the method has no serializer.
+        request: Request; serialized already if the method has no serializer.
         timeout: Deadline in seconds.
         metadata: Headers, `Credentials.metadata` among them.
-        max_bytes: The receiver's limit where it stated one.
+        max_bytes: The limit that the receiver states, if any.
 
     Raises:
         CallError: For every status but OK, and with INVALID_ARGUMENT, before anything is
             sent, for a request larger than the limit: gRPC itself would report it as
-            RESOURCE_EXHAUSTED, which reads like a full queue and would be sent for ever.
+            RESOURCE_EXHAUSTED, which looks like a full queue and would be retried forever.
     """
     check_size(request, max_bytes)
     try:
@@ -93,7 +93,7 @@ async def call_stream(
     metadata: Metadata = (),
     max_bytes: int = MAX_MESSAGE_BYTES,
 ) -> AsyncIterator[T]:
-    """Makes one call that is answered with a stream, and yields the responses as they come.
+    """Makes one call with a streamed response, and yields the responses as they arrive.
 
     Arguments and errors are those of `call`; the error may come after some responses.
     """
@@ -106,7 +106,7 @@ async def call_stream(
 
 
 def check_size(request: Message | bytes | int, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
-    """Refuses a message, or one of so many bytes, that the receiver would not take.
+    """Refuses a message, or a size in bytes, above the receiver's limit.
 
     Raises:
         CallError: INVALID_ARGUMENT with reason `request_too_large`.
@@ -123,7 +123,7 @@ def check_size(request: Message | bytes | int, max_bytes: int = MAX_MESSAGE_BYTE
 
 
 async def is_serving(channel: grpc.aio.Channel, service: str = "", *, timeout: float = 5.0) -> bool:
-    """Whether the peer's health service says SERVING for `service`; False if it cannot be asked."""
+    """Returns True if the peer's health service reports SERVING; False also if it cannot be reached."""
     stub: Any = health_pb2_grpc.HealthStub(channel)
     try:
         reply = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)

@@ -1,8 +1,8 @@
-"""What a failure means: exceptions to status codes, status codes to consequences.
+"""Failures on the wire: exceptions to status codes, status codes to consequences.
 
-A servicer raises a `StatusError`; the interceptor in `lyncean.rpc.serve` is the one place
-that turns it into a status with google.rpc.ErrorInfo. A caller gets a `CallError`; the table
-`CONSEQUENCES` is the one place that says what follows from it.
+A servicer raises a `StatusError`, which the interceptor in `lyncean.rpc.serve`, and nothing
+else, turns into a status with google.rpc.ErrorInfo. A caller receives a `CallError`; the table
+`CONSEQUENCES` alone decides how it reacts.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _MESSAGE_BYTES = 1500
 _FACT_BYTES = 60
 _FACTS = 8
 NOT_HELD = "media_not_held"
-"""Reason of a refusal of files that were sent by their hash alone."""
+"""Reason of a refusal of files sent by hash only."""
 _NAMED_FILES = 32
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 LONGEST_PAUSE = 300.0
-"""Seconds that a caller waits at most because a server asks for it."""
+"""Longest pause in seconds that a server may ask for."""
 
 
 class StatusError(Exception):
     """A failure that a servicer reports. Becomes `code` with ErrorInfo.
 
-    What is longer than a status can carry is cut: peers refuse trailers of more than 8 KiB, in which the message
-    stands twice, and take such a refusal for a full queue.
+    Long texts are cut: peers refuse trailers of more than 8 KiB, which contain the message twice, and mistake such a
+    refusal for a full queue.
 
     Args:
         reason: Stable, machine-readable cause in lower snake case.
         message: One sentence for people: what, where, the limit and the value, what to do.
-        retry_after: Seconds until the request may be sent here again, for RetryInfo; None where nobody knows.
+        retry_after: Seconds until the request may be sent here again, for RetryInfo; None if unknown.
         metadata: Further facts for ErrorInfo.metadata, never secrets.
     """
 
@@ -62,25 +62,25 @@ class StatusError(Exception):
 
 
 class InvalidRequest(StatusError):
-    """No server could answer this request: the sender must not send it again."""
+    """No server can answer this request; the sender must not retry it."""
 
     code = grpc.StatusCode.INVALID_ARGUMENT
 
 
 class OutOfRange(StatusError):
-    """The prompt is beyond the context: the sender must not send it again."""
+    """The prompt exceeds the context; the sender must not retry it."""
 
     code = grpc.StatusCode.OUT_OF_RANGE
 
 
 class Unsupported(StatusError):
-    """Outside this server's capabilities: the sender must not send it again."""
+    """Outside this server's capabilities; the sender must not retry it."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
 
 
 class NotHeld(StatusError):
-    """Files that were sent by their hash alone are not held: the sender sends them here at once, with their bytes.
+    """Files sent by hash only are not held here; the sender sends them at once with their bytes.
 
     Args:
         digests: The SHA-256 of each, as bytes; the first of them are named.
@@ -94,19 +94,19 @@ class NotHeld(StatusError):
 
 
 class OtherState(StatusError):
-    """The server is another one than the request was made for: no such request can be answered."""
+    """The server's state is not the one that the request was made for; no such request can succeed."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class Aborted(StatusError):
-    """The state that the request goes on from cannot be had again."""
+    """The state that the request continues cannot be restored."""
 
     code = grpc.StatusCode.ABORTED
 
 
 class Denied(StatusError):
-    """Refused by policy: the sender must not send it again."""
+    """Refused by policy; the sender must not retry it."""
 
     code = grpc.StatusCode.PERMISSION_DENIED
 
@@ -143,13 +143,13 @@ class InternalFailure(StatusError):
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """What a caller does about a status.
+    """Reaction of a caller to a status.
 
     Attributes:
-        retries: How often the same request is sent again; None means for as long as the
-            caller's patience lasts, with backoff.
-        outcome: What the sample becomes when there is no further try.
-        abort: Whether the whole run stops, since every other call would fail alike.
+        retries: Number of retries of the same request; None retries with backoff until the
+            caller's patience ends.
+        outcome: Outcome of the sample after the last try.
+        abort: Whether the run stops, since every other call would fail the same way.
     """
 
     retries: int | None
@@ -158,15 +158,15 @@ class Consequence:
 
 
 SETTING_REFUSED = "setting_refused"
-"""Reason of INVALID_ARGUMENT where the model takes no setting such as the request's: every other call fails alike."""
+"""Reason of INVALID_ARGUMENT for a setting that the model does not take: every other call fails the same way."""
 _ONCE = Consequence(retries=1, outcome=Outcome.FAILED)
 _NEVER = Consequence(retries=0, outcome=Outcome.REJECTED)
 _BACKOFF = Consequence(retries=None, outcome=Outcome.FAILED)
 _ABORT = Consequence(retries=0, outcome=Outcome.FAILED, abort=True)
 _REASONS: Mapping[str, Consequence] = {SETTING_REFUSED: _ABORT, OTHER_REVISION: _ABORT, REPLAY_DIFFERS: _ONCE}
-"""Reasons from which something else follows than from their status."""
+"""Reasons whose consequence differs from that of their status."""
 _FOREIGN = Consequence(retries=2, outcome=Outcome.FAILED)
-"""Of a status that only the model may end a call with, and that somebody else did."""
+"""Consequence of a status that only the model may set, when something in between did."""
 
 CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
     grpc.StatusCode.INVALID_ARGUMENT: _NEVER,
@@ -186,10 +186,10 @@ CONSEQUENCES: Mapping[grpc.StatusCode, Consequence] = {
     grpc.StatusCode.DATA_LOSS: _ONCE,
     grpc.StatusCode.CANCELLED: _ONCE,
 }
-"""Every status that a call can end with, and what follows."""
+"""Consequence of every status of a call."""
 
 
-# A full queue by their status, but not by their text; in the words of C-core, Java and .NET.
+# The status means a full queue, the text does not; texts of C-core, Java and .NET.
 _TOO_LARGE = re.compile(r"larger than max|message exceeds (the )?max", re.IGNORECASE)
 _LONG_TRAILERS = "metadata size exceeds"
 
@@ -202,7 +202,7 @@ _MODELS_OWN = frozenset(
         grpc.StatusCode.PERMISSION_DENIED,
     }
 )
-"""Final where the model says so. A proxy whose route is away says the same, without ErrorInfo of ours."""
+"""Final if the model sets it. A proxy without a route sets the same status, without our ErrorInfo."""
 
 
 class CallError(Exception):
@@ -210,11 +210,11 @@ class CallError(Exception):
 
     Attributes:
         code: The status.
-        reason: ErrorInfo.reason, or the status name in lower case where there is none.
+        reason: ErrorInfo.reason, or else the name of the status in lower case.
         metadata: ErrorInfo.metadata.
-        retry_after: Seconds for which nothing is to be sent there, as RetryInfo says, at most LONGEST_PAUSE.
-        foreign: Whether the status is one that ends an item, and the contract's ErrorInfo is missing:
-            somebody between here and the model said it.
+        retry_after: Seconds to pause before the next request to that server, from RetryInfo; at most LONGEST_PAUSE.
+        foreign: Whether the status would end an item but lacks the contract's ErrorInfo, so that a
+            proxy in between may have set it.
     """
 
     def __init__(
@@ -234,12 +234,12 @@ class CallError(Exception):
 
     @property
     def consequence(self) -> Consequence:
-        """What follows from it."""
+        """Reaction to this status."""
         return _REASONS.get(self.reason) or (_FOREIGN if self.foreign else CONSEQUENCES[self.code])
 
     @classmethod
     def from_rpc(cls, error: grpc.aio.AioRpcError) -> CallError:
-        """Reads a finished call's status, with ErrorInfo where the server sent one."""
+        """Reads the status of a finished call, with its ErrorInfo if present."""
         code, message = error.code(), error.details() or error.code().name
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE.search(message):
             return cls(grpc.StatusCode.OUT_OF_RANGE, "message_too_large", message)
@@ -249,7 +249,7 @@ class CallError(Exception):
 
     @classmethod
     def from_status(cls, status: status_pb2.Status) -> CallError:
-        """Reads a failure that a response carries in place of an answer; OK, which is none, counts as INTERNAL."""
+        """Reads a failure that a response carries instead of an answer; OK counts as INTERNAL."""
         code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
         if code is grpc.StatusCode.OK:
             return cls(grpc.StatusCode.INTERNAL, "bad_response", "the server's failure has the status OK")

@@ -1,4 +1,4 @@
-"""What a process does with memory that messages have left."""
+"""Settings of glibc for memory that messages have freed."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ import os
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 128 << 20
 _MAPPED_BYTES = 32 << 20
-"""The most that every glibc accepts."""
+"""The largest value that every glibc accepts."""
 _RETURNED_BYTES = 1 << 19
 
 
 def keep_freed_memory() -> None:
-    """Has glibc keep up to 128 MiB of freed memory for the next message instead of giving it back.
+    """Makes glibc keep up to 128 MiB of freed memory for the next message instead of returning it.
 
-    A buffer of the size of an image is mapped and let go again for every copy that is made of it otherwise,
-    and the kernel clears its pages each time. Other C libraries and a user's own MALLOC_ settings are left as
-    they are.
+    By default every copy of an image's bytes maps a new buffer, whose pages the kernel clears each time. Other C
+    libraries and a user's own MALLOC_ settings are left alone.
     """
     _set(_KEPT_BYTES, _MAPPED_BYTES)
 
 
 def return_freed_memory() -> None:
-    """Has glibc give freed memory back: what is free now, and each array of half a megabyte or more as it is freed.
+    """Makes glibc return freed memory: all that is free now, and later each array of half a megabyte or more.
 
-    Without it glibc keeps arrays of up to 32 MiB once one of them was freed.
+    By default glibc keeps arrays of up to 32 MiB once it has freed one of that size.
     """
     if _set(_RETURNED_BYTES, _RETURNED_BYTES):
         ctypes.CDLL(None).malloc_trim(0)

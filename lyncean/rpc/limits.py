@@ -1,4 +1,4 @@
-"""Bounds that both ends of every connection share."""
+"""Bounds shared by both ends of every connection."""
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Largest message, either way. gRPC's own default is 4 MiB for receiving."""
@@ -11,30 +11,30 @@ KEEPALIVE_TIME_MS = 20_000
 about half a minute although a call may rightly take minutes."""
 
 KEEPALIVE_TIMEOUT_MS = 10_000
-"""How long a ping may go unanswered before the connection counts as dead, and how long a
-connection that was accepted may say nothing."""
+"""Time without a reply to a ping after which a connection counts as dead; also the time in which
+an accepted connection must send something."""
 
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    # What a server says of a failure; gRPC takes 8 KiB for sure, more at random.
+    # Error details of a server; beyond 8 KiB gRPC drops metadata at random by default.
     ("grpc.max_metadata_size", 64 * 1024),
     ("grpc.absolute_max_metadata_size", 128 * 1024),
     ("grpc.keepalive_time_ms", KEEPALIVE_TIME_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    # A minute unless it is set, whatever the timeout of keepalives.
+    # A minute by default, independent of the keepalive timeout.
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.http2.max_pings_without_data", 0),
-    # Retrying is the engine's business: it knows what was answered.
+    # The engine retries: only it knows which requests were answered.
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # Despite its name what one attempt to connect may take.
+    # Despite its name the time limit of one attempt to connect.
     ("grpc.min_reconnect_backoff_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # A channel of its own for each address: no sharing of sockets behind the engine's back.
+    # One connection for each channel: the engine decides which sockets are shared.
     ("grpc.use_local_subchannel_pool", 1),
 )
-"""What every dialled channel gets."""
+"""Options of every client channel."""
 
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -48,4 +48,4 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.so_reuseport", 0),
 )
-"""What every server gets."""
+"""Options of every server."""

@@ -109,7 +109,7 @@ def read_token(file: Path | None) -> str | None:
 def _check(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
     import ssl
 
-    # gRPC takes whatever bytes it is given and fails later, handshake by handshake, without a reason.
+    # gRPC accepts any bytes and fails later, at each handshake, without a reason.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         if ca:
@@ -124,8 +124,8 @@ def _check(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
         context.load_cert_chain(certificate, key, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None)
-        what = f": {reason.replace('_', ' ').lower()}" if reason else ""
-        raise SecurityError(f"{certificate} and {key} are no certificate and its private key in PEM{what}") from error
+        detail = f": {reason.replace('_', ' ').lower()}" if reason else ""
+        raise SecurityError(f"{certificate} and {key} are no certificate and its private key in PEM{detail}") from error
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""The one way to serve: limits, TLS, token, health, reflection, errors and drain in one place."""
+"""Serving for all services: limits, TLS, token, health, reflection, errors and drain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[Any]]
 _OPEN_TO_ALL = ("/grpc.health.v1.Health/",)
 _LINGER = 2.0
-"""Seconds that threads may run on after the drain."""
+"""Seconds that threads may keep running after the drain."""
 
 
 class BindError(UserError):
@@ -51,7 +51,7 @@ class Server:
         self.config = config
         self.service = service
         self.port = 0
-        self._asked: asyncio.Event | None = None
+        self._stopping: asyncio.Event | None = None
         keep_freed_memory()
         self._health = HealthServicer()
         options = list(SERVER_OPTIONS)
@@ -73,18 +73,18 @@ class Server:
             health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probe)
 
     def catch_signals(self) -> None:
-        """Lets SIGTERM and SIGINT ask for the drain; a second signal ends at once.
+        """Drains on SIGTERM or SIGINT; a second signal ends the process at once.
 
-        `start` does so where a port file is named, whose reader may send a signal from then on.
+        `start` calls this if there is a port file, whose reader may send a signal as soon as it exists.
         """
-        if self._asked:
+        if self._stopping:
             return
-        asked = self._asked = asyncio.Event()
+        stopping = self._stopping = asyncio.Event()
 
         def ask() -> None:
-            if asked.is_set():
+            if stopping.is_set():
                 os._exit(130)
-            asked.set()
+            stopping.set()
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -117,11 +117,11 @@ class Server:
         return self.port
 
     async def set_serving(self, serving: bool = True) -> None:
-        """Says through health whether requests are answered."""
+        """Reports through health whether requests are answered."""
         await self._health.set(self.service, SERVING if serving else NOT_SERVING)
 
     async def stop(self) -> None:
-        """Drains: health says NOT_SERVING, new calls are refused, calls in flight finish."""
+        """Drains: health reports NOT_SERVING, new calls are refused, calls in flight finish."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(self.config.grace)
         if self._probe:
@@ -131,11 +131,11 @@ class Server:
         """Serves until SIGTERM or SIGINT, then drains. A second signal ends at once.
 
         Args:
-            draining: Told when the drain begins.
+            draining: Called when the drain begins.
         """
         self.catch_signals()
-        assert self._asked
-        await self._asked.wait()
+        assert self._stopping
+        await self._stopping.wait()
         log.info("draining: up to %.0f s for calls in flight", self.config.grace)
         draining()
         await self.stop()
@@ -170,14 +170,14 @@ def _bind(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
 
 
 class StatusInterceptor(grpc.aio.ServerInterceptor):
-    """The one place where exceptions become status codes.
+    """Turns exceptions into status codes, for all services.
 
-    A `StatusError` becomes its code with ErrorInfo; whatever else a handler raises is a
-    defect: INTERNAL with the exception's type alone, the traceback in the server's log.
+    A `StatusError` becomes its code with ErrorInfo; any other exception is a defect: INTERNAL
+    with only the exception's type, and a traceback in the server's log.
     """
 
     async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Wraps the handler that the call is for."""
+        """Wraps the handler of the call."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
             return handler
@@ -191,7 +191,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         self._expected = f"Bearer {token}".encode()
 
     async def intercept_service(self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Lets the call through or answers UNAUTHENTICATED, before anything is read."""
+        """Passes the call on, or answers UNAUTHENTICATED before the request is read."""
         handler = await continuation(handler_call_details)
         if handler is None or handler_call_details.method.startswith(_OPEN_TO_ALL):
             return handler
@@ -205,7 +205,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
 
 def _replaced(handler: Any, unary: Callable[[Any], Any], stream: Callable[[Any], Any]) -> Any:
-    """Returns a handler whose method is replaced: by `stream` of it where it answers with a stream, else by `unary`."""
+    """Wraps a handler's method: with `stream` if its responses are a stream, else with `unary`."""
     for kind, wrap in (("unary_unary", unary), ("unary_stream", stream), ("stream_stream", stream)):
         if method := getattr(handler, kind):
             return handler._replace(**{kind: wrap(method)})
@@ -213,8 +213,8 @@ def _replaced(handler: Any, unary: Callable[[Any], Any], stream: Callable[[Any],
 
 
 async def _deny(_: Any, context: Any) -> None:
-    words = "the bearer token is missing or wrong: set --token-file or LYNCEAN_TOKEN"
-    await _abort(context, Unauthenticated("bad_token", words))
+    message = "the bearer token is missing or wrong: set --token-file or LYNCEAN_TOKEN"
+    await _abort(context, Unauthenticated("bad_token", message))
 
 
 async def _deny_stream(requests: Any, context: Any) -> AsyncIterator[bytes]:
@@ -252,7 +252,7 @@ def _guard_stream(handler: Callable[[Any, Any], AsyncIterator[Any]]) -> Callable
 
 
 def exit_soon() -> None:
-    """Ends the process even if code still runs in a thread for an abandoned call: Python waits for its threads."""
+    """Ends the process soon, even if a thread still works for an abandoned call: Python waits for its threads."""
     timer = threading.Timer(_LINGER, os._exit, (0,))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""How a service listens and how it is dialled: plain values, so that a command line is read without gRPC."""
+"""Settings of servers and clients as plain values, so that parsing a command line does not import gRPC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How to reach a service: in plaintext or over TLS, with or without a token.
+    """Connection settings of a client: plaintext or TLS, with or without a token.
 
     Attributes:
         tls: TLS settings; None dials in plaintext.
@@ -25,11 +25,11 @@ class Credentials:
 
     @property
     def metadata(self) -> Metadata:
-        """What each call carries."""
+        """Metadata of each call."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()
 
     def named(self, host: str) -> Credentials:
-        """Returns the credentials for an address behind a name: the certificate bears the name, not the address."""
+        """Returns credentials for an address resolved from `host`: the certificate names the host, not the address."""
         if self.tls is None or self.tls.server_name:
             return self
         return replace(self, tls=replace(self.tls, server_name=host))
@@ -46,7 +46,7 @@ def client_credentials(
     tls_server_name: str | None,
     token_file: Path | None,
 ) -> Credentials:
-    """Returns the credentials that a client's options describe; TLS is on if any file of it is given.
+    """Returns the credentials that a client's options describe; TLS is on if any of its files is given.
 
     Raises:
         UserError: The options contradict each other.
@@ -63,7 +63,7 @@ def client_credentials(
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Where and how to listen.
+    """Listening settings of a server.
 
     Attributes:
         host: Address to bind; one of IPv6 without brackets.

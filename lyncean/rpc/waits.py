@@ -1,4 +1,4 @@
-"""Waits for peers, disks and names: what is waited for, since when, why, and when it is given up."""
+"""Waits for peers, disks and names, each with its subject, start, reason and time limit."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from lyncean.errors import printable
 _T = TypeVar("_T")
 
 SAID_AFTER = 5.0
-"""Seconds after which people are told of a wait."""
+"""Seconds after which a wait is reported to the user."""
 _LOOK_SECONDS = 1.0
 _GRAIN_SECONDS = 0.001
 _LONGEST_WORDS = 300
 
 
 class OverdueError(Exception):
-    """Nothing came for as long as a wait may last; the message names the peer and the seconds."""
+    """Raised when a wait exceeds its limit; the message names the peer and the seconds."""
 
 
 class Wait:
     """A wait for one peer. It lasts from `begin` to `end`, and is overdue once nothing was heard for `limit` seconds.
 
     Args:
-        what: What is waited for, in words that follow "waiting for".
-        limit: Seconds of silence after which it is given up.
+        what: Subject of the wait, phrased to follow "waiting for".
+        limit: Seconds of silence after which the wait is overdue.
 
     Attributes:
-        limit: As above; may be changed while it lasts.
-        why: What the peer itself waits for, as it says.
+        limit: As above; may change during the wait.
+        why: Reason that the peer reports.
     """
 
     __slots__ = ("_heard", "_since", "limit", "what", "why")
@@ -44,50 +44,50 @@ class Wait:
         self._since = self._heard = math.inf
 
     def begin(self) -> None:
-        """Begins the wait, or begins it anew: something has come, and more is waited for."""
+        """Starts the wait, or restarts it after progress."""
         self._since = self._heard = time.monotonic()
         self.why = ""
 
     def alive(self, why: str = "") -> None:
-        """Notes a sign of life that is not what is waited for."""
+        """Records a sign of life of the peer, without the awaited result."""
         self._heard, self.why = time.monotonic(), printable(why[:_LONGEST_WORDS])
 
     def end(self) -> None:
-        """Ends the wait: nothing is waited for."""
+        """Ends the wait."""
         self._since = self._heard = math.inf
 
     @property
     def seconds(self) -> float:
-        """Seconds that it has lasted; 0 where nothing is waited for."""
+        """Duration in seconds; 0 outside a wait."""
         return max(0.0, time.monotonic() - self._since)
 
     @property
     def left(self) -> float:
-        """Seconds of silence that are left."""
+        """Seconds of silence until the limit."""
         return self.limit - max(0.0, time.monotonic() - self._heard)
 
     def __str__(self) -> str:
-        words = f"waiting for {self.what} for {self.seconds:.0f} s"
-        return f"{words}: {self.why}" if self.why else f"{words}, {max(0.0, self.left):.0f} s more at most"
+        wait = f"waiting for {self.what} for {self.seconds:.0f} s"
+        return f"{wait}: {self.why}" if self.why else f"{wait}, {max(0.0, self.left):.0f} s more at most"
 
     async def bound(self, work: Awaitable[_T], tell: Callable[[str], None] = lambda _: None) -> _T:
-        """Returns what a piece of work returns.
+        """Awaits a piece of work within the limit and returns its result.
 
         Args:
-            work: What is done meanwhile.
-            tell: Gets one line for people once nothing was heard for SAID_AFTER seconds.
+            work: The work.
+            tell: Receives one line for the user after SAID_AFTER seconds of silence.
 
         Raises:
-            OverdueError: The wait was overdue meanwhile; the work is cancelled.
+            OverdueError: The wait became overdue; the work is cancelled.
         """
         task = asyncio.ensure_future(work)
-        told = False
+        reported = False
         try:
             while not task.done():
                 if (left := self.left) <= 0:
                     raise OverdueError(f"{self.what} kept silent for {self.limit:.0f} s")
-                if not told and self.limit - left > SAID_AFTER:
-                    told = True
+                if not reported and self.limit - left > SAID_AFTER:
+                    reported = True
                     tell(str(self))
                 await asyncio.wait({task}, timeout=min(left + _GRAIN_SECONDS, _LOOK_SECONDS))
             return await task
@@ -100,32 +100,32 @@ class Wait:
 
 
 class Waits:
-    """The waits of one run, for the line that people see."""
+    """The waits of one run, for its status line."""
 
     def __init__(self) -> None:
         self._waits: list[Wait] = []
         self._says: list[Callable[[], str]] = []
 
     def add(self, what: str, limit: float) -> Wait:
-        """Returns a wait that has not begun."""
+        """Returns a new wait, not yet started."""
         self._waits.append(wait := Wait(what, limit))
         return wait
 
     def also(self, says: Callable[[], str]) -> None:
-        """Adds something that says itself what is waited for, and why; "" where nothing is."""
+        """Adds a source of further lines; it returns "" when nothing is awaited."""
         self._says.append(says)
 
     def __str__(self) -> str:
-        """Returns the wait that lasts longest in words, and what others say; "" where nothing lasts long."""
+        """Describes the longest wait and the other sources' lines; "" if no wait is long."""
         longest = max(self._waits, key=lambda wait: wait.seconds, default=None)
-        words = [str(longest)] if longest and longest.seconds >= SAID_AFTER else []
-        return "; ".join([*words, *filter(None, (says() for says in self._says))])
+        waits = [str(longest)] if longest and longest.seconds >= SAID_AFTER else []
+        return "; ".join([*waits, *filter(None, (says() for says in self._says))])
 
 
 async def in_thread(work: Callable[[], _T], name: str) -> _T:
-    """Returns what blocking work returns, done in a thread that nobody waits for once this is cancelled.
+    """Runs blocking work in a daemon thread, abandoned on cancellation, and returns its result.
 
-    The threads of `asyncio.to_thread` are waited for as a process ends: one that hangs keeps it.
+    Unlike here, a hanging thread of `asyncio.to_thread` keeps the process from ending.
     """
     done: Future[_T] = Future()
 

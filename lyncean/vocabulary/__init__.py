@@ -1,4 +1,4 @@
-"""Words that all services share: keys, outcomes, reasons, response formats. Public names are imported on use."""
+"""Vocabulary of all services: keys, outcomes, reasons, response formats. Public names are imported on use."""
 
 from __future__ import annotations
 

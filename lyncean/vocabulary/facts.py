@@ -1,32 +1,32 @@
-"""Numbers known of an item beside its score: their names, and the classes by which items are sliced."""
+"""Numeric facts of an item besides its score: their names, and the classes for slices."""
 
 from __future__ import annotations
 
 import math
 
 CALLS, TOOL_CALLS, TOOL_ERRORS = "calls", "tool_calls", "tool_errors"
-"""Requests to the model, calls of tools by it, and those whose result was an error."""
+"""Requests to the model, its tool calls, and those that returned an error."""
 OUTPUT_TOKENS, REASONING_TOKENS = "output_tokens", "reasoning_tokens"
 """Tokens of all calls together."""
 IOU = "iou"
-"""Largest intersection over union of a crop with the target's box; 0 where nothing was cut out."""
+"""Largest intersection over union of a crop with the target's box; 0 without a crop."""
 SEARCH_LENGTH = "search_length"
-"""Number of the first crop that holds the middle of the target's box; one more than there are where none does. Of a
-visual search: patches that were looked at until the target was found, of those that were."""
+"""Index, from 1, of the first crop that contains the center of the target's box; number of crops + 1 if none does. In a
+visual search: patches examined until the target was found, over the targets found."""
 TARGETS, TARGETS_FOUND, FOUND = "targets", "targets_found", "found"
-"""Boxes of a row that a visual search looks for, those of them that it found, and their share."""
+"""Boxes that a visual search looks for in a row, boxes that it found, and their share."""
 OTHER_SIZE = "other_size"
-"""Fact of a tool call: 1 where its box is in pixels, and the model was shown that image at another size."""
+"""Fact of a tool call: 1 if its box is in pixels of an image that the model was shown at another size."""
 
 FILTERED = (CALLS, TOOL_ERRORS)
 """Facts by which a report filters its samples."""
 
 _SINGLE = 10
-"""Whole numbers below have a class of their own."""
+"""Smaller whole numbers have a class each."""
 
 
 def fact_class(value: float) -> str:
-    """Returns the class of a fact: "3", "8-15" between powers of two, or "0.4-0.5" for what is not whole."""
+    """Returns the class of a fact: "3", "8-15" between powers of two, or "0.4-0.5" for fractions."""
     if not math.isfinite(value):
         return "unknown"
     if value != int(value) and 0 < value < 1:

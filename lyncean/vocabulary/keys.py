@@ -1,4 +1,4 @@
-"""What an item's key says of repeats, as whoever makes keys writes it and all who read them take it."""
+"""Repeat numbers in the keys of items: the one place that parses them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _REPEAT = re.compile(r"#(\d{1,9})(?=(?::[^:]*)?$)")
 
 
 def split_repeat(key: str) -> tuple[str, int]:
-    """Returns the key of a sample or an item without its repeat, and which repeat it is, from 0.
+    """Splits the key of a sample or item into the key without its repeat, and the number of the repeat, from 0.
 
-    What a key says of repeats stands at its end or before the turn.
+    The repeat is at the end of the key or before the turn.
     """
-    found = _REPEAT.search(key) if "#" in key else None
-    return (key[: found.start()] + key[found.end() :], int(found[1])) if found else (key, 0)
+    match = _REPEAT.search(key) if "#" in key else None
+    return (key[: match.start()] + key[match.end() :], int(match[1])) if match else (key, 0)

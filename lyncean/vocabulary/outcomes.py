@@ -1,10 +1,10 @@
-"""The words of the accounting: what became of a planned sample, exactly one for each."""
+"""Outcomes: each planned sample has exactly one."""
 
 from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What became of one planned sample. Planned is the sum over all outcomes."""
+    """Outcome of one planned sample. Planned is the sum over all outcomes."""
 
     SCORED = "scored"
     """An answer was extracted and compared."""
@@ -13,7 +13,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The model declined: counts as wrong."""
     REJECTED = "rejected"
-    """The server said that the request cannot be served."""
+    """The server cannot serve the request."""
     UNJUDGED = "unjudged"
     """The judge failed."""
     FAILED = "failed"
@@ -21,7 +21,7 @@ class Outcome(StrEnum):
 
 
 ANSWERED = frozenset({Outcome.SCORED, Outcome.UNPARSED})
-"""Outcomes over which accuracy "answered" is taken."""
+"""Outcomes that count in accuracy (answered)."""
 
 READ = ANSWERED | {Outcome.UNJUDGED}
-"""Outcomes of items with an answer to read."""
+"""Outcomes of items with an answer."""

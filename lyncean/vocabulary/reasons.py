@@ -1,4 +1,4 @@
-"""The words of `Verdict.reason` that the rules give: how a scored answer was read, or why nothing was."""
+"""Values of `Verdict.reason` from built-in rules: how a scored answer was read, or why none was."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from lyncean.vocabulary.outcomes import Outcome
 
 
 class Reason(StrEnum):
-    """How an answer was read, or why not. Plugins and judges may give other words."""
+    """Reason of a verdict. Plugins and judges may give other values."""
 
     # A scored answer, by what it states.
     BARE = "bare"
@@ -38,7 +38,7 @@ class Reason(StrEnum):
     LONE_LABEL = "lone_label"
     """It is the one label that is named."""
     OPTION_TEXT = "option_text"
-    """It is the one option whose words are named."""
+    """It is the one option whose text is named."""
     ONLY_NUMBER = "only_number"
     """It is the one number that is named."""
     NEGATION = "negation"
@@ -59,7 +59,7 @@ class Reason(StrEnum):
     RETRACTED = "retracted"
     """It takes its answer back."""
     EMPTY = "empty"
-    """It has no words."""
+    """It has no text."""
     EMPTY_ANSWER = "empty_answer"
     """It is empty once reasoning is removed."""
     NO_PROPERTY = "no_property"
@@ -71,7 +71,7 @@ class Reason(StrEnum):
     NO_MATCH = "no_match"
     """No pattern of the rule finds a label."""
     INVALID_SCORES = "invalid_scores"
-    """Its log-likelihoods are no numbers."""
+    """Its log-likelihoods are not numbers."""
     ALL_IMPOSSIBLE = "all_impossible"
     """Every option has probability 0."""
     # A refused answer.
@@ -79,9 +79,9 @@ class Reason(StrEnum):
     """The model declines to answer."""
     # A scored answer, by other rules.
     NOT_FOUND = "not_found"
-    """No target stands in it."""
+    """It contains no target."""
     EMPTY_TARGET = "empty_target"
-    """No target has any sign to look for."""
+    """No target has any character to search for."""
     OUT_OF_RANGE = "out_of_range"
     """Its mark is beyond the options."""
     TIE = "tie"
@@ -94,14 +94,14 @@ DOUBTFUL = frozenset({Reason.CONCLUDED, Reason.MARKED, Reason.LIKELY, Reason.OPT
 """Reasons of the weakest readings of a scored answer; all others are firm."""
 
 SCORELESS = frozenset({"no_score", "part_of_an_answer"})
-"""Reasons of scored verdicts whose score of 0 stands for none: metrics of the task's own make a score of many items."""
+"""Reasons of scored verdicts whose score of 0 means none: the task's metrics score many items together."""
 
 READ_BY_WORDS = frozenset({"choice", "choice_number", "count", "two_way", "yes_no"})
-"""Rules that read an answer in words, and for which `ERRORS` holds."""
+"""Rules that read free text, to which `ERRORS` applies."""
 
 
 class Confidence(StrEnum):
-    """How far the reading of an answer can be trusted."""
+    """Confidence in the reading of an answer."""
 
     FIRM = "firm"
     DOUBTFUL = "doubtful"
@@ -126,11 +126,11 @@ ERRORS = {
     Confidence.UNPARSED: Errors(432, 2205),
 }
 """Measured in November 2026 on batches 13 to 18, 20, 21 and 23 to 45 of tests/scorer/corpus (docs/extraction.md), each
-read by the rules as they were before any of them was changed for it. 97 refused and 21 empty answers are left out."""
+read by the rules before any change made because of it. 97 refused and 21 empty answers are left out."""
 
 
 def confidence(rule: str, outcome: str, reason: str) -> Confidence | None:
-    """Returns the class of a verdict; None where nothing was read in words: another rule, no words, a refusal."""
+    """Returns the class of a verdict; None if no free text was read: another rule, an empty answer, a refusal."""
     read = rule in READ_BY_WORDS and outcome in (Outcome.SCORED, Outcome.UNPARSED)
     if not read or reason == Reason.EMPTY_ANSWER:
         return None

@@ -1,4 +1,4 @@
-"""`ResponseFormat` of the contract: whether one is well formed, and whether a text is what it asks for."""
+"""Validation of the contract's `ResponseFormat`, and of texts against it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _TOKEN = re.compile(
     rf"|(?P<repeated>{_REPEATED}(?![*+?{{]))|[^\\.^$|?*+()\[\]{{}}]",
     re.DOTALL,
 )
-"""One token of a regular expression as the contract has it."""
+"""One token of a regular expression in the contract's syntax."""
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\n\f\r"}
 
 
 class FormatError(ValueError):
-    """A format that no server takes; the message says why."""
+    """Raised for an invalid format; the message names the mistake."""
 
 
 def check(wanted: model.ResponseFormat) -> None:
-    """Makes sure that a format is well formed. Sizes come first: nothing large is compiled.
+    """Validates a format. Sizes are checked first, so that nothing large is compiled.
 
     Raises:
-        FormatError: If it is not.
+        FormatError: If it is invalid.
     """
     match wanted.WhichOneof("kind"):
         case "choices":
@@ -57,7 +57,7 @@ def check(wanted: model.ResponseFormat) -> None:
 
 
 def keeps(wanted: model.ResponseFormat, text: str) -> bool:
-    """Whether a whole text is what a well-formed format asks for."""
+    """Returns True if a whole text matches a valid format."""
     match wanted.WhichOneof("kind"):
         case "choices":
             return text in wanted.choices.texts
@@ -67,27 +67,29 @@ def keeps(wanted: model.ResponseFormat, text: str) -> bool:
 
 
 def plain_regex(regex: str) -> str:
-    r"""Returns an expression in words that all engines read alike: `\d` as `[0-9]`, `.` as `[^\n]`.
+    r"""Rewrites an expression to syntax with one meaning in all engines: `\d` as `[0-9]`, `.` as `[^\n]`.
 
     Raises:
-        FormatError: If it has more than the contract's syntax.
+        FormatError: For syntax outside the contract.
     """
-    found = []
-    place = 0
-    while place < len(regex):
-        token = _TOKEN.match(regex, place)
+    tokens = []
+    position = 0
+    while position < len(regex):
+        token = _TOKEN.match(regex, position)
         if token is None:
-            raise FormatError(f"regex: {regex[place : place + 12]!r} at {place} is not in the contract's syntax")
-        found.append(_plain(token))
-        place = token.end()
-    return "".join(found)
+            raise FormatError(
+                f"regex: {regex[position : position + 12]!r} at {position} is not in the contract's syntax"
+            )
+        tokens.append(_plain(token))
+        position = token.end()
+    return "".join(tokens)
 
 
 def _plain(token: re.Match[str]) -> str:
     text = token[0]
     match token.lastgroup:
         case "set":
-            return re.sub(r"\\(.)", lambda each: _CLASSES.get(each[1], each[0]), text, flags=re.DOTALL)
+            return re.sub(r"\\(.)", lambda escape: _CLASSES.get(escape[1], escape[0]), text, flags=re.DOTALL)
         case "class" if text == ".":
             return r"[^\n]"
         case "class":
@@ -103,15 +105,15 @@ def _compiled(regex: str) -> Any:
     try:
         return re2.compile(regex, options=options)
     except re2.error as error:
-        words = error.args[0]
-        raise FormatError(f"regex: {words.decode() if isinstance(words, bytes) else words}") from error
+        message = error.args[0]
+        raise FormatError(f"regex: {message.decode() if isinstance(message, bytes) else message}") from error
 
 
 def schema_of(text: str) -> Any:
-    """Returns a schema.
+    """Parses a JSON schema.
 
     Raises:
-        FormatError: If it is none, refers to another document, or has `patternProperties`.
+        FormatError: If it is invalid, refers to another document, or has `patternProperties`.
     """
     import jsonschema
 
@@ -144,7 +146,7 @@ def _check_keywords(value: Any) -> None:
 
 
 def _allows(schema: Any, text: str) -> bool:
-    """Whether a text is JSON that a schema allows. No reference is fetched."""
+    """Returns True if a text is JSON that conforms to a schema. No reference is fetched."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
@@ -156,7 +158,7 @@ def _allows(schema: Any, text: str) -> bool:
 
 @functools.cache
 def _validator() -> Any:
-    """Returns a validator that matches `pattern` in linear time: the expression is a peer's."""
+    """Returns a validator that matches `pattern` in linear time, since the expression comes from a peer."""
     import jsonschema
 
     def matched(_: Any, pattern: str, instance: Any, __: Any) -> Iterator[jsonschema.ValidationError]:
@@ -174,9 +176,9 @@ def _check_choices(texts: Sequence[str]) -> None:
         raise FormatError(f"choices: {len(texts):,} of them, the limit is {MAX_CHOICES:,}")
     if (size := sum(len(text.encode()) for text in texts)) > MAX_CHOICES_BYTES:
         raise FormatError(f"choices: {size:,} bytes, the limit is {MAX_CHOICES_BYTES:,}")
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not text or text[0].isspace():
-            raise FormatError(f"choices: number {place} is empty or begins with white space")
+            raise FormatError(f"choices: number {index} is empty or begins with white space")
 
 
 def _check_size(name: str, text: str, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Results of tools in containers: their hash, by which a call that is made again is compared, and their bounds."""
+"""Results of tools in containers: their bounds, and the hash that a repeated call must reproduce."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_IMAGES = 33_554_432
 MAX_FACTS = 32
 
 REPLAY_DIFFERS = "replay_differs"
-"""Reason of ABORTED where an earlier call gave another result when it was made again."""
+"""Reason of ABORTED when a replayed call gives another result than before."""
 OTHER_REVISION = "other_revision"
-"""Reason of FAILED_PRECONDITION where the tools are others than those that a run began with."""
+"""Reason of FAILED_PRECONDITION when the tools are not those with which the run began."""
 
 
 def result_sha256(content: Iterable[str | bytes], is_error: bool) -> bytes:
