@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: setup demo dist test test-all test-weekly test-core test-others check bench equality simulate images publish lock breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
-TESTED := transformers,media,openai,http,mcp,captions,inspect,otel,postgres,remote,test
+TESTED := transformers,adapters,media,openai,http,mcp,captions,inspect,otel,postgres,remote,test
 EVERYTHING := $(TESTED),dev
 define install
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -12,7 +12,7 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca-certificates \
     python3 -m venv /opt/lyncean \
     && pip="/opt/lyncean/bin/pip install --no-cache-dir --no-compile" \
-    && names="python3 dependencies.py model-server pyproject.toml transformers media openai http" \
+    && names="python3 dependencies.py model-server pyproject.toml transformers adapters media openai http" \
     && case "${VARIANT}" in \
       cuda) { $names && echo 'torch!=2.13.0+cpu'; } > all.txt && $pip --constraint constraints.txt --requirement all.txt ;; \
       cpu) { $names && echo 'torch==2.13.0+cpu'; } > all.txt && $pip --constraint constraints.txt --requirement all.txt ;; \

@@ -86,6 +86,7 @@ def main() -> None:
     help="Attention implementation of the library; auto is sdpa where the model has it, else eager.",
 )
 @click.option("--revision", help="Commit, branch or tag of a hub id.")
+@click.option("--adapter", default="", help="Folder or hub id of a PEFT adapter (LoRA) that was trained on the model.")
 @click.option("--chat-template", type=FILE, help="Chat template (Jinja) to use instead of the model's.")
 @click.option("--trust-remote-code", is_flag=True, help="Run the checkpoint's own code.")
 @click.option(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +12,6 @@ from typing import Any
 import torch
 import transformers as tf
 from PIL import Image
-from safetensors import SafetensorError, safe_open
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
@@ -23,13 +20,14 @@ from transformers.models.auto.modeling_auto import (
 import lyncean.transformers_import  # noqa: F401  (makes the next imports work)
 from lyncean.media.types import Kind
 from model_server.backend import LoadError
+from model_server.hf import adapter as adapters
 from model_server.hf.clips import audio_processor, clip_kinds
 from model_server.hf.families import family_of
 from model_server.hf.family import Family
+from model_server.hf.files import check_files, content_hash, weight_files
 from model_server.hf.settings import Settings
 
 _KEPT_SETTINGS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "generation_kwargs")
-_POINTER = b"version https://git-lfs"
 _VISION = ("vision_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 """Settings of a config that say that the model has a vision encoder."""
 _CALL = {"data_format", "device", "disable_grouping", "input_data_format", "return_tensors"}
@@ -99,10 +97,10 @@ def load(settings: Settings) -> Checkpoint:
     shared = {"trust_remote_code": settings.trust_remote_code}
     if settings.revision:
         shared["revision"] = settings.revision  # type: ignore[assignment]
-    folder = Path(settings.model)
+    folder, adapter = Path(settings.model), adapters.find(settings.model, settings.adapter)
     try:
         if folder.is_dir():
-            check_files(_weight_files(folder))
+            check_files(weight_files(folder))
         whole = tf.AutoConfig.from_pretrained(settings.model, **shared)
         config = getattr(whole, "thinker_config", whole)  # of models that also speak: the part that reads and sees
         auto = _class_for(config, settings)
@@ -111,6 +109,8 @@ def load(settings: Settings) -> Checkpoint:
             revision = pool.submit(_revision, folder, whole)
             model = _weights(auto, config, settings, device, shared)
             digest = revision.result()
+        if adapter:
+            adapters.put_into(model, adapter)
     except (OSError, ValueError, ImportError, KeyError, AttributeError, RuntimeError, TypeError) as error:
         raise LoadError(f"cannot load {settings.model}: {_cause(error, settings)}") from error
     tokenizer = getattr(processor, "tokenizer", processor)
@@ -119,7 +119,8 @@ def load(settings: Settings) -> Checkpoint:
     template = _template(settings, processor, tokenizer)
     text = model.config.get_text_config()
     context = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 0
-    changes = filter(None, (settings.quantize, settings.processor_text))
+    trained = f"adapter={content_hash(adapters.files(adapter))}" if adapter else ""
+    changes = filter(None, (settings.quantize, settings.processor_text, trained))
     return Checkpoint(
         model,
         processor,
@@ -306,6 +307,12 @@ def _cause(error: Exception, settings: Settings) -> str:
     return text if len(text) <= 400 else f"{text[:400]}..."
 
 
+def _revision(folder: Path, config: Any) -> str:
+    if not folder.is_dir():
+        return str(getattr(config, "_commit_hash", None) or "")
+    return content_hash(weight_files(folder))
+
+
 def _template(settings: Settings, processor: Any, tokenizer: Any) -> str:
     if settings.chat_template:
         try:
@@ -318,66 +325,3 @@ def _template(settings: Settings, processor: Any, tokenizer: Any) -> str:
     if isinstance(template, dict):
         template = template.get("default", "")
     return str(template)
-
-
-def _revision(folder: Path, config: Any) -> str:
-    if not folder.is_dir():
-        return str(getattr(config, "_commit_hash", None) or "")
-    return content_hash(_weight_files(folder))
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    for index, pattern in (
-        ("model.safetensors.index.json", "*.safetensors"),
-        ("pytorch_model.bin.index.json", "pytorch_model*.bin"),
-    ):
-        listed = folder / index
-        if listed.exists():
-            names = set(json.loads(listed.read_text(encoding="utf-8"))["weight_map"].values())
-            return sorted(folder / name for name in names)
-        files = sorted(folder.glob(pattern))
-        if files:
-            return files
-    return []
-
-
-def check_files(files: Iterable[Path]) -> None:
-    """Opens weight files and reads what they say of themselves, no weights.
-
-    Raises:
-        LoadError: One is missing, may not be read, or is cut short or damaged; with the cause and the fix.
-    """
-    for file in files:
-        try:
-            with file.open("rb") as stream:
-                head = stream.read(len(_POINTER))
-        except FileNotFoundError as error:
-            raise LoadError(f"{file} is missing: download the checkpoint again") from error
-        except OSError as error:
-            raise LoadError(
-                f"{file} cannot be read ({error.strerror}): check its owner, its mode and that it is a file"
-            ) from error
-        if head == _POINTER:
-            raise LoadError(f"{file} is a pointer of git-lfs and not the weights: run git lfs pull")
-        if not head:
-            raise LoadError(f"{file} is empty: download it again")
-        if file.suffix == ".safetensors":
-            try:
-                with safe_open(file, "np"):
-                    pass
-            except SafetensorError as error:
-                raise LoadError(f"{file} is cut short or damaged ({error}): download it again") from error
-
-
-def content_hash(files: Iterable[Path]) -> str:
-    """Returns "sha256:..." over the files' contents, in their order; "" for no files."""
-    total, files = hashlib.sha256(), list(files)
-    for path in files:
-        with path.open("rb") as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
-    return f"sha256:{total.hexdigest()}" if files else ""
-
-
-def text_hash(text: str) -> str:
-    """Returns a text's SHA-256 in hexadecimal; "" for no text."""
-    return hashlib.sha256(text.encode()).hexdigest() if text else ""

@@ -22,6 +22,7 @@ from model_server.hf import checkpoint as checkpoints, memory, selfcheck
 from model_server.hf.batch import Replace
 from model_server.hf.constraint import Formats
 from model_server.hf.draw import drawer_of
+from model_server.hf.files import text_hash
 from model_server.hf.identity import processor_hash
 from model_server.hf.inputs import Prompt
 from model_server.hf.prompt import Prompter
@@ -103,7 +104,7 @@ class Loaded:
             model.CAPABILITY_ANSWER_JSON_SCHEMA: keeps_formats,
             model.CAPABILITY_TOOLS: self.tools is not None,
         }
-        path, verdict = Path(self._settings.model), self.verdict
+        verdict = self.verdict
         properties = {
             "device": str(self.checkpoint.device),
             "model_type": self.checkpoint.kind,
@@ -111,6 +112,7 @@ class Loaded:
             "transformers": importlib.metadata.version("transformers"),
             "torch": torch.__version__,
             "max_batch": str(self._settings.max_batch),
+            "adapter": self._settings.adapter,
             "processor": self._settings.processor_text,
             "quantization": self.checkpoint.quantization,
             "chat_template": "model" if self.checkpoint.template else "none",
@@ -130,11 +132,11 @@ class Loaded:
             properties["frame_sampling"] = MessageToJson(self.prompter.clips.sampling, indent=None)
         return describe(
             claims,
-            model_name=self._settings.name or (path.resolve().name if path.is_dir() else self._settings.model),
+            model_name=self._settings.name or self._own_name(),
             model_revision=self.checkpoint.revision,
             max_concurrency=2 * self._settings.max_batch,
             max_context_tokens=self.checkpoint.context,
-            chat_template_sha256=checkpoints.text_hash(self.checkpoint.template),
+            chat_template_sha256=text_hash(self.checkpoint.template),
             processor_sha256=self._processor_sha256,
             compute_dtype=str(self.checkpoint.model.dtype).removeprefix("torch."),
             properties={name: value for name, value in properties.items() if value},
@@ -149,6 +151,12 @@ class Loaded:
                 max_audio_duration=seconds(longest) if (longest := self.prompter.clips.longest) else None,
             ),
         )
+
+    def _own_name(self) -> str:
+        folder, adapter = Path(self._settings.model), Path(self._settings.adapter)
+        name = folder.resolve().name if folder.is_dir() else self._settings.model
+        trained = adapter.resolve().name if adapter.is_dir() else self._settings.adapter
+        return f"{name}+{trained}" if self._settings.adapter else name
 
     @property
     def tools(self) -> ToolForm | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from lyncean.rpc.addresses import shown_place
 from model_server.backend import LoadError
+from model_server.hf import adapter as adapters
 
 _BY_API = re.compile(r"(gpt-\d|chatgpt|o\d(-|$)|claude|gemini|grok)[^/]*$", re.IGNORECASE)
 """Names of models that vendors serve and no hub has."""
@@ -27,6 +28,7 @@ class Settings:
         dtype: "float32", "bfloat16", "float16", or "auto": the checkpoint's on a GPU, float32 on CPU.
         attention: Attention implementation of the library; "auto" is sdpa where the model has it, else eager.
         revision: Commit, branch or tag of a hub id.
+        adapter: Folder or hub id of a PEFT adapter of this model; "" takes the model alone.
         chat_template: File with a template to use instead of the checkpoint's.
         trust_remote_code: Run the checkpoint's own code.
         processor: Settings of the image processor that replace those of its files.
@@ -45,6 +47,7 @@ class Settings:
     dtype: str = "auto"
     attention: str = "auto"
     revision: str | None = None
+    adapter: str = ""
     chat_template: Path | None = None
     trust_remote_code: bool = False
     processor: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +70,7 @@ class Settings:
         Raises:
             LoadError: If the folder is none or holds no checkpoint.
         """
+        adapters.check(self.model, self.adapter)
         folder = Path(self.model)
         if folder.is_file():
             raise LoadError(f"{folder} is a file: give the folder that save_pretrained wrote")

@@ -17,8 +17,9 @@ from lyncean.lru import LruCache
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InternalFailure
 from model_server import clips, images
+from model_server.admission import Workers, unstopped
 from model_server.backend import Backend, Call, LoadError, Output as Ending, continuation_score, describe, usage_since
-from model_server.batching import Batcher, Job, Workers, unstopped
+from model_server.batching import Batcher, Job
 from model_server.decoding import check_context, check_kept, effective_config, limit_output
 from model_server.kit import tools
 from model_server.kit.model import Model, Output, Request

@@ -13,8 +13,8 @@ import openai
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest, Unsupported
 from lyncean.vocabulary.response_format import plain_regex, schema_of
+from model_server.admission import Slots
 from model_server.backend import Backend, Call, Output, describe, seconds, usage_since
-from model_server.batching import Slots
 from model_server.decoding import THINKING_SWITCHES, check_kept, struct_json
 from model_server.metrics import Metrics
 from model_server.openai_api import drawing, responses

@@ -76,6 +76,7 @@ _HERE = {
     "--dtype": "give --model-option dtype=bfloat16",
     "--revision": "give --model-option revision=COMMIT",
     "--quantize": "give --model-option quantize=fp8",
+    "--adapter": "give --model-option adapter=FOLDER, the folder or hub id of a PEFT adapter",
     "--trust-remote-code": "give --model-option trust-remote-code",
 }
 """Options of other harnesses and of the model server, and what does it here."""

@@ -10,8 +10,9 @@ import grpc
 import pytest
 
 from lyncean.rpc import InvalidRequest, Overloaded, StatusError
+from model_server.admission import Slots
 from model_server.backend import Call
-from model_server.batching import Batcher, Job, OutOfMemory, Slots
+from model_server.batching import Batcher, Job, OutOfMemory
 from model_server.metrics import Metrics
 
 

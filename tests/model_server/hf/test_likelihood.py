@@ -19,6 +19,7 @@ from lyncean.rpc import CallError, InvalidRequest
 torch = pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints, selfcheck  # noqa: E402
 from model_server.hf.family import Family  # noqa: E402
+from model_server.hf.files import content_hash  # noqa: E402
 from model_server.hf.inputs import Prompt  # noqa: E402
 from model_server.hf.likelihood import Question, Tree, expanded, packed, plain  # noqa: E402
 from model_server.hf.prompt import Prompter  # noqa: E402
@@ -348,12 +349,12 @@ def test_revision_is_the_content(checkpoint_folder: Any, tmp_path: Path) -> None
     folder = checkpoint_folder("text")
     copied = shutil.copytree(folder, tmp_path / "copy")
     files = sorted(copied.glob("*.safetensors"))
-    first = checkpoints.content_hash(files)
-    assert first == checkpoints.content_hash(sorted(folder.glob("*.safetensors")))
+    first = content_hash(files)
+    assert first == content_hash(sorted(folder.glob("*.safetensors")))
     data = bytearray(files[0].read_bytes())
     data[-1] ^= 1
     files[0].write_bytes(bytes(data))
-    assert checkpoints.content_hash(files) != first
+    assert content_hash(files) != first
 
 
 def test_a_checkpoint_with_missing_weights_is_refused(checkpoint_folder: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from helpers.refused_servers import refused
 from safetensors.numpy import save_file
 
 from model_server.backend import LoadError
-from model_server.hf.checkpoint import check_files as check
+from model_server.hf.files import check_files as check
 
 
 def cut(file: Path) -> None:
