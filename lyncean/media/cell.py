@@ -1,7 +1,7 @@
-"""Audio and video files of others, decoded in cells: one that breaks its decoder takes a cell alone, and is refused.
+"""Decodes foreign audio and video files in cells: a file that breaks its decoder breaks one cell, and is refused.
 
-A file goes to its cell, and samples and frames come back, through memory that both have; of a cell's word, only what
-fits the limits is taken. Up to four cells work at a time; they start on first use, and anew after a failure.
+Files, samples and frames travel through shared memory; a cell's reply is checked against the limits. Up to four cells
+work at a time; they start on first use and restart after a failure.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from lyncean.media.clips import DAMAGE, Facts, Track, cause
 from lyncean.media.containers import MAX_FRAME, MAX_SAMPLES, TooLongError
 from lyncean.media.types import Kind
 
-# Imported where they are used: most processes see no clip.
+# Imported on use: most processes never see a clip.
 if TYPE_CHECKING:
     import numpy as np
 
     from lyncean.cell import Cell, CellError
 
 MEMORY = 4 << 30
-"""Bytes that decoding a file may take, beside what it is decoded to."""
+"""Memory in bytes for decoding a file, besides its result."""
 SECONDS = 900.0
-"""Processor time that decoding a file may take."""
+"""Processor time in seconds for decoding a file."""
 SETUP = f"{__name__}:setup"
 MOST_CELLS = 4
 
 _LARGEST = 3 << 30
-"""Bytes of the largest file that is written: `MAX_SAMPLES` of four bytes, and those of one frame."""
+"""Bytes of the largest file that a cell writes: `MAX_SAMPLES` of four bytes each, and one frame of them."""
 _SAMPLE, _STAMP = 4, 8
 _SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_WRITE", "F_SEAL_SEAL")
 
@@ -50,8 +50,8 @@ def read_facts(kind: Kind, data: bytes) -> Facts:
         Exception: One of `DAMAGE`.
     """
     with memory(data) as file:
-        found = _called("facts", kind, descriptors=[file])
-    return typed(found, _facts)
+        reply = _called("facts", kind, descriptors=[file])
+    return typed(reply, _facts)
 
 
 def damage(kind: Kind, data: bytes) -> str:
@@ -71,7 +71,7 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
         most: Limit on the samples that it announces or has.
 
     Returns:
-        The mean of its channels, [samples], between -1 and 1, and how many there are a second.
+        The mean of its channels, [samples], between -1 and 1, and the samples per second.
 
     Raises:
         UserError: PyAV is not installed, or no cell starts.
@@ -81,18 +81,18 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
     import numpy as np
 
     with memory(data) as file, memory() as result:
-        found = _called("samples", most, descriptors=[file, result])
-        count, rate = typed(found, lambda said: (whole(said[0], 1), whole(said[1], 1)))
+        reply = _called("samples", most, descriptors=[file, result])
+        count, rate = typed(reply, lambda value: (whole(value[0], 1), whole(value[1], 1)))
         return np.frombuffer(taken(result, count * _SAMPLE, most * _SAMPLE), np.float32), rate
 
 
 def read_track(data: bytes) -> Track:
-    """Reads which frames a file's first video track has; errors as in `read_facts`."""
+    """Reads the frame times of a file's first video track; errors as in `read_facts`."""
     import numpy as np
 
     with memory(data) as file, memory() as result:
-        found = _called("track", descriptors=[file, result])
-        count, base, rate, width, height = typed(found, _track)
+        reply = _called("track", descriptors=[file, result])
+        count, base, rate, width, height = typed(reply, _track)
         stamps = np.frombuffer(taken(result, count * _STAMP, _LARGEST), np.int64)
     if (stamps[1:] <= stamps[:-1]).any():
         raise ValueError("its frames have no order")
@@ -100,12 +100,12 @@ def read_track(data: bytes) -> Track:
 
 
 def read_frames(data: bytes, stamps: Sequence[int], most: int) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Decodes the frames of a file that are shown at these times, upright, each [height, width, 3].
+    """Decodes the frames at the given times, upright, each [height, width, 3].
 
     Args:
         data: The file's bytes.
         stamps: Some of `Track.stamps`, ascending.
-        most: Limit on the pixels of all of them.
+        most: Limit on the pixels of all frames together.
 
     Raises:
         UserError: PyAV is not installed, or no cell starts.
@@ -114,16 +114,16 @@ def read_frames(data: bytes, stamps: Sequence[int], most: int) -> list[np.ndarra
     import numpy as np
 
     with memory(data) as file, memory() as result:
-        found = _called("frames", stamps, most, descriptors=[file, result])
-        shapes = typed(found, lambda said: [(whole(h, 1), whole(w, 1)) for h, w in said])
+        reply = _called("frames", stamps, most, descriptors=[file, result])
+        shapes = typed(reply, lambda value: [(whole(h, 1), whole(w, 1)) for h, w in value])
         sizes = [3 * height * width for height, width in shapes]
         if len(shapes) != len(stamps) or max(sizes, default=0) > 3 * MAX_FRAME:
             raise ValueError(BROKEN)
         pixels = np.frombuffer(taken(result, sum(sizes), 3 * most), np.uint8)
-    images, place = [], 0
+    images, offset = [], 0
     for (height, width), size in zip(shapes, sizes, strict=True):
-        images.append(pixels[place : place + size].reshape(height, width, 3))
-        place += size
+        images.append(pixels[offset : offset + size].reshape(height, width, 3))
+        offset += size
     return images
 
 
@@ -131,84 +131,84 @@ BROKEN = "its decoder broke"
 _Value = TypeVar("_Value")
 
 
-def typed(said: Any, read: Callable[[Any], _Value]) -> _Value:
-    """Reads what a cell says, which is nobody's word: a decoder may be in the hands of the file."""
+def typed(value: Any, read: Callable[[Any], _Value]) -> _Value:
+    """Parses a cell's reply without trusting it: a hostile file may control its decoder."""
     try:
-        return read(said)
+        return read(value)
     except (TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise ValueError(BROKEN) from error
 
 
 def whole(value: Any, least: int) -> int:
-    """Returns a number that is whole, and no less than it may be. Raises ValueError."""
+    """Returns a value if it is an integer of at least `least`; else raises ValueError."""
     if not isinstance(value, int) or value < least:
         raise ValueError(value)
     return value
 
 
-def _pixels(said: Any, least: int) -> int:
-    """Returns the width, which with the height is no more than a frame may have."""
-    width, height = whole(said["width"], least), whole(said["height"], least)
+def _pixels(value: Any, least: int) -> int:
+    """Returns the width, after a check of the pixels of a frame."""
+    width, height = whole(value["width"], least), whole(value["height"], least)
     if width * height > MAX_FRAME:
         raise ValueError(width)
     return width
 
 
-def _facts(said: Any) -> Facts:
-    duration, rate = float(said["duration"]), float(said["rate"])
+def _facts(value: Any) -> Facts:
+    duration, rate = float(value["duration"]), float(value["rate"])
     if not (math.isfinite(duration) and math.isfinite(rate)):
         raise ValueError(duration)
-    return Facts(duration, rate, _pixels(said, 0), whole(said["height"], 0), str(said["container"]))
+    return Facts(duration, rate, _pixels(value, 0), whole(value["height"], 0), str(value["container"]))
 
 
-def _track(said: Any) -> tuple[int, Fraction, Fraction, int, int]:
-    base, rate = (Fraction(*map(int, said[name])) for name in ("base", "rate"))
+def _track(value: Any) -> tuple[int, Fraction, Fraction, int, int]:
+    base, rate = (Fraction(*map(int, value[name])) for name in ("base", "rate"))
     if base <= 0 or rate <= 0:
         raise ValueError(base)
-    return whole(said["count"], 1), base, rate, _pixels(said, 0), whole(said["height"], 0)
+    return whole(value["count"], 1), base, rate, _pixels(value, 0), whole(value["height"], 0)
 
 
 @contextmanager
 def memory(data: bytes = b"") -> Iterator[int]:
-    """Yields a file in memory, or without a name where the system has none such, by its descriptor."""
+    """Yields the descriptor of a file in memory, or of an unnamed file on systems without memfd."""
     if hasattr(os, "memfd_create"):
-        place = os.memfd_create("clip", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        descriptor = os.memfd_create("clip", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     else:
         import tempfile
 
         with tempfile.TemporaryFile() as file:
-            place = os.dup(file.fileno())
+            descriptor = os.dup(file.fileno())
     try:
-        with open(place, "wb", closefd=False) as file:
+        with open(descriptor, "wb", closefd=False) as file:
             file.write(data)
-        os.lseek(place, 0, os.SEEK_SET)
-        yield place
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
-def taken(place: int, size: int, most: int) -> mmap.mmap | bytes:
-    """Returns what a cell wrote, as memory of this process's own.
+def taken(descriptor: int, size: int, most: int) -> mmap.mmap | bytes:
+    """Maps the file that a cell wrote, copy on write.
 
-    The file is sealed first: one that shrinks under a mapping ends the process that reads it.
+    Seals the file first: a process is killed when it reads a mapping whose file has shrunk.
     """
     if size > most:
         raise ValueError(BROKEN)
     if not hasattr(os, "memfd_create"):
-        os.lseek(place, 0, os.SEEK_SET)
-        with open(place, "rb", closefd=False) as file:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(size)
         if len(content) != size:
             raise ValueError(BROKEN)
         return content
     try:
         seals = sum(getattr(fcntl, name) for name in _SEALS)
-        fcntl.fcntl(place, fcntl.F_ADD_SEALS, seals)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except OSError as error:
         raise ValueError(BROKEN) from error
-    if os.fstat(place).st_size != size:
+    if os.fstat(descriptor).st_size != size:
         raise ValueError(BROKEN)
-    return mmap.mmap(place, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+    return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 def _called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
@@ -217,7 +217,7 @@ def _called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
 
 
 def called(name: str, *arguments: Any, descriptors: Sequence[int]) -> Any:
-    """Calls a function of a cell and raises what it says of a file."""
+    """Calls a function of a cell; raises the failure that it reports."""
     from lyncean.cell import CellError, StartError
 
     try:
@@ -256,7 +256,7 @@ def _check_installed() -> None:
 
 
 class _Pool:
-    """Cells of this process, of which each call has one to itself."""
+    """Cells of this process; a call has one to itself."""
 
     def __init__(self) -> None:
         usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -265,7 +265,7 @@ class _Pool:
 
     @contextmanager
     def taken(self) -> Iterator[Cell]:
-        """Yields a cell, the one that was used last where there are some, when one is free."""
+        """Waits for a free cell and yields it, the one last used if possible."""
         from lyncean.cell import Cell, Fence
 
         with self._room:
@@ -276,12 +276,12 @@ class _Pool:
             try:
                 yield cell
             except BaseException:
-                cell.close()  # a failure, or Ctrl-C within a call, may have left anything in it
+                cell.close()  # after a failure, or Ctrl-C during a call, its state is unknown
                 raise
             self._idle.append(cell)
 
     def close(self) -> None:
-        """Ends the cells that nobody uses."""
+        """Ends the idle cells."""
         while self._idle:
             self._idle.pop().close()
 
@@ -290,7 +290,7 @@ _POOL = _Pool()
 
 
 def _renew() -> None:
-    """Leaves the cells to the process that this one was made of."""
+    """Leaves the cells to the parent after a fork."""
     global _POOL
     _POOL = _Pool()
 
@@ -301,7 +301,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def setup() -> dict[str, Callable[..., Any]]:
-    """Returns the functions of a cell: they read a descriptor, and write what is large to another one."""
+    """Returns the functions of a cell, which read one descriptor and write large results to another."""
     from importlib.util import find_spec
 
     if find_spec("av"):
@@ -310,19 +310,19 @@ def setup() -> dict[str, Callable[..., Any]]:
     from lyncean.arrays import np
 
     def facts(file: int, kind: Kind) -> Any:
-        found = clips.read_facts(kind, content(file))
-        return {name: getattr(found, name) for name in Facts.__slots__}
+        values = clips.read_facts(kind, content(file))
+        return {name: getattr(values, name) for name in Facts.__slots__}
 
     def samples(file: int, result: int, most: int) -> Any:
         with open(result, "wb", buffering=1 << 20, closefd=False) as target:
             return clips.write_samples(content(file), target.write, most)
 
     def track(file: int, result: int) -> Any:
-        found = clips.read_track(content(file))
+        read = clips.read_track(content(file))
         with open(result, "wb", closefd=False) as target:
-            target.write(np.array(found.stamps, np.int64).tobytes())
-        fractions = {"base": found.base.as_integer_ratio(), "rate": found.rate.as_integer_ratio()}
-        return {"count": len(found.stamps), "width": found.width, "height": found.height, **fractions}
+            target.write(np.array(read.stamps, np.int64).tobytes())
+        fractions = {"base": read.base.as_integer_ratio(), "rate": read.rate.as_integer_ratio()}
+        return {"count": len(read.stamps), "width": read.width, "height": read.height, **fractions}
 
     def frames(file: int, result: int, stamps: list[int], most: int) -> Any:
         shapes, left = [], most
@@ -348,7 +348,7 @@ def setup() -> dict[str, Callable[..., Any]]:
 
 def _picture(name: str) -> Callable[..., Any]:
     def read(*arguments: Any) -> Any:
-        from lyncean.media import rare_pictures  # many cells see no image
+        from lyncean.media import rare_pictures  # many cells never see an image
 
         return {"value": rare_pictures.functions()[name](*arguments)}
 
@@ -356,13 +356,13 @@ def _picture(name: str) -> Callable[..., Any]:
 
 
 def content(file: int) -> bytes:
-    """Returns what a file has."""
+    """Returns the content of a file."""
     with open(file, "rb", closefd=False) as source:
         return source.read()
 
 
 def _told(kind: Kind | None, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that tells what is wrong with a file; a limit of the cell is the cell's to tell."""
+    """Wraps a function to report damaged files as values; limits of the cell still raise."""
 
     def called(*arguments: Any) -> Any:
         try:

@@ -1,7 +1,6 @@
-"""What both sides of the contract read of audio and video files: what one counts and the other sees is the same.
+"""Reads audio and video files for both sides of the contract, so that both see the same frames and samples.
 
-All of this decodes in the process that calls it. `lyncean.media.cell` has the functions that do so in a cell, and files
-of others are read by those.
+These functions decode in the calling process; foreign files go through `lyncean.media.cell`, which calls them in cells.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lyncean.media import containers
 from lyncean.media.containers import MAX_FRAME, MAX_SAMPLES, TooLongError
 from lyncean.media.types import Kind
 
-# Imported where it is used: it belongs to an extra.
+# Imported on use: it belongs to an extra.
 if TYPE_CHECKING:
     import numpy as np
     from av.audio.stream import AudioStream
@@ -31,20 +30,20 @@ DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, struct.error,
     MemoryError,
 )  # fmt: skip
-"""What PyAV raises for files that are cut short, damaged, or hold no such track; its own errors are some of these."""
+"""Exceptions of PyAV for files that are truncated, damaged, or lack the track; its own errors derive from them."""
 NOT_INSTALLED = "PyAV is not installed: pip install 'lyncean[media]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the header of a file says.
+    """Facts from the header of a file.
 
     Attributes:
         duration: Seconds; 0 if unknown.
         rate: Samples or frames per second.
         width: Pixels; 0 for audio.
         height: Pixels; 0 for audio.
-        container: Name of the container's format as FFmpeg has it.
+        container: FFmpeg's name of the container format.
     """
 
     duration: float
@@ -55,10 +54,10 @@ class Facts:
 
 
 def open_clip(kind: Kind, data: bytes, most: int = MAX_SAMPLES) -> InputContainer:
-    """Opens an encoded file whose headers announce no more of a kind than its bytes can hold.
+    """Opens an encoded file, unless its headers announce more than its bytes can hold.
 
     Args:
-        kind: What is read of it.
+        kind: Kind of track to read.
         data: The file's bytes.
         most: Limit on the samples that audio announces.
 
@@ -72,13 +71,13 @@ def open_clip(kind: Kind, data: bytes, most: int = MAX_SAMPLES) -> InputContaine
     except ModuleNotFoundError as error:
         raise UserError(NOT_INSTALLED) from error
     data, formats = containers.checked(data)
-    # Of chapters, whose titles have up to 64 KiB, all may stand at one place of a file.
+    # Chapters may all point to one title of up to 64 KiB, so a small file can announce gigabytes.
     options = {"format_whitelist": formats, "max_pixels": str(MAX_FRAME), "ignore_chapters": "1"}
     try:
-        # FFmpeg's log stays off, as PyAV has it: a level would call Python from FFmpeg's threads, and deadlock.
+        # FFmpeg's log stays off, PyAV's default: a log level calls Python from FFmpeg's threads and deadlocks.
         clip = av.open(io.BytesIO(data), "r", options=options, metadata_errors="replace")
     except ValueError as error:
-        if getattr(error, "errno", 0) == EINVAL:  # how FFmpeg refuses a format that is not listed
+        if getattr(error, "errno", 0) == EINVAL:  # FFmpeg's error for a format outside the whitelist
             raise ValueError("it is in no format that is read") from error
         raise
     try:
@@ -128,7 +127,7 @@ def _rate(video: VideoStream) -> float:
 
 
 def _seconds(stream: AudioStream | VideoStream, clip: InputContainer) -> float:
-    """Returns how long a stream is by its own header, or else by the file's; 0 if neither says."""
+    """Returns the duration of a stream from its header, else from the file's; 0 if unknown."""
     if stream.duration and stream.time_base:
         return float(stream.duration * stream.time_base)
     return (clip.duration or 0) / 1_000_000
@@ -142,7 +141,7 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
         most: Limit on the samples that it announces or has.
 
     Returns:
-        The mean of its channels, [samples], between -1 and 1, and how many there are a second.
+        The mean of its channels, [samples], between -1 and 1, and the samples per second.
 
     Raises:
         UserError: PyAV is not installed.
@@ -151,7 +150,7 @@ def read_samples(data: bytes, most: int = MAX_SAMPLES) -> tuple[np.ndarray[Any, 
     """
     import numpy as np
 
-    samples = array("f")  # grows in place: pieces and what they are joined to would be twice as much
+    samples = array("f")  # grows in place: joining pieces would take twice the memory
     _, rate = write_samples(data, samples.frombytes, most)
     return np.frombuffer(samples, np.float32), rate
 
@@ -161,11 +160,11 @@ def write_samples(data: bytes, write: Callable[[bytes], object], most: int = MAX
 
     Args:
         data: The file's bytes.
-        write: Takes the samples of each piece, native float32.
+        write: Receives the samples of each piece, native float32.
         most: As in `read_samples`, like the errors.
 
     Returns:
-        How many samples there are, and how many a second.
+        The number of samples, and the samples per second.
     """
     import numpy as np
 
@@ -191,10 +190,10 @@ def write_samples(data: bytes, write: Callable[[bytes], object], most: int = MAX
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The frames that a video has.
+    """Frames of a video track.
 
     Attributes:
-        stamps: When each is shown, ascending, in units of `base`.
+        stamps: Presentation times of the frames, ascending, in units of `base`.
         base: Seconds.
         rate: Frames per second, on average.
         width: Pixels.
@@ -209,7 +208,7 @@ class Track:
 
 
 def read_track(data: bytes) -> Track:
-    """Reads which frames a file's first video track has.
+    """Reads the frame times of a file's first video track.
 
     Raises:
         UserError: PyAV is not installed.
@@ -228,10 +227,10 @@ def read_track(data: bytes) -> Track:
 
 
 def _stamps(clip: InputContainer) -> list[int]:
-    """Returns when each frame is shown, ascending: by the packets, and by decoding where they do not say."""
+    """Returns the presentation times of the frames, ascending: from the packets, or by decoding if they lack times."""
     stream = clip.streams.video[0]
     packets, stamps = 0, set[int]()
-    for packet in clip.demux(stream):  # none is kept: unpacked by the container, it may be larger than the file
+    for packet in clip.demux(stream):  # packets are not kept: unpacked by the container, they may exceed the file
         packets += bool(packet.size)
         if packet.size and packet.pts is not None and not packet.is_discard:
             stamps.add(packet.pts)
@@ -242,7 +241,7 @@ def _stamps(clip: InputContainer) -> list[int]:
 
 
 def read_frames(data: bytes, stamps: Sequence[int]) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Yields the frames of a file that are shown at these times, upright, each [height, width, 3].
+    """Yields the frames at the given times, upright, each [height, width, 3].
 
     Args:
         data: The file's bytes.
@@ -280,7 +279,7 @@ def damage(kind: Kind, data: bytes) -> str:
 
 
 def cause(kind: Kind, error: BaseException) -> str:
-    """Returns what FFmpeg says of a file, without the earlier lines of its log."""
-    if kind == "video" and getattr(error, "errno", 0) == EINVAL:  # all that it says of a frame beyond its limit
+    """Returns FFmpeg's error without the earlier lines of its log."""
+    if kind == "video" and getattr(error, "errno", 0) == EINVAL:  # its error for frames above the limit, too
         return f"{error.strerror}: it is damaged, or its frames have more than {MAX_FRAME:,} pixels"  # type: ignore[attr-defined]
     return str(getattr(error, "strerror", None) or error)

@@ -1,4 +1,4 @@
-"""What a file's container announces, read off its headers before a decoder is called.
+"""Sizes that a file's container announces, read from its headers before a decoder is called.
 
 A header of a few bytes can announce billions of samples, and FFmpeg allocates an entry for each before it reads one.
 Containers with such tables are read here; all others are opened only as formats that have none.
@@ -34,11 +34,11 @@ _SEGMENT, _TRACKS, _TRACK, _ENCODINGS, _ENCODING = 0x18538067, 0x1654AE6B, 0xAE,
 _MATROSKA_PATH = (_SEGMENT, _TRACKS, _TRACK, _ENCODINGS, _ENCODING)
 _COMPRESSION, _ALGORITHM, _SETTINGS = 0x5034, 0x4254, 0x4255
 _STRIPPED, _LONGEST_STRIPPED = 3, 64
-"""The compression that leaves out bytes with which all packets begin; all others are bombs within a container."""
+"""Header stripping, which omits bytes common to all packets; any other compression may hide a bomb."""
 
 
 class TooLongError(ValueError):
-    """An audio file announces or has more samples than are decoded."""
+    """An audio file announces or has more samples than the limit."""
 
 
 def checked(data: bytes) -> tuple[bytes, str]:
@@ -48,8 +48,7 @@ def checked(data: bytes) -> tuple[bytes, str]:
         data: The file's bytes.
 
     Returns:
-        The bytes to decode, without the ID3 tags before them, and FFmpeg's names of the formats that they may be
-        opened as.
+        The bytes to decode, without leading ID3 tags, and FFmpeg's names of the formats to open them as.
 
     Raises:
         ValueError: Its tables or its header announce more than its bytes can hold, or cannot be read.
@@ -74,38 +73,38 @@ def checked(data: bytes) -> tuple[bytes, str]:
     return data, name or UNTABLED
 
 
-def check_frames(count: float, size: int, what: str = "its header announces") -> None:
-    """Counts frames and entries of tables against a file's bytes.
+def check_frames(count: float, size: int, source: str = "its header announces") -> None:
+    """Checks a count of frames or table entries against the size of the file.
 
     Raises:
-        ValueError: There are more than a file of so many bytes may have.
+        ValueError: The count is too large for a file of this size.
     """
     most = max(MAX_FRAMES, size // 4)
     if count > most:
-        raise ValueError(f"{what} {count:,.0f} samples, the limit for a file of {size:,} bytes is {most:,}")
+        raise ValueError(f"{source} {count:,.0f} samples, the limit for a file of {size:,} bytes is {most:,}")
 
 
 def check_pixels(count: int) -> None:
-    """Holds the pixels of a video's frame against the limit.
+    """Checks the pixels of a video frame against the limit.
 
     Raises:
-        ValueError: It is passed.
+        ValueError: There are more.
     """
     if count > MAX_FRAME:
         raise ValueError(f"its frames have {count:,} pixels, the limit is {MAX_FRAME:,}")
 
 
 def check_sound(rate: int, samples: float, most: int = MAX_SAMPLES) -> None:
-    """Holds what an audio file announces against the limits.
+    """Checks the announced rate and length of audio against the limits.
 
     Args:
         rate: Samples per second.
         samples: Samples of a channel; 0 if unknown.
-        most: Limit on them.
+        most: Limit on `samples`.
 
     Raises:
         TooLongError: There are more.
-        ValueError: The rate is none of `RATES`.
+        ValueError: The rate is not among `RATES`.
     """
     if rate not in RATES:
         raise ValueError(f"its rate is {rate:,} Hz, {RATES.start:,} to {RATES.stop - 1:,} Hz are read")
@@ -122,7 +121,7 @@ def _name(data: bytes) -> str:
 
 
 def _tag_bytes(header: bytes) -> int:
-    """Returns the bytes of an ID3v2 tag; its size is four times seven bits."""
+    """Returns the size of an ID3v2 tag, encoded as four times seven bits."""
     size = sum((byte & 0x7F) << shift for byte, shift in zip(header[6:], (21, 14, 7, 0), strict=True))
     return 10 + size + 10 * bool(header[5] & 0x10)
 
@@ -147,7 +146,7 @@ def _counted(left: int) -> int:
 
 
 def _check_flac(data: bytes) -> None:
-    """Reads STREAMINFO: 20 bits of the rate, and 36 of the samples behind 8 of channels and sample size."""
+    """Checks STREAMINFO: 20 bits of rate, 8 bits of channels and sample size, 36 bits of sample count."""
     if len(data) >= 26:
         fields = int.from_bytes(data[18:26], "big")
         check_sound(fields >> 44, fields & (1 << 36) - 1)
@@ -165,17 +164,17 @@ def _check_matroska(view: memoryview, start: int, end: int, path: tuple[int, ...
 
 
 def _elements(view: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yields the ids of EBML's elements and where their content begins and ends; an unknown size reaches to the end."""
+    """Yields id, start and end of each EBML element's content; an unknown size extends to the end."""
     left = _MOST_ELEMENTS
     while start < end and view[start]:
         left = _counted(left)
         width = 9 - view[start].bit_length()
-        place = start + width
-        if place >= end or not view[place]:
+        offset = start + width
+        if offset >= end or not view[offset]:
             return
-        length = 9 - view[place].bit_length()
-        size = int.from_bytes(view[place : place + length], "big") & (1 << 7 * length) - 1
-        begin = place + length
+        length = 9 - view[offset].bit_length()
+        size = int.from_bytes(view[offset : offset + length], "big") & (1 << 7 * length) - 1
+        begin = offset + length
         stop = end if size == (1 << 7 * length) - 1 else min(begin + size, end)
-        yield int.from_bytes(view[start:place], "big"), begin, stop
+        yield int.from_bytes(view[start:offset], "big"), begin, stop
         start = stop

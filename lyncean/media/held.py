@@ -1,4 +1,4 @@
-"""Files that requests send by their hash alone: checked as they arrive, held in so many bytes, put in again."""
+"""Media files that requests may send by hash only: verified on arrival, cached, and filled in again."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lyncean.rpc.errors import InvalidRequest, NotHeld, Unsupported
 
 _DIGEST_BYTES = 32
 _LONG = 256 * 1024
-"""Bytes that take longer to hash than a thread costs."""
+"""Size in bytes from which hashing takes longer than handing over to a thread."""
 
 Medium = model.Image | model.Audio | model.Video
 
 
 class HeldMedia:
-    """Files by their SHA-256, those used last. Safe from several threads and event loops.
+    """An LRU cache of files by SHA-256. Safe for several threads and event loops.
 
     Args:
-        capacity: Bytes of all files together; 0 holds none.
-        limit: Bytes that the files of one request or Batch may have together, whichever way they are sent.
+        capacity: Bytes of all files together; 0 disables the cache.
+        limit: Bytes of all files of one request or Batch, sent by hash or not.
     """
 
     def __init__(self, capacity: int, limit: int) -> None:
@@ -31,17 +31,17 @@ class HeldMedia:
         self._files = LruCache[bytes, bytes](capacity)
 
     async def fill(self, media: Sequence[Medium]) -> None:
-        """Puts in the bytes of files that are sent by their hash, and holds those that announce theirs.
+        """Fills in the bytes of files sent by hash, and caches files sent with both.
 
-        Afterwards each `sha256` that is set is that of the `data` beside it.
+        Afterwards every `sha256` that is set matches the `data` next to it.
 
         Args:
-            media: Those of a request that have a hash.
+            media: The files of a request that have a hash.
 
         Raises:
-            InvalidRequest: If bytes have another hash than is said, or are too many once all are put in.
-            NotHeld: If files are missing; names them.
-            Unsupported: If no files are held here.
+            InvalidRequest: If a hash does not match its bytes, or the filled-in files exceed the limit.
+            NotHeld: If files are not cached; names them.
+            Unsupported: If this server caches no files.
         """
         if not media:
             return
@@ -60,30 +60,30 @@ class HeldMedia:
                     raise InvalidRequest("hash_mismatch", "the bytes of a file have another SHA-256 than is said")
                 brought[medium.sha256] = data
         absent = [medium for medium in media if not medium.data]
-        found = {digest: brought.get(digest) or self._files.get(digest) for digest in {each.sha256 for each in absent}}
-        if missing := [digest for digest, data in found.items() if data is None]:
+        held = {digest: brought.get(digest) or self._files.get(digest) for digest in {file.sha256 for file in absent}}
+        if missing := [digest for digest, data in held.items() if data is None]:
             raise NotHeld(missing)
-        files = {digest: data for digest, data in found.items() if data is not None}
+        files = {digest: data for digest, data in held.items() if data is not None}
         _put_in(media, files, self._limit)
 
     async def share(self, media: Sequence[Medium]) -> None:
-        """Puts the bytes of files that any call of a Batch brings into all of its calls.
+        """Fills in files that another call of the same Batch brings.
 
-        What is wrong with a call is left for `fill`, so that it fails alone.
+        Errors of a call are left to `fill`, so that it fails alone.
 
         Raises:
-            InvalidRequest: If the bytes are too many once all are put in.
+            InvalidRequest: If the filled-in files exceed the limit.
         """
         absent = [medium for medium in media if not medium.data]
         if not absent or not self.capacity:
             return
         wanted = {medium.sha256 for medium in absent}
-        brought = {each.sha256: each.data for each in media if each.data and each.sha256 in wanted}
+        brought = {file.sha256: file.data for file in media if file.data and file.sha256 in wanted}
         files = {digest: data for digest, data in brought.items() if await self._matches(digest, data)}
         _put_in(media, files, self._limit)
 
     async def _matches(self, digest: bytes, data: bytes) -> bool:
-        """Returns whether bytes have a hash, and holds them if they do."""
+        """Returns True if the hash matches, and then caches the bytes."""
         if self._files.get(digest) == data:
             return True
         computed = await asyncio.to_thread(_digest, data) if len(data) > _LONG else _digest(data)
@@ -93,10 +93,10 @@ class HeldMedia:
 
 
 def _put_in(media: Sequence[Medium], files: Mapping[bytes, bytes], limit: int) -> None:
-    """Puts in the bytes of those that have a hash alone, as far as they are among the files.
+    """Fills in media sent by hash only, as far as `files` has them.
 
     Raises:
-        InvalidRequest: If all bytes together would be more than the limit; nothing is put in then.
+        InvalidRequest: If all bytes together would exceed the limit; nothing is filled in then.
     """
     absent = [medium for medium in media if not medium.data and medium.sha256 in files]
     size = sum(len(medium.data) for medium in media) + sum(len(files[medium.sha256]) for medium in absent)

@@ -1,7 +1,7 @@
 """Samples that the boxes of an MP4 or QuickTime file announce, counted before FFmpeg allocates an entry for each.
 
-Boxes are walked as `mov_read_default` of FFmpeg's libavformat/mov.c walks them, whose reader takes tables wherever they
-stand: what it reads is counted here. Layouts are those of ISO/IEC 14496-12.
+Boxes are walked like `mov_read_default` in FFmpeg's libavformat/mov.c, which accepts tables in any box, so that every
+table that FFmpeg reads is counted. Layouts: ISO/IEC 14496-12.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _ENTRY_BYTES = {
 }  # fmt: skip
 """Tables -> bytes of an entry."""
 _RUNS = (b"stts", b"ctts", b"sbgp")
-"""Tables whose entries each stand for any number of samples."""
+"""Run-length tables: an entry stands for any number of samples."""
 _TABLES = (*_ENTRY_BYTES, b"stsz", b"stz2", b"trun", b"elst")
 _MOST_BOXES = 1_000_000
 _DEEPEST = 16
 _PACKET = 160
-"""Uncompressed samples of which FFmpeg makes one packet, at least."""
+"""Smallest number of uncompressed samples that FFmpeg puts into a packet."""
 _TRUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
-"""Flags of a `trun` for fields that each sample has, of four bytes each."""
+"""Flags of a `trun` for its four-byte fields of each sample."""
 
 
 @dataclass
 class _Track:
-    """What a track's boxes announce.
+    """Sizes that a track's boxes announce.
 
     Attributes:
         handlers: Its handler types.
-        samples: Samples, by the table that announces most.
-        steps: What its `stts` boxes hold: counts and durations.
+        samples: Samples, according to the largest table.
+        steps: Entries of its `stts` boxes: counts and durations.
         offsets: Whether it has a `ctts`.
         chunks: Chunks.
         chunk: Samples of a chunk, at most.
@@ -52,7 +52,7 @@ class _Track:
     edits: int = 1
 
     def entries(self) -> int:
-        """Returns the entries of the index that FFmpeg makes: packets of uncompressed audio, samples of all else."""
+        """Returns the entries of FFmpeg's index: packets of uncompressed audio, else samples."""
         plain = len(self.steps) == 1 and self.steps[0][1] == 1 and self.handlers >= {b"soun"} and not self.offsets
         samples = self.samples
         if plain and b"vide" not in self.handlers:
@@ -82,7 +82,7 @@ class _Walk:
         view: The file's bytes.
 
     Attributes:
-        tracks: Those seen; a table belongs to the last one, as in FFmpeg.
+        tracks: Tracks so far; a table belongs to the last one, as in FFmpeg.
         fragmented: Samples of fragments.
         fragments: Fragments, for each of which FFmpeg keeps an entry per track.
     """
@@ -94,18 +94,18 @@ class _Walk:
         self._left = _MOST_BOXES
 
     def boxes(self, parent: bytes, start: int, end: int, depth: int) -> None:
-        """Reads the boxes between two places of a file."""
+        """Reads the boxes between two offsets of a file."""
         if depth > _DEEPEST:
             raise ValueError("its boxes are nested too deeply")
         for kind, begin, stop in self._children(start, end):
             if kind in (b"trak", b"mdat") and parent not in (b"root", b"moov"):
                 return  # misplaced: FFmpeg leaves the parent
             if kind in (b"free", b"hoov") and bytes(self._view[begin + 4 : begin + 8]) in (b"mvhd", b"cmov"):
-                kind = b"moov"  # FFmpeg takes it for one
+                kind = b"moov"  # as FFmpeg does
             self._box(kind, begin, stop, depth)
 
     def _children(self, start: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-        """Yields the types of boxes and where their content begins and ends, never behind `end`."""
+        """Yields type, start and end of each box's content; `end` bounds them."""
         while end - start >= 8:
             self._left -= 1
             if self._left < 0:
@@ -128,8 +128,8 @@ class _Walk:
         if kind == b"stsd":
             self._descriptions(begin, stop)
         elif kind == b"meta":
-            places = range(begin + 4, stop - 3, 4)
-            first = next((place for place in places if bytes(self._view[place : place + 4]) == b"hdlr"), stop + 4)
+            offsets = range(begin + 4, stop - 3, 4)
+            first = next((offset for offset in offsets if bytes(self._view[offset : offset + 4]) == b"hdlr"), stop + 4)
             self.boxes(kind, first - 4, stop, depth + 1)
         elif kind in _CONTAINERS:
             self.tracks += [_Track()] * (kind == b"trak")
@@ -143,12 +143,12 @@ class _Walk:
             self._table(kind, begin, stop)
 
     def _descriptions(self, begin: int, stop: int) -> None:
-        """Refuses sample descriptions that reach beyond their box or hold a table, where FFmpeg would read it."""
-        place = begin + 8
+        """Refuses sample descriptions that exceed their box or contain a table, which FFmpeg would read."""
+        offset = begin + 8
         for _ in range(min(self._number(begin + 4, stop), (stop - begin) // 8)):
-            size = self._number(place, stop)
-            place += size
-            if size < 8 or place > stop:
+            size = self._number(offset, stop)
+            offset += size
+            if size < 8 or offset > stop:
                 raise ValueError("a sample description is larger than its box")
         content = bytes(self._view[begin:stop])
         if any(table in content for table in _TABLES):
@@ -167,7 +167,7 @@ class _Walk:
 
     def _entries(self, kind: bytes, begin: int, stop: int, track: _Track) -> None:
         at = begin + 4
-        if kind == b"sbgp":  # the grouping's type stands before, and its parameter in version 1
+        if kind == b"sbgp":  # after the grouping type and, in version 1, its parameter
             at += 8 if self._is_second(begin) else 4
         count, width = self._number(at, stop), _ENTRY_BYTES[kind]
         self._fits(kind, count, count * width, stop - at - 4)
@@ -183,7 +183,7 @@ class _Walk:
             track.chunks = max(track.chunks, count)
 
     def _sizes(self, kind: bytes, begin: int, stop: int) -> int:
-        """Returns the samples of a table of sizes: one size for all of them, or each its own."""
+        """Returns the samples of a size table, with one common size or a size each."""
         count, size = self._number(begin + 8, stop), self._number(begin + 4, stop)
         if kind == b"stz2":
             self._fits(kind, count, count * (size & 0xFF) // 8, stop - begin - 12)
@@ -198,20 +198,20 @@ class _Walk:
         return count
 
     def _references(self, begin: int, stop: int) -> int:
-        """Returns the fragments of an index of them."""
+        """Returns the number of fragments in a segment index."""
         at = begin + (28 if self._is_second(begin) else 20)
         count = self._number(at, stop) & 0xFFFF
         self._fits(b"sidx", count, count * 12, stop - at - 4)
         return count
 
     def _is_second(self, begin: int) -> bool:
-        """Whether a box is of version 1, whose fields are wider or more than those of version 0."""
+        """Returns True for a box of version 1, which has wider or more fields than version 0."""
         return bytes(self._view[begin : begin + 1]) == b"\1"
 
-    def _number(self, place: int, stop: int) -> int:
-        if place + 4 > stop:
+    def _number(self, offset: int, stop: int) -> int:
+        if offset + 4 > stop:
             raise ValueError("a table is cut short")
-        return int.from_bytes(self._view[place : place + 4], "big")
+        return int.from_bytes(self._view[offset : offset + 4], "big")
 
     @staticmethod
     def _fits(kind: bytes, count: int, size: int, room: int) -> None:

@@ -1,6 +1,6 @@
-"""Images in other formats than PNG, JPEG and WebP, whose decoders run in a cell (`lyncean.media.cell`).
+"""Images in formats other than PNG, JPEG and WebP, decoded in a cell (`lyncean.media.cell`).
 
-What a header says is read when an image is opened, and its pixels when they are used, as pillow does.
+As in pillow, opening reads the header, and the first use decodes the pixels.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOST_BYTES = 3 << 30
 
 
 class RareImage(Image.Image):
-    """An image of which a cell has read the header; it becomes a plain image when its pixels are used."""
+    """An image whose header a cell has read; it turns into a plain image when its pixels are used."""
 
-    def __init__(self, data: bytes, found: dict[str, Any]) -> None:
+    def __init__(self, data: bytes, header: dict[str, Any]) -> None:
         super().__init__()
         self._data = data
-        self._mime = found["mime"]
-        self._mode, self._size = found["mode"], found["size"]
-        self.format, self.info = found["format"], found["info"]
+        self._mime = header["mime"]
+        self._mode, self._size = header["mode"], header["size"]
+        self.format, self.info = header["format"], header["info"]
 
     def get_format_mimetype(self) -> str | None:
         """Returns the media type of the file."""
@@ -44,16 +44,16 @@ class RareImage(Image.Image):
             Exception: One of `lyncean.media.pictures.DAMAGE`.
         """
         with cell.memory(self._data) as file, cell.memory() as result:
-            said = cell.called("picture", Image.MAX_IMAGE_PIXELS, descriptors=[file, result])
-            found, size, palette = cell.typed(said, _pixels)
+            reply = cell.called("picture", Image.MAX_IMAGE_PIXELS, descriptors=[file, result])
+            header, size, palette = cell.typed(reply, _pixels)
             content = memoryview(cell.taken(result, size, _MOST_BYTES))
         try:
-            image = Image.frombytes(found["mode"], found["size"], content)
+            image = Image.frombytes(header["mode"], header["size"], content)
             if palette is not None:
                 image.putpalette(palette[1], palette[0])
         except ValueError as error:
             raise ValueError(cell.BROKEN) from error
-        image.format, image.info = found["format"], found["info"]
+        image.format, image.info = header["format"], header["info"]
         self.__class__, self.__dict__ = image.__class__, image.__dict__  # type: ignore[assignment]  # as StubImageFile
         return image.load()
 
@@ -61,54 +61,54 @@ class RareImage(Image.Image):
 def open_image(data: bytes) -> RareImage:
     """Returns an image whose header has been read; errors as in `lyncean.media.pictures.open_image`."""
     with cell.memory(data) as file:
-        said = cell.called("picture_header", Image.MAX_IMAGE_PIXELS, descriptors=[file])
-    return RareImage(data, cell.typed(said, _facts))
+        reply = cell.called("picture_header", Image.MAX_IMAGE_PIXELS, descriptors=[file])
+    return RareImage(data, cell.typed(reply, _facts))
 
 
-def _facts(said: Any) -> dict[str, Any]:
-    """Reads what a cell says of an image.
+def _facts(value: Any) -> dict[str, Any]:
+    """Parses a cell's facts of an image.
 
     Raises:
-        UnidentifiedImageError: It is in no format that is read.
+        UnidentifiedImageError: Its format is not supported.
         OSError: It is damaged.
-        Image.DecompressionBombError: It is larger than any image should be.
+        Image.DecompressionBombError: It is too large for any use.
     """
-    if "unknown" in said:
-        raise UnidentifiedImageError(str(said["unknown"]))
-    if "damage" in said:
-        raise OSError(str(said["damage"]))
-    if "bomb" in said:
-        raise Image.DecompressionBombError(str(said["bomb"]))
-    width, height = (cell.whole(side, 0) for side in said["size"])
-    if said["mode"] not in _MODES or width * height > 2 * (Image.MAX_IMAGE_PIXELS or width * height):
-        raise ValueError(said["mode"])
+    if "unknown" in value:
+        raise UnidentifiedImageError(str(value["unknown"]))
+    if "damage" in value:
+        raise OSError(str(value["damage"]))
+    if "bomb" in value:
+        raise Image.DecompressionBombError(str(value["bomb"]))
+    width, height = (cell.whole(side, 0) for side in value["size"])
+    if value["mode"] not in _MODES or width * height > 2 * (Image.MAX_IMAGE_PIXELS or width * height):
+        raise ValueError(value["mode"])
     info: dict[Any, Any] = {}
-    if said["transparency"] is not None:
-        info["transparency"] = _transparency(said["transparency"])
-    if said["orientation"] is not None:
+    if value["transparency"] is not None:
+        info["transparency"] = _transparency(value["transparency"])
+    if value["orientation"] is not None:
         exif = Image.Exif()
-        exif[_ORIENTATION] = cell.whole(said["orientation"], 1)
+        exif[_ORIENTATION] = cell.whole(value["orientation"], 1)
         info["exif"] = exif.tobytes()
-    format_, mime = str(said["format"]), said["mime"]
-    return {"mode": said["mode"], "size": (width, height), "info": info, "format": format_, "mime": mime}
+    format_, mime = str(value["format"]), value["mime"]
+    return {"mode": value["mode"], "size": (width, height), "info": info, "format": format_, "mime": mime}
 
 
-def _transparency(said: Any) -> int | bytes | tuple[int, ...]:
-    if isinstance(said, dict):
-        return bytes(said["bytes"])
-    return tuple(cell.whole(each, 0) for each in said) if isinstance(said, list) else cell.whole(said, 0)
+def _transparency(value: Any) -> int | bytes | tuple[int, ...]:
+    if isinstance(value, dict):
+        return bytes(value["bytes"])
+    return tuple(cell.whole(number, 0) for number in value) if isinstance(value, list) else cell.whole(value, 0)
 
 
-def _pixels(said: Any) -> tuple[dict[str, Any], int, tuple[str, bytes] | None]:
-    found = _facts(said)
-    if found["mode"] not in _MODES or (said["palette"] and said["palette"][0] not in _PALETTES):
-        raise ValueError(said["palette"])
-    palette = (said["palette"][0], bytes(said["palette"][1])) if said["palette"] else None
-    return found, cell.whole(said["bytes"], 1), palette
+def _pixels(value: Any) -> tuple[dict[str, Any], int, tuple[str, bytes] | None]:
+    header = _facts(value)
+    if header["mode"] not in _MODES or (value["palette"] and value["palette"][0] not in _PALETTES):
+        raise ValueError(value["palette"])
+    palette = (value["palette"][0], bytes(value["palette"][1])) if value["palette"] else None
+    return header, cell.whole(value["bytes"], 1), palette
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Returns the functions of a cell that read images."""
+    """Returns the functions of a cell that decode images."""
 
     def header(file: int, most: int | None) -> Any:
         return _refused(file, most, _said)
@@ -139,7 +139,7 @@ def _refused(file: int, most: int | None, read: Callable[[Image.Image], Any]) ->
     except Image.DecompressionBombError as error:
         return {"bomb": str(error)}
     except PermissionError:
-        raise  # the cell's to tell
+        raise  # reported by the cell itself
     except pictures.DAMAGE as error:
         return {"damage": str(error)}
 

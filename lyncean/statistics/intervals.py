@@ -53,7 +53,7 @@ def wilson(successes: float, n: float, level: float = 0.95) -> tuple[float, floa
 
 
 def is_binary(values: Floats) -> bool:
-    """Whether all values are 0 or 1."""
+    """Returns True if all values are 0 or 1."""
     return bool(((values == 0) | (values == 1)).all())
 
 
@@ -295,10 +295,10 @@ def detectable_change(sums: Floats, sizes: Floats, changed: float | None) -> flo
 
 def detectable_flips(changed: float, n: float) -> float | None:
     """Returns the same for `n` independent items that are right or wrong; a change of d changes d of them or more."""
-    found = REACH * math.sqrt(changed * n + 2) / (n + 2)
-    if found > changed:
-        found = REACH * (REACH * n + math.sqrt((REACH * n) ** 2 + 8 * (n + 2) ** 2)) / (2 * (n + 2) ** 2)
-    return found if found <= 1 else None
+    change = REACH * math.sqrt(changed * n + 2) / (n + 2)
+    if change > changed:
+        change = REACH * (REACH * n + math.sqrt((REACH * n) ** 2 + 8 * (n + 2) ** 2)) / (2 * (n + 2) ** 2)
+    return change if change <= 1 else None
 
 
 def clusters(values: Iterable[Floats], numbers: Ints) -> tuple[Floats, Floats]:
@@ -318,9 +318,9 @@ def bootstrap(sums: Floats, sizes: Floats, seed: int = 0) -> Floats:
     Args:
         sums: Runs x clusters.
         sizes: Items of each cluster.
-        seed: Of the generator.
+        seed: Seed of the generator.
     """
-    # Clusters of the same sums and size are exchangeable: how often each kind is drawn is multinomial.
+    # Clusters with equal sums and sizes are exchangeable: the counts of each kind are multinomial.
     kinds, copies = _kinds(sums, sizes)
     random, total, means = np.random.default_rng(seed), int(copies.sum()), []
     for size in batches(len(copies), DRAWS):
@@ -330,7 +330,7 @@ def bootstrap(sums: Floats, sizes: Floats, seed: int = 0) -> Floats:
 
 
 def _kinds(sums: Floats, sizes: Floats) -> tuple[Floats, Ints]:
-    """Returns the distinct columns of sums and sizes, and how often each occurs."""
+    """Returns the distinct columns of sums and sizes, and their numbers of occurrences."""
     kinds, copies = np.zeros((len(sums) + 1, 0)), np.zeros(0, np.int64)
     start = 0
     while start < len(sizes):
@@ -342,8 +342,8 @@ def _kinds(sums: Floats, sizes: Floats) -> tuple[Floats, Ints]:
         if not len(copies):
             kinds, copies = some, counts
             continue
-        kinds, place = np.unique(np.hstack([kinds, some]), axis=1, return_inverse=True)
-        copies = np.bincount(place.ravel(), weights=np.append(copies, counts)).astype(np.int64)
+        kinds, codes = np.unique(np.hstack([kinds, some]), axis=1, return_inverse=True)
+        copies = np.bincount(codes.ravel(), weights=np.append(copies, counts)).astype(np.int64)
     return kinds, copies
 
 

@@ -10,8 +10,8 @@ from lyncean.statistics.distributions import chi_squared_p_value, unimodal
 from lyncean.statistics.intervals import DRAWS, batches
 
 FINE = 20
-"""How many times smaller than its share of the level a permutation's p-value must be able to get, and how many draws
-as large as the observed value make more of them needless."""
+"""Resolution of a permutation test: its smallest p-value is this many times below its share of the level; as many draws
+at or above the observed value make further draws unnecessary."""
 
 _TIE = 1 + 1e-10
 """Probabilities closer than this are the same, rounded differently."""
@@ -26,7 +26,7 @@ def mcnemar(gained: int, lost: int) -> float:
 
 
 def at_least(successes: int, n: int, share: float) -> float:
-    """Returns the probability of so many successes or more in `n` independent trials; 0 < `share` < 1."""
+    """Returns the probability of at least that many successes in `n` independent trials; 0 < `share` < 1."""
     counts = np.arange(n)
     return float(unimodal((n - counts) / (counts + 1) * share / (1 - share))[successes:].sum())
 
@@ -47,7 +47,7 @@ def homogeneity(counts: Ints) -> float | None:
         counts: A square table. Categories that occur in neither are left out.
 
     Returns:
-        None where the covariance matrix is singular.
+        None if the covariance matrix is singular.
     """
     occurs = (counts.sum(axis=0) + counts.sum(axis=1)) > 0
     square = counts[np.ix_(occurs, occurs)].astype(np.float64)
@@ -67,23 +67,23 @@ def homogeneity(counts: Ints) -> float | None:
 
 
 def sign_flip(differences: Floats, comparisons: int = 1, *, seed: int = 0) -> tuple[float, int]:
-    """A permutation test: each cluster's difference may have either sign.
+    """Permutation test that flips the signs of clusters' differences at random.
 
     Args:
         differences: Difference of each cluster.
-        comparisons: Tests that Holm's correction is over. No p-value is below 1 / (draws + 1), which has to be far
-            below what the correction leaves of 5 % for each: where the first draws leave a small one, more are made.
-        seed: Of the generator.
+        comparisons: Number of tests that Holm's correction covers. The smallest possible p-value, 1 / (draws + 1), must
+            be far below each test's share of 5 %, so a small first result leads to more draws.
+        seed: Seed of the generator.
 
     Returns:
-        The two-sided p-value, and from how many draws.
+        The two-sided p-value, and the number of draws.
     """
-    # Exactly rounded, so that the order of the clusters is of no consequence.
+    # fsum rounds exactly, so the order of the clusters does not matter.
     observed = abs(math.fsum(differences))
     if observed == 0:
         return 1.0, DRAWS
     random = np.random.default_rng(seed)
-    # Clusters of the same difference are exchangeable: how many of them keep their sign is binomial.
+    # Clusters with equal differences are exchangeable: the number that keep their sign is binomial.
     values, counts = np.unique(np.abs(differences[differences != 0]), return_counts=True)
 
     def as_large(number: int) -> int:
@@ -93,10 +93,10 @@ def sign_flip(differences: Floats, comparisons: int = 1, *, seed: int = 0) -> tu
             total += int((np.abs((2.0 * kept - counts) @ values) >= observed - 1e-12).sum())
         return total
 
-    found, draws, wanted = as_large(DRAWS), DRAWS, round(FINE * comparisons / 0.05)
-    if wanted > draws and found < FINE:
-        found, draws = found + as_large(wanted - draws), wanted
-    return (found + 1) / (draws + 1), draws
+    larger, draws, wanted = as_large(DRAWS), DRAWS, round(FINE * comparisons / 0.05)
+    if wanted > draws and larger < FINE:
+        larger, draws = larger + as_large(wanted - draws), wanted
+    return (larger + 1) / (draws + 1), draws
 
 
 def holm(values: Sequence[float]) -> list[float]:

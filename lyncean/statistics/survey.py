@@ -1,7 +1,7 @@
 """A metric over all units of a benchmark, estimated from a simple random sample of them.
 
-What other runs answered to every unit may narrow the estimate. It cannot bias it by more than order 1/n, whatever these
-runs are, since the randomness is that of the sample alone.
+Scores of other runs on all units can narrow the interval. With any runs the bias is at most of order 1/n, since only
+the sample is random.
 bench/bench_survey.py measures errors and coverage.
 """
 
@@ -17,7 +17,7 @@ _FOLDS = 5
 _FEWEST = 30
 """Sampled units below which the answers of other runs are not used."""
 _RIDGE = 2.0
-"""Keeps the coefficient of a run that is chosen for being similar from following chance."""
+"""Shrinks the coefficient of a run chosen for its similarity, which may be due to chance."""
 _PSEUDO = 1.0
 """Added to the residuals' sum of squares: with 4 more items, half of them right, Wilson's interval does as much."""
 
@@ -42,16 +42,16 @@ def estimate(totals: Floats, sampled: Ints, sizes: Floats, others: Floats, level
     """Returns the estimate.
 
     The difference estimator with regression on two columns: the mean score of the other runs, and the score of the one
-    run that is most like this one. The regression of a fold is fitted, and the run chosen, without the units of
-    that fold, so that what is added for the units that were not sampled is corrected by residuals of units that
-    the regression has not seen. Source: Saerndal, Swensson and Wretman, Model Assisted Survey Sampling (1992),
+    run that is most like this one. For each fold the run is chosen and the
+    regression fitted without the fold's units, whose residuals then correct the predictions without
+    overfitting. Source: Saerndal, Swensson and Wretman, Model Assisted Survey Sampling (1992),
     chapter 6; Wu and Gagnon-Bartsch, Evaluation Review 42 (2018), 458-488, for the folds.
 
     Args:
-        totals: Of each sampled unit, the sum of its scores; in the random order in which they were drawn.
-        sampled: The places of these units among all, of the same length.
-        sizes: Items of each of all units.
-        others: Scores of other runs, (all units, runs), per item; NaN where one has none. No column without runs.
+        totals: Sum of the scores of each sampled unit, in the random order of the draw.
+        sampled: Indices of these units among all, of the same length.
+        sizes: Number of items of every unit.
+        others: Scores per item of other runs, [all units, runs]; NaN if missing; zero columns without runs.
         level: Coverage of the interval.
 
     Raises:
@@ -80,7 +80,7 @@ def estimate(totals: Floats, sampled: Ints, sizes: Floats, others: Floats, level
 
 
 def _filled(others: Floats) -> Floats:
-    """Returns the scores with the unit's mean where a run has none, 0 where no run has one."""
+    """Replaces missing scores by the unit's mean, or 0 for a unit without scores."""
     known = ~np.isnan(others)
     filled = np.where(known, others, 0.0)
     means = filled.sum(axis=1, keepdims=True) / np.maximum(known.sum(axis=1, keepdims=True), 1)
@@ -88,21 +88,21 @@ def _filled(others: Floats) -> Floats:
 
 
 def _assisted(totals: Floats, sampled: Ints, sizes: Floats, others: Floats) -> tuple[float, Floats]:
-    """Returns the sum of what is predicted for all units, and of each sampled unit what the prediction misses."""
+    """Returns the sum of the predictions for all units, and the residual of each sampled unit."""
     mean = others.mean(axis=1)
     basis = np.column_stack([sizes, sizes * (mean - mean.mean())])
-    own = others - mean[:, None]
+    deviations = others - mean[:, None]
     fold = np.arange(len(totals)) % _FOLDS
     sums, residuals = 0.0, np.zeros(len(totals))
-    for each in range(_FOLDS):
-        out = fold == each
+    for part in range(_FOLDS):
+        out = fold == part
         rows, wanted = sampled[~out], totals[~out]
         left = wanted - basis[rows] @ _fit(basis[rows], wanted, [0.0, _RIDGE / 10])
         columns, ridge = basis, [0.0, _RIDGE / 10]
         if others.shape[1] > 1:
-            seen = own[rows] * sizes[rows, None]
+            seen = deviations[rows] * sizes[rows, None]
             alike = (seen.T @ left) / np.sqrt((seen**2).sum(axis=0) + 1e-9)
-            columns = np.column_stack([basis, sizes * own[:, int(np.argmax(alike))]])
+            columns = np.column_stack([basis, sizes * deviations[:, int(np.argmax(alike))]])
             ridge = [*ridge, _RIDGE]
         predicted = columns @ _fit(columns[rows], wanted, ridge)
         sums += float(predicted.sum()) * float(out.mean())
@@ -111,6 +111,6 @@ def _assisted(totals: Floats, sampled: Ints, sizes: Floats, others: Floats) -> t
 
 
 def _fit(columns: Floats, wanted: Floats, ridge: list[float]) -> Floats:
-    """Returns the coefficients of a ridge regression; the first column, of the sizes, is never empty."""
+    """Returns the coefficients of a ridge regression; the first column, the sizes, is never zero."""
     gram = columns.T @ columns + np.diag(ridge)
     return np.asarray(np.linalg.solve(gram, columns.T @ wanted), np.float64)

@@ -15,10 +15,10 @@ class Part(NamedTuple):
     """One source of a mean's variance.
 
     Attributes:
-        name: What varies.
-        variance: What it adds to the squared standard error.
+        name: Name of the source.
+        variance: Its contribution to the squared standard error.
         negative: Whether its estimate was below 0, which counts as 0.
-        factors: The factors that average it out: with twice the levels of one, half of it is left.
+        factors: Factors over which it averages out: twice the levels of one halve it.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
 
     Attributes:
         parts: The sources.
-        levels: Factor -> how many levels it has; of repeats, on average.
+        levels: Factor -> number of its levels; for repeats, the mean number.
         interval: The squared standard error over clusters, that of `mean_interval`: all parts but those of facets.
         total: The same over other levels of the facets as well: the sum of the parts.
         df: Degrees of freedom of `total` (Satterthwaite, Biometrics Bulletin 2 (1946), 110-114).
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 def variance_parts(
     values: Floats, groups: Ints, items: Ints, facets: Mapping[str, Ints], orders: Ints | None = None
 ) -> Parts | None:
-    """Tells the variance of a mean apart: between clusters, between the levels of facets, and within items.
+    """Splits the variance of a mean into parts: between clusters, between the levels of facets, and within items.
 
     Random effects by analysis of variance, the method of moments: Brennan, Generalizability Theory, 2001, sections 3.2
     and 7.1; for unequal numbers Searle, Casella and McCulloch, Variance Components, 1992, section 5.3. Within items,
@@ -63,7 +63,7 @@ def variance_parts(
         values: One for each answer.
         groups: The cluster of each answer. These and all levels are numbers from 0 without a gap.
         items: The item of each; further answers to one item are its repeats.
-        facets: What varies, a prompt for example -> the level of each answer, -1 where it has none.
+        facets: Facet, for example a prompt -> the level of each answer, -1 for none.
         orders: The order of the options in each question.
 
     Returns:
@@ -103,7 +103,7 @@ def variance_parts(
 
 
 class _Effect(NamedTuple):
-    """What a facet adds to a mean's variance, the same with noise, how many levels it has, and what shifts answers."""
+    """Effect of a facet: its part of a mean's variance, the same with noise, its levels, and the shifts of answers."""
 
     variance: float
     spread: float
@@ -129,13 +129,13 @@ def _facet(values: Floats, groups: Ints, codes: Ints) -> _Effect | None:
     means = sums / sizes
     cells, members = np.unique(groups[rows] * number + codes[rows], return_inverse=True)
     group, level = cells // number, cells % number
-    (sums,), each = clusters(values[rows][None], members)
+    (sums,), cell_sizes = clusters(values[rows][None], members)
     counts = np.bincount(level)
-    noise = (sums - means[level] * each) / sizes[level] * np.sqrt(counts / (counts - 1))[level]
-    own = float((noise**2).sum() - (np.bincount(group, noise) ** 2).sum() / number) / (number - 1)
+    noise = (sums - means[level] * cell_sizes) / sizes[level] * np.sqrt(counts / (counts - 1))[level]
+    noise_variance = float((noise**2).sum() - (np.bincount(group, noise) ** 2).sum() / number) / (number - 1)
     spread, share = float(np.var(means, ddof=1)), float(((sizes / sizes.sum()) ** 2).sum())
     shifts = np.append(means - sizes @ means / sizes.sum(), 0.0)[codes]
-    return _Effect((spread - own) * share, spread * share, number, shifts)
+    return _Effect((spread - noise_variance) * share, spread * share, number, shifts)
 
 
 def _within(
@@ -148,14 +148,14 @@ def _within(
         items: The item of each.
         nested: Names and cells, each finer than the one before.
         lost: Degrees of freedom that taking off took.
-        factors: What averages all of them out.
+        factors: Factors that average out every part.
     """
     number, cells, names, together = len(values), [items], list[str](), list[str]()
     if number == items.max() + 1:
         return []
     for name, codes in nested:
         count, coarser = int(codes.max()) + 1, int(cells[-1].max()) + 1
-        if count == coarser:  # it does not vary
+        if count == coarser:  # a constant
             continue
         together.append(name)
         if min(count - coarser, number - count) >= FEW:
@@ -183,6 +183,6 @@ def _within(
 
 
 def _crossed(codes: Ints, other: Ints) -> Ints:
-    """Returns numbers of the pairs of levels, from 0 without a gap; -1 is a level of `other`."""
+    """Numbers the pairs of levels, from 0 without a gap; -1 is a level of `other`."""
     numbers: Ints = np.unique(codes * (int(other.max()) + 2) + other + 1, return_inverse=True)[1]
     return numbers
