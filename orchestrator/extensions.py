@@ -88,6 +88,7 @@ LOGS: Registry[LogReader] = Registry(
         "inspect": "lyncean_interop.tool_logs:INSPECT",
         "lm-eval": "lyncean_interop.tool_logs:LM_EVAL",
         "lmms-eval": "lyncean_interop.tool_logs:LMMS_EVAL",
+        "vlmevalkit": "lyncean_interop.tool_logs:VLMEVALKIT",
     },
     (LogReader,),
     names=WORD,

@@ -23,11 +23,9 @@ from orchestrator.run_folder import (
     RESPONSES,
     Appender,
     ImageStore,
-    Item,
     RunLogError,
     make_manifest,
     model_identity,
-    open_run,
     write_error,
     write_json,
 )
@@ -39,8 +37,6 @@ LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
 NOT_ANSWERED = "the file has no answer"
 """Why an item of a file failed that is there without an answer."""
-_WORDS = 60
-_MOST_PRINTED = 5
 _MOST_SLICES = 48
 """Values of a label of another tool at most: more are no slices."""
 
@@ -54,7 +50,7 @@ class Answer:
         prompt: The text it was asked.
         text: The answer; "" where options were scored, or the request failed.
         targets: The right answers: letters, or texts.
-        options: The options' texts in their order, empty for an open question.
+        options: The options' texts in their order, empty for an open question or where the file has none.
         labels: What it can be sliced by.
         failed: What the tool says of a request that failed, "" if there is an answer.
         score: The tool's own score from 0 to 1, None where it has none.
@@ -63,6 +59,7 @@ class Answer:
         images: The images it was asked about, where the tool keeps them.
         config: The settings of decoding that were asked for, by the contract's names; None where that is not known.
         tokens: Tokens of the answer, 0 where that is not known; as many as the limit are a cut answer.
+        responses: All answers to the document, in the tool's nested lists, where these are not one text.
     """
 
     key: str
@@ -78,6 +75,7 @@ class Answer:
     images: tuple[bytes, ...] = ()
     config: Mapping[str, Any] | None = None
     tokens: int = 0
+    responses: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +165,28 @@ def take(imported: ToolAnswers, path: Path, run: Path) -> None:
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
         created=imported.created,
     )
+
+
+def check_options(imported: ToolAnswers, path: Path) -> None:
+    """Makes sure that our rule can tell which of the options that were scored is right.
+
+    Raises:
+        DataError: The file does not say it.
+    """
+    for answer in imported.answers:
+        options = _scored_options(answer)
+        names = {*options, *LETTERS[: len(options)], *map(str, range(len(options)))}
+        if answer.likelihoods and (len({*options}) < len(options) or not names.issuperset(answer.targets)):
+            raise DataError(
+                f"{path} does not say which option of {answer.key} is {answer.targets[0][:60]!r}: give --data, so that "
+                "the task's own code scores it"
+            )
+
+
+def _scored_options(answer: Answer) -> Sequence[str]:
+    """Returns the options that were scored: their texts, or where the file has none their letters or numbers."""
+    count = len(answer.likelihoods)
+    return answer.options or (LETTERS[:count] if count <= len(LETTERS) else [str(place) for place in range(count)])
 
 
 def with_slices(answers: Iterable[Answer]) -> list[Answer]:
@@ -284,7 +304,7 @@ def answer_line(
         turn: Name of its turn.
     """
     request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
-    if answer.likelihoods:
+    if answer.likelihoods and answer.options:
         request["continuations"] = list(answer.options)
     if answer.config is not None:
         request["config"] = dict(answer.config)
@@ -319,7 +339,7 @@ def _scoring(answer: Answer) -> dict[str, Any]:
     """Returns how an answer is read: by its options, else as yes or no, else by the words of its targets."""
     targets, options = list(answer.targets), answer.options
     if answer.likelihoods:
-        return {"rule": "likelihood", "targets": targets, "options": list(options), "params": {}}
+        return {"rule": "likelihood", "targets": targets, "options": list(_scored_options(answer)), "params": {}}
     if not options:
         options = lettered(_OPTION.findall(answer.prompt))
         if len(options) < 2 or not all(target.upper() in LETTERS[: len(options)] for target in targets):
@@ -356,48 +376,3 @@ def _letter(target: str, options: Sequence[str]) -> str:
         return word.upper()
     places = [place for place, option in enumerate(options) if option.strip() == word]
     return LETTERS[places[0]] if len(places) == 1 else ""
-
-
-def reported(imported: ToolAnswers) -> dict[str, tuple[float, str]]:
-    """Returns what the tool itself scored, and what it read, by the item's key."""
-    task = task_name(imported)
-    return {f"{task}/{one.key}": (one.score, one.extracted) for one in imported.answers if one.score is not None}
-
-
-def beside(imported: ToolAnswers, run: Path) -> list[str]:
-    """Returns lines for people: the tool's own score, and where its verdicts and ours differ and why."""
-    by_key = {answer.key: answer for answer in imported.answers}
-    known = [answer.score for answer in imported.answers if answer.score is not None]
-    if not known:
-        return [f"{imported.tool}: the file holds no scores of its own"]
-    lines = [f"{imported.tool}: accuracy {100 * sum(known) / len(known):.2f} over {len(known)} samples"]
-    causes: Counter[str] = Counter()
-    shown: list[str] = []
-    for item in open_run(run):
-        own = by_key[item.key.partition("/")[2]]
-        if own.score is not None and abs(own.score - (item.score or 0.0)) > 1e-9:
-            cause = _cause(item, own)
-            causes[cause] += 1
-            if len(shown) < _MOST_PRINTED:
-                words = " ".join(own.text.split())
-                words = words if len(words) <= _WORDS else f"{words[:_WORDS]}..."
-                mine = f"{item.verdict.get('extracted') or '-'} ({(item.score or 0.0):g})"
-                other = f"{own.extracted or '-'} ({own.score:g})"
-                right = " or ".join(own.targets)
-                shown.append(f"  {item.key}  right {right}  ours {mine}  theirs {other}  {cause}  {words!r}")
-    lines.append(f"{causes.total()} of {len(known)} samples are scored differently")
-    lines += [f"  {count} {cause}" for cause, count in causes.most_common()]
-    return lines + shown
-
-
-def _cause(item: Item, own: Answer) -> str:
-    """Returns why two verdicts on an answer differ, as far as they say."""
-    if item.outcome == "failed":
-        return "request failed, and scored there"
-    if item.outcome != "scored":
-        return f"{item.outcome} here ({item.verdict.get('reason', '')})"
-    read = str(item.verdict.get("extracted", ""))
-    if not own.extracted:
-        return "read here, only scored there"
-    same = read.strip().casefold() == own.extracted.strip().casefold()
-    return "read alike, scored differently" if same else "read differently"

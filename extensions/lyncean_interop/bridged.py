@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
-from lyncean_interop.answers import Answer, ToolAnswers, answer_line, write_run
+from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, answer_line, write_run
+from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.benchmarks import find_tasks
 from orchestrator.data import DataError
 from orchestrator.run import scorer_arguments
-from orchestrator.samples import Sample, Scoring, Variant
+from orchestrator.samples import Sample, Scoring, Turn, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Bridged:
         benchmark.needs(variant)
         rows = benchmark.rows(word, self.data)
         samples = {sample.key.partition("/")[2]: sample for row in rows for sample in benchmark.samples(row, variant)}
-        items = {answer.key: _item(answer, samples, path, self.data) for answer in imported.answers}
+        items = [item for answer in imported.answers for item in _items(answer, samples, path, self.data)]
         write_run(
             run,
             path,
@@ -77,50 +79,79 @@ class Bridged:
             task=word,
             info=model.GetModelInfoResponse(model_name=imported.model, server_version=imported.tool),
             method=variant.method,
-            lines=_lines(word, imported, items),
-            count=len(imported.answers),
+            lines=_lines(word, items),
+            count=len(items),
             metrics=list(benchmark.metrics(variant)),
             created=imported.created,
         )
-        return {
-            items[answer.key][0]: (answer.score, answer.extracted)
-            for answer in imported.answers
-            if answer.score is not None
-        }
+        if len(items) > len(imported.answers):
+            return {}  # the tool's score of a document is that of no single answer
+        return {item.key: (item.answer.score, item.answer.extracted) for item in items if item.answer.score is not None}
 
 
-def _item(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str) -> tuple[str, Sample, Scoring]:
-    """Returns the item that an answer is of: its key, its sample, and how it is scored.
+class _Item(NamedTuple):
+    """An answer of a document, in place of one of our requests.
+
+    Attributes:
+        key: The item's key.
+        scoring: How it is scored.
+    """
+
+    key: str
+    sample: Sample
+    turn: Turn
+    scoring: Scoring
+    answer: Answer
+
+
+def _items(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str) -> Iterator[_Item]:
+    """Yields the items that the answers to a document are of, one for each of its turns that is scored.
 
     Raises:
-        DataError: There is none, its target is another one, or it has several answers.
+        DataError: There is no such document, its target is another one, or it has another number of answers.
     """
     sample = samples.get(answer.key)
     if sample is None:
         raise DataError(f"--data {data} has no document {answer.key}, which {path.name} answers")
-    turn, scoring = sample.turns[0], sample.turns[0].scoring
-    if len(sample.turns) > 1 or scoring is None:
-        raise DataError(
-            f"{path.name}: a document is asked {len(sample.turns)} times, which is not imported: leave --data out"
-        )
-    if scoring.targets and answer.targets and not _same(scoring.targets, answer.targets):
+    turns = [(turn, turn.scoring) for turn in sample.turns if turn.scoring]
+    targets, options = turns[0][1].targets, turns[0][1].options
+    if targets and answer.targets and not _same(targets, answer.targets, options):
         raise DataError(
             f"--data {data} is not what {path.name} was asked from: the right answer to document {answer.key} is "
-            f"{answer.targets[0][:60]!r} there, and {scoring.targets[0][:60]!r} in these data"
+            f"{answer.targets[0][:60]!r} there, and {targets[0][:60]!r} in these data"
         )
-    return sample.item_key(turn), sample, scoring
+    found = [answer] * len(turns) if answer.failed else _divided(answer, [turn for turn, _ in turns])
+    if len(found) != len(turns):
+        raise DataError(
+            f"--data {data} is not what {path.name} was asked from: document {answer.key} is asked {len(turns)} times "
+            "with these data, and has another number of answers there"
+        )
+    for own, (turn, scoring) in zip(found, turns, strict=True):
+        yield _Item(sample.item_key(turn), sample, turn, scoring, replace(own, labels=scoring.labels))
 
 
-def _same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
-    """Returns whether two targets are one; lmms-eval writes a list as its text."""
+def _divided(answer: Answer, turns: Sequence[Turn]) -> list[Answer]:
+    """Returns a document's answers, each alone, in the order of its turns."""
+    pairs = pairs_of(answer.responses) or answer.likelihoods
+    if pairs:
+        rest = iter(pairs)
+        asked = [turn.ask(()).continuations for turn in turns]
+        found = [replace(answer, options=each, likelihoods=tuple(islice(rest, len(each)))) for each in asked]
+        return found if sum(map(len, asked)) == len(pairs) and all(asked) else []
+    if answer.responses is None:
+        return [answer]
+    return [replace(answer, text=text, tokens=0) for text in texts_of(answer.responses)]
+
+
+def _same(ours: tuple[str, ...], theirs: tuple[str, ...], options: tuple[str, ...]) -> bool:
+    """Returns whether two targets are one; a list may be its text, an option its number, letter or text."""
+    if len(ours) == 1 and ours[0].isdecimal() and int(ours[0]) < len(options):
+        number = int(ours[0])
+        return theirs[0].strip() in (str(number), LETTERS[number : number + 1], options[number].strip())
     return [each.strip() for each in ours] == [each.strip() for each in theirs] or theirs[0] == str(list(ours))
 
 
-def _lines(
-    word: str, imported: ToolAnswers, items: Mapping[str, tuple[str, Sample, Scoring]]
-) -> Iterator[dict[str, Any]]:
-    for answer in imported.answers:
-        key, sample, scoring = items[answer.key]
+def _lines(word: str, items: Iterable[_Item]) -> Iterator[dict[str, Any]]:
+    for key, sample, turn, scoring, answer in items:
         how = asdict(scoring) | {"targets": list(scoring.targets), "options": list(scoring.options)}
-        labelled = replace(answer, labels=scoring.labels)
-        yield answer_line(key, word, labelled, how, sample=sample.key, turn="")
+        yield answer_line(key, word, answer, how, sample=sample.key, turn=turn.name)

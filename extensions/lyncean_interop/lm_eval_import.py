@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, decoding, samples
+from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.data import DataError
 
 _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d.]*\.jsonl")
@@ -44,24 +45,29 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     if not responses or responses in ([[]], [[None]]):
         prompt, right = str(arguments[0][0]), str(fields["target"])
         return metric, Answer(prompt=prompt, text="", targets=(right,), failed=NOT_ANSWERED, **common)
-    if isinstance(responses[0][0], str):
-        (context, *more), (text, *_) = arguments[0], responses[0]
+    if not (pairs := pairs_of(responses)):
+        (context, *more), texts = arguments[0], texts_of(responses)
         if more and isinstance(more[0], dict):
             common["config"] = decoding(more[0], "max_gen_toks", stops=True)
         filtered = fields["filtered_resps"][0]
-        read = filtered if isinstance(filtered, str) and filtered != text else ""
+        read = filtered if isinstance(filtered, str) and filtered != texts[0] else ""
         target = fields["target"]
-        targets = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
-        return metric, Answer(prompt=str(context), text=text, targets=targets, extracted=read, **common)
+        common["targets"] = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
+        common["responses"] = responses if len(texts) > 1 else None
+        return metric, Answer(prompt=str(context), text=texts[0], extracted=read, **common)
     # The same options without a context are there for mutual information.
-    scored = [(words, answer[0]) for words, answer in zip(arguments, responses, strict=True) if words[0]]
-    options = tuple(str(words[1]) for words, _ in scored)
-    if len({words[0] for words, _ in scored}) > 1 or len(set(options)) < len(options):
-        raise DataError(f"{where}: its options are in the contexts (multiple inputs), which is not supported")
-    scores = tuple((float(value), str(greedy) == "True") for value, greedy in (answer for _, answer in scored))
-    target = _target(str(fields["target"]), options)
-    prompt = str(scored[0][0][0])
-    return metric, Answer(prompt=prompt, text="", targets=(target,), options=options, likelihoods=scores, **common)
+    scored = [(words, pair) for words, pair in zip(arguments, pairs, strict=True) if words[0]]
+    inputs = len({words[0] for words, _ in scored}) > 1  # one continuation after several contexts
+    options = tuple(str(words[0 if inputs else 1]) for words, _ in scored)
+    return metric, Answer(
+        prompt="" if inputs else str(scored[0][0][0]),
+        text="",
+        targets=(_target(str(fields["target"]), options),),
+        options=options,
+        likelihoods=tuple(pair for _, pair in scored),
+        responses=responses if len(pairs) > len(scored) else None,
+        **common,
+    )
 
 
 def _target(target: str, options: tuple[str, ...]) -> str:
@@ -69,4 +75,4 @@ def _target(target: str, options: tuple[str, ...]) -> str:
     for option in options:
         if option.strip() == target.strip():
             return option
-    return options[int(target)]
+    return options[int(target)] if target.isdecimal() and int(target) < len(options) else target

@@ -12,6 +12,7 @@ import orjson
 
 from lyncean_interop.answers import NOT_ANSWERED, Answer, ToolAnswers, decoding, samples, with_slices
 from lyncean_interop.lmms_eval_samples import FAILED, SAMPLES_FILE, is_text
+from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.data import DataError
 
 _FILE_NAME = re.compile(r"(?:(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)_|.*?_)?samples_(.+)\.jsonl")
@@ -25,7 +26,7 @@ _SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
 
 
 def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
-    """Reads a file of samples; the first metric of a line is its score.
+    """Reads a file of samples; the first metric of a line is its score, of several filters the first.
 
     Raises:
         DataError: It cannot be read, or is no such file.
@@ -34,15 +35,19 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     name = task or (found[7] if found else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
-    lines = list(samples(path, SAMPLES_FILE, _read))
-    answers, metric = [answer for _, answer in lines], next((metric for metric, _ in lines if metric), "score")
+    found_answers: dict[str, Answer] = {}
+    metric = ""
+    for name_of_metric, answer in samples(path, SAMPLES_FILE, _read):
+        metric = metric or name_of_metric
+        found_answers.setdefault(answer.key, answer)  # of several filters the first
+    answers = list(found_answers.values())
     year, month, day, hour, minute, second = found.groups("")[:6] if found else ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
     config = _config(path, name)
     if config is not None:
         answers = [replace(answer, config=config) for answer in answers]
-    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric, created=created)
+    return ToolAnswers("lmms-eval", name, model, with_slices(answers), metric=metric or "score", created=created)
 
 
 def _config(path: Path, task: str) -> dict[str, Any] | None:
@@ -63,13 +68,17 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         raw = NOT_ANSWERED
     failed = raw == NOT_ANSWERED or raw.startswith(FAILED) or read.startswith(FAILED)
     targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
+    responses = fields.get("resps", fields["filtered_resps"])
+    # Its models return the loss of an option, the mean over its tokens.
+    scored = tuple((-loss, greedy) for loss, greedy in pairs_of(responses))
     doc = fields.get("doc")
     known = {**(doc if isinstance(doc, dict) else {}), **fields}
     answer = Answer(
         key=str(int(fields["doc_id"])),
         prompt=_text(fields.get("input", fields.get("arguments", ""))),
-        text="" if failed else raw or read,
+        text="" if failed or scored else raw or read,
         targets=tuple(map(str, targets)),
+        likelihoods=scored,
         labels={
             str(name): str(value)
             for name, value in known.items()
@@ -77,8 +86,9 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         },
         failed=(read if read.startswith(FAILED) else raw) if failed else "",
         score=None if failed else score,
-        extracted=read if read != raw else "",
+        extracted=read if read != raw and not scored else "",
         tokens=_tokens(fields.get("token_counts")),
+        responses=responses if not scored and len(texts_of(responses)) > 1 else None,
     )
     return metric, answer
 

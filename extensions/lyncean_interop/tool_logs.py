@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +17,10 @@ from lyncean.arrays import np
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.statistics import SHARE, bounds, is_binary, mean_interval
 from lyncean.vocabulary import Outcome
-from lyncean_interop.answers import ToolAnswers, reported, take, task_name
+from lyncean_interop.answers import ToolAnswers, take, task_name
+from lyncean_interop.own_scores import reported
 from lyncean_interop.reading import read_answers
+from lyncean_interop.vlmevalkit_import import NEEDED
 from orchestrator.run_folder import (
     RESULTS,
     VERDICTS,
@@ -74,6 +79,25 @@ def _is_samples(path: Path) -> bool:
     return path.suffix == ".jsonl" and "samples_" in path.name
 
 
+def _is_vlmevalkit(path: Path) -> bool:
+    """Tells a table by its columns, as its suffix says nothing."""
+    if path.suffix == ".tsv":
+        header = _head(path, 1 << 16).partition(b"\n")[0].strip()
+        return {name.encode() for name in NEEDED} <= set(header.split(b"\t"))
+    return path.suffix == ".xlsx" and all(f">{name}<".encode() in _first_cells(path) for name in NEEDED)
+
+
+def _first_cells(path: Path) -> bytes:
+    """Returns where the first cells of a workbook stand."""
+    found = b""
+    with contextlib.suppress(OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        with zipfile.ZipFile(path) as packed:
+            for name in {"xl/sharedStrings.xml", "xl/worksheets/sheet1.xml"} & {*packed.namelist()}:
+                with packed.open(name) as member:
+                    found += member.read(1 << 16)
+    return found
+
+
 def _head(path: Path, size: int) -> bytes:
     try:
         with path.open("rb") as file:
@@ -85,6 +109,7 @@ def _head(path: Path, size: int) -> bytes:
 INSPECT = ToolLogs("inspect", _is_inspect, "inspect_import")
 LM_EVAL = ToolLogs("lm-eval", _is_lm_eval, "lm_eval_import")
 LMMS_EVAL = ToolLogs("lmms-eval", _is_lmms_eval, "lmms_eval_answers")
+VLMEVALKIT = ToolLogs("vlmevalkit", _is_vlmevalkit, "vlmevalkit_import")
 
 
 def _make_run(imported: ToolAnswers, path: Path, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,7 +16,12 @@ FAILED = "Failed to obtain answer"
 """How what VLMEvalKit writes in the place of an answer that it did not get begins."""
 
 _CONVERT = "python -c \"import pandas; pandas.read_pickle('FILE.pkl').to_csv('FILE.tsv', sep='\\t', index=False)\""
-_NEEDED = ("index", "question", "answer", "prediction")
+NEEDED = ("index", "question", "answer", "prediction")
+"""Columns that every table of predictions has."""
+
+_SCORED = re.compile(r"_(exact_matching|[^_]+)_result$")
+"""What VLMEvalKit adds to the name of a table that it scored."""
+
 _LABELS = ("category", "l2-category", "split")
 
 
@@ -36,11 +42,21 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
             f"{path} is a pickle, which can run any code when it is loaded. If you trust whoever made it, make a TSV "
             f"of it: {_CONVERT}"
         )
-    before, _, after = path.stem.partition("_")
+    before, after = _named(path)
     if not (task or after):
         raise DataError(f"{path.name} does not say its data set (MODEL_DATASET{path.suffix}): give --task")
     rows = _xlsx(path) if path.suffix == ".xlsx" else _tsv(path)
     return ToolAnswers("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
+
+
+def _named(path: Path) -> tuple[str, str]:
+    """Returns model and data set by a file's name; VLMEvalKit's folders bear the model's name, which may hold `_`."""
+    name = _SCORED.sub("", path.stem)
+    for folder in path.resolve().parents[:2]:
+        if folder.name and name.startswith(f"{folder.name}_"):
+            return folder.name, name.removeprefix(f"{folder.name}_")
+    before, _, after = name.partition("_")
+    return before, after
 
 
 def _tsv(path: Path) -> Iterator[Mapping[str, str]]:
@@ -72,7 +88,7 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
 
 
 def _answer(path: Path, row: Mapping[str, str]) -> Answer:
-    if missing := [name for name in _NEEDED if name not in row]:
+    if missing := [name for name in NEEDED if name not in row]:
         raise DataError(f"{path} has no column {', '.join(missing)}: is it a prediction table of VLMEvalKit?")
     options = column_options(row)
     listed = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]

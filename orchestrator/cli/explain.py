@@ -37,6 +37,8 @@ class _RunOrLog(ReadRun):
         from orchestrator.extensions import LOGS
 
         reader = next((one for one in map(LOGS.get, LOGS.names()) if one.is_log(path)), None)
+        if reader is None and path.suffix == ".pkl":
+            self.fail(f"{value} is a pickle, which can run any code when it is loaded: save it as a table", param, ctx)
         if reader is None:
             self.fail(f"{value} is neither a run folder nor a log of {', '.join(LOGS.names())}", param, ctx)
         folder = tempfile.TemporaryDirectory(prefix="lyncean-")

@@ -123,7 +123,7 @@ class Side:
             Cause.PROMPT: any(text for _, text in _texts(item)) and self.imported not in _NO_PROMPTS,
             # Of an imported item without images it is not known whether it had any.
             Cause.IMAGE: bool(request) and (not self.imported or bool(media(item))),
-            Cause.DECODING: "config" in request or bool(request.get("continuations")),
+            Cause.DECODING: "config" in request or item.response.get("method") == "likelihood",
             Cause.SERVER: bool(self.server),
         }
         return {cause for cause, there in recorded.items() if not there}
@@ -147,7 +147,7 @@ class Attributor:
         silent = _unanswered(one), _unanswered(other)
         if silent[0] != silent[1]:
             return Attribution(Cause.FAILURE)
-        same = silent[0] or (bool(one.response) and _readable(one) == _readable(other))
+        same = silent[0] or (bool(one.response) and self._said_alike(one, other))
         if other_truth(one, other):
             # Prompt and images follow from the row.
             differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
@@ -160,6 +160,13 @@ class Attributor:
         if _is_beginning(one, other) or _is_beginning(other, one):
             return Attribution(Cause.LIMIT)
         return self._upstream(one, other)
+
+    def _said_alike(self, one: Item, other: Item) -> bool:
+        """Whether what a rule can read of two answers is the same; tools keep the sum or the mean of an option."""
+        (text, images, scores), (*words, others) = _readable(one), _readable(other)
+        if [text, images] != words or not (self.first.imported or self.second.imported):
+            return [text, images, scores] == [*words, others]
+        return len(scores) == len(others) and all(map(_alike, scores, others))
 
     def _upstream(self, one: Item, other: Item) -> Attribution:
         differing = self._differing(one, other)
@@ -268,6 +275,16 @@ def _readable(item: Item) -> tuple[Any, ...]:
     answer = item.response.get("response") or {}
     images = [part["image"].get("sha256") for part in answer.get("parts", ()) if "image" in part]
     return item.text, images, answer.get("scores") or []
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two log-likelihoods are the same sum, or the same mean of a token."""
+    if bool(one.get("is_greedy")) != bool(other.get("is_greedy")):
+        return False
+    (total, mean), (other_total, other_mean) = (
+        (float(each["logprob"]), float(each["logprob"]) / (each.get("token_count") or 1)) for each in (one, other)
+    )
+    return bool(total == other_total or mean == other_mean)
 
 
 def _is_beginning(one: Item, other: Item) -> bool:

@@ -256,6 +256,9 @@ def _headlines(
 
     Where a tool's log stands beside metrics of a task's own code, both results are the mean score of the items.
     """
+    for run, task in zip(runs, tasks, strict=True):
+        if run.identity.get("imported") and not run.tasks[task].get("counts", {}).get("scored", 1):
+            return f"{task} is left out: {run.name} has no scores, which `orchestrator import` makes"
     known = [
         [result for result in overall(stored_results({task: run.tasks[task]})) if result.unit in _POINTS]
         for run, task in zip(runs, tasks, strict=True)

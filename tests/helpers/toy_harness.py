@@ -49,6 +49,9 @@ class ConfigurableTask:
     def doc_to_prefix(self, doc): return None
     def doc_to_image(self, doc): return []
     def doc_to_target(self, doc): return doc["answer"]
+    def doc_to_choice(self, doc): return doc["choices"]
+    def construct_requests(self, doc, ctx, metadata):
+        return [SimpleNamespace(args=(ctx, f" {each}")) for each in doc["choices"]]
     def fewshot_context(self, doc, num_fewshot, gen_prefix): return doc["question"]
     def process_results(self, doc, results): return self.config.process_results(doc, results)
     def aggregation(self): return {each["metric"]: mean for each in self.config.metric_list}

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from lyncean_harnesses.library import HarnessError
+
 _BY_MODEL = ("lmms_eval_specific_kwargs", "model_specific_generation_kwargs", "model_specific_target_kwargs")
 """Settings of a task that are by model."""
 
@@ -24,7 +26,16 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def variants(config: Mapping[str, Any]) -> list[str]:
-    """Returns the models for which a task's configuration has settings of their own, sorted."""
+    """Returns the models for which a task's configuration has settings of their own, sorted.
+
+    Raises:
+        HarnessError: Such settings are not by model.
+    """
+    for key in _BY_MODEL:
+        if not isinstance(config.get(key) or {}, Mapping):
+            raise HarnessError(
+                f"task {config.get('task')}: {key} is {config[key]!r:.60}: give a mapping of models' names to settings"
+            )
     found = {
         name
         for key in _BY_MODEL

@@ -74,7 +74,8 @@ def setup(prefix: str, include: Sequence[str], folder: str, programs: bool = Fal
 
     def measure(metric: str, file: str, params: Mapping[str, Any], known: Known) -> dict[str, Any]:
         table = _table(json.loads(Path(file).read_text()))
-        return _reply(run(partial(metrics[metric].measured_here, Params(params), table), known), _encoded)
+        work = partial(metrics[metric].measured_here, Params(params), table)
+        return _reply(run(work, known, len(table)), _encoded)
 
     def check(metric: str, params: Mapping[str, Any], known: Known) -> dict[str, Any]:
         return _reply(run(partial(metrics[metric].check_here, Params(params)), known))

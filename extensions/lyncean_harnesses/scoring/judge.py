@@ -67,11 +67,11 @@ class Answered(Generic[T]):
 
 
 MOST_REFUSALS = 50
-"""Refusals of one question after which a run is ended: some code asks until it gets a reply."""
+"""Refusals of one question, for each answer, after which a run is ended: some code asks until it gets a reply."""
 
 
 MOST_READINGS = 50
-"""Times that code may read one reply in a row: some code asks until it gets a reply that it understands."""
+"""Times that code may read one reply in a row, for each answer that it scores: some code asks until it understands."""
 
 
 class _Abandoned(BaseException):
@@ -79,9 +79,10 @@ class _Abandoned(BaseException):
 
 
 class _Questions:
-    """The questions of one piece of code."""
+    """The questions of one piece of code, which scores so many answers."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, answers: int = 1) -> None:
+        self._most = max(1, answers)
         self.refused: Counter[str] = Counter()
         self.thread = 0
         self.known = known
@@ -114,7 +115,7 @@ class _Questions:
         """Returns a known reply; code that asks for nothing else again and again does not understand it."""
         self._readings = self._readings + 1 if name == self._last else 1
         self._last = name
-        if self._readings < MOST_READINGS:
+        if self._readings < MOST_READINGS * self._most:
             return self.known[name]
         said = f"{self.known[name][0][:80]!r}"
         words = f"the task's code cannot read the judge's reply {said}: it asks the same question without an end"
@@ -125,7 +126,7 @@ class _Questions:
 
     def _refuse(self, name: str) -> None:
         self.refused[name] += 1
-        if self.refused[name] == MOST_REFUSALS:
+        if self.refused[name] == MOST_REFUSALS * self._most:
             self._abandon()
 
     def _abandon(self) -> None:
@@ -249,9 +250,20 @@ _asking: list[_Questions] = []
 """The questions of the code that runs; those of a part of it stand first."""
 
 
-def run(work: Callable[[], T], known: Known) -> Round[T]:
-    """Runs foreign code once, where it is to run, and returns what came of it."""
-    questions = _Questions(known)
+def asked() -> bool:
+    """Whether the code that runs has asked a judge."""
+    return any(each.missing or each.used or each.problem for each in _asking)
+
+
+def run(work: Callable[[], T], known: Known, answers: int = 1) -> Round[T]:
+    """Runs foreign code once, where it is to run, and returns what came of it.
+
+    Args:
+        work: The code.
+        known: The replies that are known.
+        answers: How many answers it scores: each may ask the same.
+    """
+    questions = _Questions(known, answers)
     done: Round[T] = Round()
     try:
         questions.start()
@@ -276,9 +288,6 @@ def run(work: Callable[[], T], known: Known) -> Round[T]:
 def _unpausing() -> None:
     """Has foreign code that has asked not wait before it tries again: in one run a question has one reply or none."""
     slept, awaited = time.sleep, asyncio.sleep
-
-    def asked() -> bool:
-        return bool(_asking and (_asking[0].missing or _asking[0].used))
 
     def sleep(seconds: float) -> None:
         if not asked():

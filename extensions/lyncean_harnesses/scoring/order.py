@@ -57,41 +57,55 @@ def values(documents: Iterable[Document], metric: str, key: str) -> list[Any]:
     return [found.results[key][metric] for found in documents if metric in found.results.get(key, {})]
 
 
-def in_order(library: Library, task: Scored, name: str, documents: Mapping[int, Document], of: tuple[str, str]) -> Any:
-    """Returns a metric as the harness's evaluator computes it for a task alone.
+class InOrder:
+    """The metrics of a task as the harness's evaluator computes them for it alone, until one fails.
 
     Args:
         library: The harness.
         task: The task's scoring half.
         name: The task.
         documents: All of them, by number.
-        of: The metric and the filter.
-
-    Raises:
-        NoOrderError: A document is missing, or what it takes to score it again.
     """
-    listed = [found for _, found in sorted(documents.items())]
-    drawn = [place for place, found in enumerate(listed) if found.drew]
-    asked = [found.asked for found in listed if found.drew and found.asked]
-    if sorted(documents) != list(range(len(listed))):
-        raise NoOrderError("these are not the first documents of the data")
-    if len(asked) < len(drawn):
-        raise NoOrderError("a document whose scoring draws is too long to be kept")
-    if library.runs_text(name, task.include):
-        raise NoOrderError("its code runs answers, each of which is scored by itself")
-    with seeded(library.seeds):
-        library.config(name, task.include)  # runs the modules of its functions, some of which seed
-        for place, results in zip(drawn, task.results_of(asked), strict=True):
-            listed[place] = Document(results)
-        names = dict.fromkeys(
-            (metric, key) for key in _keys(listed) for found in listed for metric in found.results[key]
-        )
-        for metric, key in names:
-            if task.aggregates(metric):
-                number = task.aggregate(metric, copy.deepcopy(values(listed, metric, key)))
-                if (metric, key) == of:
-                    return number
-    raise NoOrderError("it has no such metric there")
+
+    def __init__(self, library: Library, task: Scored, name: str, documents: Mapping[int, Document]) -> None:
+        self._values: dict[tuple[str, str], Any] = {}
+        self._error: Exception = NoOrderError("it has no such metric there")
+        try:
+            self._play(library, task, name, documents)
+        except Exception as error:
+            self._error = error.with_traceback(None)
+
+    def value(self, metric: str, key: str) -> Any:
+        """Returns a metric of a filter.
+
+        Raises:
+            NoOrderError: A document is missing, or what it takes to score it again.
+            Exception: What the task's code raises.
+        """
+        if (metric, key) not in self._values:
+            raise self._error
+        return self._values[metric, key]
+
+    def _play(self, library: Library, task: Scored, name: str, documents: Mapping[int, Document]) -> None:
+        listed = [found for _, found in sorted(documents.items())]
+        drawn = [place for place, found in enumerate(listed) if found.drew]
+        asked = [found.asked for found in listed if found.drew and found.asked]
+        if sorted(documents) != list(range(len(listed))):
+            raise NoOrderError("these are not the first documents of the data")
+        if len(asked) < len(drawn):
+            raise NoOrderError("a document whose scoring draws is too long to be kept")
+        if library.runs_text(name, task.include):
+            raise NoOrderError("its code runs answers, each of which is scored by itself")
+        with seeded(library.seeds):
+            library.config(name, task.include)  # runs the modules of its functions, some of which seed
+            for place, results in zip(drawn, task.results_of(asked), strict=True):
+                listed[place] = Document(results)
+            names = dict.fromkeys(
+                (metric, key) for key in _keys(listed) for found in listed for metric in found.results[key]
+            )
+            for metric, key in names:
+                if task.aggregates(metric):
+                    self._values[metric, key] = task.aggregate(metric, copy.deepcopy(values(listed, metric, key)))
 
 
 def _keys(documents: Sequence[Document]) -> Iterable[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,8 +16,8 @@ from lyncean_harnesses.library import harness
 from lyncean_harnesses.library.scored import Scored
 from lyncean_harnesses.library.values import decode
 from lyncean_harnesses.scoring import cell, spread
-from lyncean_harnesses.scoring.judge import answered_here
-from lyncean_harnesses.scoring.order import DRAWN, Document, NoOrderError, in_order, scored_together
+from lyncean_harnesses.scoring.judge import answered_here, asked
+from lyncean_harnesses.scoring.order import DRAWN, Document, InOrder, NoOrderError, scored_together
 from lyncean_harnesses.scoring.rule import TASK_PARAMS, grouped, named, number_of, task_of
 from scorer import foreign_allowed
 from scorer.metrics import Metric, Params, Plan, Table
@@ -56,18 +59,14 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
     result = pb.MetricResult(denominator=len(table))
     task = task_of(about)
     rows = np.flatnonzero(table.scored)
-    records = [decode(word) for word in table.take(rows).word(RECORD)]  # type: ignore[arg-type]
+    repeats = _documents(task, about, table.take(rows))
     parts: list[spread.Part] = []
-    repeats: list[Documents] = []
-    for repeat in sorted(set(table.repeat[rows].tolist())):
-        own = [r for r, n in zip(records, table.repeat[rows].tolist(), strict=True) if n == repeat]
-        found = documents(task, str(about["task"]), own)
+    for repeat, found in repeats.documents.items():
         values = {index: each.results[key][name] for index, each in found.items() if name in each.results.get(key, {})}
         if not values:
             result.details[UNDEFINED] = f"no item has {name}"
             return result
-        parts.append(spread.part(task, (str(about["task"]), name, repeat), values))
-        repeats.append(found)
+        parts.append(spread.part(task, (str(about["task"]), name, repeat), copy.deepcopy(values)))
     known = [number for part in parts if (number := _number(part.found, result)) is not None]
     if not known or len(known) < len(parts):
         return result
@@ -79,19 +78,68 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
         return result
     result.value = value
     put(result, spread.of_repeats(parts, params.level))
-    if any(part.drew for part in parts) or any(each.drew for found in repeats for each in found.values()):
+    if any(part.drew for part in parts) or repeats.drawn:
         _put_in_order(result, params, task, repeats)
     return result
 
 
-def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats: Sequence[Documents]) -> None:
+@dataclass
+class _Repeats:
+    """What a task made of all documents, for each repeat.
+
+    Attributes:
+        key: Hash of the task and the records.
+        documents: Repeat -> the documents.
+        ordered: The metrics in the evaluator's order for each repeat, once they were asked for.
+    """
+
+    key: str
+    documents: Mapping[int, Documents]
+    ordered: list[InOrder] = field(default_factory=list)
+
+    @property
+    def drawn(self) -> int:
+        """How many documents drew random numbers."""
+        return sum(each.drew for found in self.documents.values() for each in found.values())
+
+
+_last: list[_Repeats] = []
+"""Of the task whose metrics are computed now: each of them reads the same documents."""
+
+
+def _documents(task: Scored, about: Mapping[str, Any], table: Table) -> _Repeats:
+    """Returns what a task made of the documents of a table, scored once for all of its metrics."""
+    numbers, words = table.repeat.tolist(), table.word(RECORD)
+    digest = hashlib.sha256(repr((sorted(about.items()), numbers)).encode())
+    for word in words:
+        digest.update(hashlib.sha256(str(word).encode()).digest())
+    if _last and _last[0].key == digest.hexdigest():
+        return _last[0]
+    records: dict[int, list[Mapping[str, Any]]] = {number: [] for number in sorted(set(numbers))}
+    for number, word in zip(numbers, words, strict=True):
+        records[number].append(decode(word))  # type: ignore[arg-type]
+    word = str(about["task"])
+    made = _Repeats(digest.hexdigest(), {repeat: documents(task, word, own) for repeat, own in records.items()})
+    _keep(made)
+    return made
+
+
+def _keep(made: _Repeats) -> None:
+    """Keeps what all metrics of a task read; not what came of a judge, whose replies may be to follow."""
+    _last[:] = [] if asked() else [made]
+
+
+def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats: _Repeats) -> None:
     """Gives a result of random draws the value in the order of the harness's evaluator, or why there is none."""
     prefix, name = named(params.values)
     library, of = harness(prefix), (params.word("metric", ""), params.word("filter", "none"))
     try:
         if drawn := params.word(DREW, ""):
             raise NoOrderError(f"its {drawn} draw random numbers as well")
-        found = [number_of(in_order(library, task, name, each, of)) for each in repeats]
+        if not repeats.ordered:
+            repeats.ordered = [InOrder(library, task, name, each) for each in repeats.documents.values()]
+            _keep(repeats)
+        found = [number_of(each.value(*of)) for each in repeats.ordered]
     except NoOrderError as error:
         result.details[NO_ORDER] = str(error)
         return
@@ -105,10 +153,9 @@ def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats
     value = math.fsum(known) / len(known)
     result.details[ORDER] = value
     if value != result.value:
-        count = sum(each.drew for found in repeats for each in found.values())
         result.details["note"] = (
             f"{value:.6g} in the order of {library.title}'s own evaluator, after its seed; its code draws random "
-            f"numbers to score {count:,} of {result.denominator:,} answers"
+            f"numbers to score {repeats.drawn:,} of {result.denominator:,} answers"
         )
 
 

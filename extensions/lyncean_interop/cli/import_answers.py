@@ -99,7 +99,7 @@ async def score(
         at: Address of a scorer; None starts one.
         by: Credentials for it.
     """
-    from lyncean_interop import answers
+    from lyncean_interop import answers, own_scores
     from lyncean_interop.reading import read_answers
     from orchestrator.report import Reports
     from orchestrator.run import (
@@ -114,8 +114,9 @@ async def score(
     endpoint, folder = scorer_at(at), run or Path("runs") / path.resolve().stem
     imported = read_answers(module, path, task, model)
     if own is None:
+        answers.check_options(imported, path)
         answers.take(imported, path, folder)
-        scores, arguments = answers.reported(imported), list[str]()
+        scores, arguments = own_scores.reported(imported), list[str]()
     else:
         scores, arguments = own.take(imported, path, folder), own.arguments(imported.task)
     async with connect_scorer(endpoint, by, 600.0, arguments=arguments) as (client, rules):
@@ -124,7 +125,7 @@ async def score(
             await write_reported(folder, client, imported.tool, scores, called=imported.metric)
         Reports().finish(folder, Terminal(markup=False))
         check_metrics(folder)
-    click.echo("\n".join(answers.beside(imported, folder)))
+    click.echo("\n".join(own_scores.beside(imported, folder)))
     click.echo(f"run: {folder}")
     check_results(folder)
 

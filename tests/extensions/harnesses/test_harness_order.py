@@ -8,11 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from helpers.engine_cluster import Server
 from helpers.toy_harness import ToyHarness, write
+
+from lyncean_harnesses.library.values import encode
+from lyncean_harnesses.scoring import inside, task_metric
+from lyncean_harnesses.scoring.order import DRAWN
+from scorer.metrics import Params
 
 MODEL = Path(__file__).parents[2] / "helpers" / "harness_model.py"
 ROWS = 12
@@ -89,3 +95,47 @@ def test_of_a_part_of_the_rows_there_is_no_such_value(model: str, tmp_path: Path
     details = results["tasks"]["lm-eval:draws"]["metrics"][0]["details"]
     assert "in_harness_order" not in details
     assert details["no_harness_order"] == "these are not the first documents of the data"
+
+
+class Counting:
+    """A task's scoring half that draws for every document, and counts how often it scores them all."""
+
+    include = ()
+    played = 0
+
+    def results_of(self, asked: list[Any]) -> list[dict[str, dict[str, float]]]:
+        self.played += 1
+        return [{"none": {"right": float(random.random() < 0.5), "left": random.random()}} for _ in asked]
+
+    def aggregates(self, metric: str) -> bool:
+        return True
+
+    def aggregate(self, metric: str, values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    def is_mean(self, metric: str) -> bool:
+        return True
+
+    def cluster(self, value: Any) -> None:
+        return None
+
+
+def test_documents_are_scored_in_order_once_for_all_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {"none": {"right": 1.0, "left": 0.0}}
+    records = [encode({"index": n, "results": results, DRAWN: ({"row": n}, [["A"]])}) for n in range(ROWS)]
+    table = inside._table({"repeat": [0] * ROWS, "scored": [True] * ROWS, "labels": [{}] * ROWS, "details": records})
+    task, library = Counting(), SimpleNamespace(seeds=(0, 0), title="it", runs_text=lambda *_: "", config=lambda *_: {})
+    monkeypatch.setattr(task_metric, "task_of", lambda _: task)
+    monkeypatch.setattr(task_metric, "harness", lambda _: library)
+    monkeypatch.setattr(task_metric, "_last", [])
+    draws = random.Random(0)
+    played = [(float(draws.random() < 0.5), draws.random()) for _ in range(ROWS)]
+    for _ in range(2):
+        for place, name in enumerate(("right", "left")):
+            params = Params({"task": "lm-eval:counts", "metric": name})
+            found = task_metric.measured_here(params, table)
+            assert found.details["in_harness_order"] == sum(each[place] for each in played) / ROWS
+    assert task.played == 1
+    other = inside._table({"repeat": [0], "scored": [True], "labels": [{}], "details": records[:1]})
+    task_metric.measured_here(Params({"task": "lm-eval:counts", "metric": "right"}), other)
+    assert task.played == 2

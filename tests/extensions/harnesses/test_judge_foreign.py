@@ -91,14 +91,17 @@ def remembered(words: str) -> str:
         return "0"
 
 
-def judged(vendor: Vendor, *works: Callable[[], Any], together: bool = False, **more: Any) -> list[Any]:
+def judged(
+    vendor: Vendor, *works: Callable[[], Any], together: bool = False, answers: int = 1, **more: Any
+) -> list[Any]:
     """Returns what came of each piece of code, all with one judge."""
 
     async def run(url: str) -> list[Any]:
         opened = Judging((f"openai:strict@{url}",), **more).open()
         assert opened
         try:
-            asking = (foreign.answered(partial(foreign.run, work), opened.judge, together=together) for work in works)
+            runs = (partial(foreign.run, work, answers=answers) for work in works)
+            asking = (foreign.answered(each, opened.judge, together=together) for each in runs)
             return await asyncio.gather(*asking, return_exceptions=True)
         finally:
             await opened.close()
@@ -136,6 +139,13 @@ def test_a_judge_whose_reply_the_code_cannot_read_ends_it() -> None:
         assert "cannot read the judge's reply" in str(found)
         assert other.value  # the next answer is judged
         assert vendor.charged == 2
+
+
+def test_an_aggregation_may_ask_the_same_for_each_of_its_answers() -> None:
+    vendor = Vendor(lambda words: 1)
+    (found,) = judged(vendor, lambda: [ask_until_read("this") for _ in range(60)], together=True, answers=60)
+    assert found.value == [1.0] * 60
+    assert vendor.charged == 1
 
 
 @pytest.mark.parametrize(

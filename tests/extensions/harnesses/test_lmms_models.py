@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean_harnesses.library import model_names
+from lyncean_harnesses.library import HarnessError, model_names
 from lyncean_harnesses.library.media_read import columns_read
 from orchestrator import ConfigError
 
@@ -47,6 +47,9 @@ def test_models_of_a_task_are_those_with_settings_of_their_own() -> None:
     }
     assert model_names.variants(config) == ["llava", "qwen3_vl"]
     assert model_names.variants({}) == []
+    for key in ("lmms_eval_specific_kwargs", "model_specific_generation_kwargs"):
+        with pytest.raises(HarnessError, match=f"task t: {key} is 'qwen3_vl': give a mapping"):
+            model_names.variants({"task": "t", key: "qwen3_vl"})
 
 
 def _inner(row: dict[str, Any]) -> Any:

@@ -119,3 +119,44 @@ def test_a_task_s_own_metrics_stand_beside_the_tool_s_scores(tmp_path: Path) -> 
     other = explain(run, Path(__file__), "--json")
     assert other.exit_code == 2
     assert "is neither a run folder nor a log of" in other.output
+
+
+def table(tmp_path: Path) -> tuple[Path, list[list[str]]]:
+    """A run of ours, and the rows of a table that VLMEvalKit scored."""
+    writer = Writer(tmp_path / "ours", tasks=["vlmevalkit:MMBench_DEV_EN"])
+    for number, answer in enumerate("ABB"):
+        writer.item(f"vlmevalkit:MMBench_DEV_EN/{number}", task="vlmevalkit:MMBench_DEV_EN", rule="choice",
+                    parts=[{"text": "Which?"}], answer=answer, targets=["A"], options=["red", "blue"],
+                    score=float(answer == "A"))  # fmt: skip
+    rows = [["index", "question", "A", "B", "answer", "prediction", "hit"]]
+    rows += [[str(at), "Which?", "red", "blue", "A", said, hit] for at, (said, hit) in enumerate(("A0", "B1", "A1"))]
+    (tmp_path / "llava_v1.5_7b").mkdir()
+    return writer.close(), rows
+
+
+def test_tables_of_vlmevalkit_are_logs_and_pickles_are_not(tmp_path: Path) -> None:
+    run, rows = table(tmp_path)
+    path = tmp_path / "llava_v1.5_7b" / "llava_v1.5_7b_MMBench_DEV_EN_exact_matching_result.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    (task,) = tried(run, path)["tasks"]
+    assert task["task"] == "vlmevalkit:MMBench_DEV_EN → MMBench_DEV_EN"
+    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 2, "not recorded": 1}
+    path.write_text("".join("\t".join(row[:-1]) + "\n" for row in rows))
+    assert "has no scores, which `orchestrator import` makes" in " ".join(tried(run, path)["notes"])
+    (pickled := path.with_suffix(".pkl")).write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    refused = explain(run, pickled)
+    assert refused.exit_code == 2
+    assert "is a pickle, which can run any code when it is loaded" in refused.output
+    (broken := path.with_suffix(".xlsx")).write_bytes(b"PK\3\4 broken")
+    assert "is neither a run folder nor a log of" in explain(run, broken).output
+
+
+def test_workbooks_of_vlmevalkit_are_logs(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed: pip install 'lyncean[xlsx]'")
+    run, rows = table(tmp_path)
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path := tmp_path / "llava_v1.5_7b" / "llava_v1.5_7b_MMBench_DEV_EN.xlsx")
+    (task,) = tried(run, path)["tasks"]
+    assert {each["cause"]: each["items"] for each in task["causes"]} == {"reading": 2, "not recorded": 1}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from helpers.toy_harness import ToyHarness
+from helpers.toy_harness import ToyHarness, write
 
 from lyncean_interop.answers import Answer
-from lyncean_interop.bridged import _item
+from lyncean_interop.bridged import _items
 from orchestrator.cli import main
 from orchestrator.data import DataError
 from orchestrator.run_folder import open_run
@@ -67,13 +67,118 @@ def test_the_task_s_own_code_scores_what_its_harness_has_asked(tmp_path: Path) -
     assert "the right answer to document 1 is 'another' there" in other.stderr
 
 
-def test_a_document_that_is_asked_for_a_drawing_first_is_not_taken() -> None:
+CHOOSES = """
+task: chooses
+dataset_path: nobody/none
+test_split: test
+output_type: multiple_choice
+process_results: !function choosing.results
+metric_list: [{metric: acc}]
+"""
+TWICE = """
+task: twice
+dataset_path: nobody/none
+test_split: test
+output_type: generate_until
+repeats: 2
+process_results: !function plain.results
+metric_list: [{metric: right}]
+"""
+CHOOSING = """
+def results(doc, answers):
+    logprobs = [logprob for logprob, _ in answers]
+    return {"acc": float(logprobs.index(max(logprobs)) == doc["answer"])}
+"""
+
+
+def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Path) -> None:
+    toy = ToyHarness(tmp_path)
+    write(toy.tasks, {"chooses.yaml": CHOOSES, "twice.yaml": TWICE, "choosing.py": CHOOSING})
+    docs = [{"question": "Which?", "choices": ["a cat", "two dogs", "a bird"], "answer": at} for at in (1, 2)]
+    data = tmp_path / "choices.jsonl"
+    data.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
+
+    def run(task: str, lines: list[dict[str, Any]], *words: str) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / task / f"samples_{task}_2026-11-24T00-06-01.436358.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        command = [sys.executable, "-m", "orchestrator", "import", "lm-eval", str(path), *words]
+        return subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    own_code = ("--include-path", "tasks")
+    scored = [["-9.5", "False"], ["-0.25", "True"], ["-3.0", "False"]]
+    chosen: list[dict[str, Any]] = [
+        {
+            "doc_id": at, "doc": {}, "target": str(at + 1), "metrics": ["acc"], "acc": 1.0 - at, "filter": "none",
+            "arguments": {f"gen_args_{n}": {"arg_0": "Which?", "arg_1": f" {c}"} for n, c in enumerate(doc["choices"])},
+            "resps": [[each] for each in scored], "filtered_resps": scored,
+        }
+        for at, doc in enumerate(docs)
+    ]  # fmt: skip
+    done = run("chooses", chosen, *own_code, "--data", str(data), "--run", "chosen")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert metric(tmp_path / "chosen", "acc") == 0.5
+    assert "0 of 2 samples are scored differently" in done.stdout
+    (first, *_) = open_run(tmp_path / "chosen")
+    assert first.response["request"]["continuations"] == [" a cat", " two dogs", " a bird"]
+    two = {"arguments": dict(list(chosen[0]["arguments"].items())[:2]), "resps": [[each] for each in scored[:2]]}
+    other = run("chooses", [{**line, **two} for line in chosen], *own_code, "--data", str(data), "--run", "short")
+    assert (other.returncode, "has another number of answers there" in other.stderr) == (2, True)
+
+    rows = [json.loads(line) for line in toy.data.read_text().splitlines()]
+    twice = [
+        {
+            "doc_id": at, "doc": {}, "target": "3", "metrics": ["right"], "right": 1.0, "filter": "none",
+            "arguments": {"gen_args_0": {"arg_0": row["question"], "arg_1": {}}},
+            "resps": [["3", "4"] if at else ["5", "3"]], "filtered_resps": ["3"],
+        }
+        for at, row in enumerate(rows)
+    ]  # fmt: skip
+    done = run("twice", twice, *own_code, "--data", str(toy.data), "--run", "asked-twice")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert metric(tmp_path / "asked-twice", "right") == 0.5  # by the first answer of each
+    keys = [f"lm-eval:twice/{at}:repeat{repeat}" for at in (0, 1) for repeat in (1, 2)]
+    assert [item.key for item in open_run(tmp_path / "asked-twice")] == keys
+    assert "the 4 answers of the documents are scored together" in done.stdout
+    assert not (tmp_path / "asked-twice" / "reported").exists()
+
+
+def test_rounds_and_answers_to_a_drawing_are_told_apart() -> None:
     def ask(_: object) -> Call:
         raise AssertionError
 
-    sample = Sample("lmms:t/0", (Turn(ask, "drawing"), Turn(ask, "answer", Scoring("harness_task", (), (), {}))))
-    with pytest.raises(DataError, match="a document is asked 2 times"):
-        _item(Answer("0", "?", "A", ()), {"0": sample}, Path("samples.jsonl"), "rows.jsonl")
+    def turns(*names: str) -> tuple[Turn, ...]:
+        return tuple(Turn(ask, name, Scoring("harness_task", (), (), {})) for name in names)
+
+    drawn = Sample("lmms:t/0", (Turn(ask, "drawing"), *turns("answer")))
+    path = Path("samples.jsonl")
+    (only,) = _items(Answer("0", "?", "A", ()), {"0": drawn}, path, "rows.jsonl")
+    assert (only.key, only.answer.text) == ("lmms:t/0:answer", "A")
+    asked = Sample("lmms:t/0", turns("round1", "round2"))
+    answer = Answer("0", "?", "A", (), responses=["A", "B"])
+    assert [(each.key, each.answer.text) for each in _items(answer, {"0": asked}, path, "rows.jsonl")] == [
+        ("lmms:t/0:round1", "A"),
+        ("lmms:t/0:round2", "B"),
+    ]
+    with pytest.raises(DataError, match="document 0 is asked 2 times"):
+        list(_items(Answer("0", "?", "A", ()), {"0": asked}, path, "rows.jsonl"))
+
+
+def test_likelihoods_of_lmms_eval_are_read_and_scored_by_our_rule(tmp_path: Path) -> None:
+    path = tmp_path / "model" / "20261124_000601_samples_mmlu_x.jsonl"
+    path.parent.mkdir()
+    losses = [["2.5", "False"], ["0.25", "True"], ["1.0", "False"]]
+    line = {"target": "1", "input": "Which?", "resps": [[each] for each in losses], "filtered_resps": losses}
+    lines = [{**line, "doc_id": 0, "acc": 1.0}, {**line, "doc_id": 1, "target": "C", "acc": 1.0}]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    done = CliRunner().invoke(main, ["import", "lmms-eval", str(path), "--run", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert [item.score for item in open_run(tmp_path / "run")] == [1.0, 0.0]
+    assert "1 of 2 samples are scored differently" in done.output
+    path.write_text(json.dumps({**lines[0], "target": "a cat"}) + "\n")
+    done = CliRunner().invoke(main, ["import", "lmms-eval", str(path), "--run", str(tmp_path / "none")])
+    assert done.exit_code == 2
+    assert "does not say which option of 0 is 'a cat': give --data" in done.output
 
 
 def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
