@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+SECRET = "hf_secret"
 
 
 class Escape(NamedTuple):
@@ -18,6 +20,32 @@ class Escape(NamedTuple):
     code: str
     refused: str
     ends: bool = False
+
+    def written(self, call: int, **places: Any) -> str:
+        """Returns the code for places of a system, as the call of this number in its session."""
+        return self.code.format(**places).replace("CALL", str(call))
+
+    def wrong(self, name: str, text: str, is_error: bool, kept: str, characters: int) -> str:
+        """Returns what is wrong with the results of an attempt by this name; "" if it was refused as it has to be.
+
+        Args:
+            name: What was tried.
+            text: Text of the call's result, "<image>" for each image.
+            is_error: Whether it is an error.
+            kept: Text of `'kept' in globals()` in the next call, where `kept` was set in the one before.
+            characters: Characters of text that the sandbox shows.
+        """
+        for what, well in {
+            f"the refusal {self.refused!r}": self.refused in text,
+            "no secret": SECRET not in text,
+            "no image": "<image>" not in text or name == "flood of images",
+            "a bounded text": len(text) < 2 * characters + 12_000,
+            f"is_error {name not in SILENT}": is_error == (name not in SILENT),
+            f"variables kept: {not self.ends}": kept == f"{not self.ends}\n",
+        }.items():
+            if not well:
+                return f"expected {what}: {text[:1000]!r}, is_error {is_error}, then {kept!r}"
+        return ""
 
 
 _LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
@@ -150,3 +178,9 @@ ESCAPES = {
     "broken interpreter": Escape("import json; json.dumps = None; json.JSONEncoder.encode = None", "", ends=True),
 }  # fmt: skip
 """What is tried -> the attempt."""
+SILENT = {
+    "image that is a link", "watch for others' files", "trace another session", "read another's memory",
+    "memory of System V", "queue of System V", "other namespaces", "changed filter", "flood of text", "flood of images",
+    "large image",
+}  # fmt: skip
+"""Attempts after which the code goes on, and says what it was told."""

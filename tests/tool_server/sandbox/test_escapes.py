@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.escapes import ESCAPES
+from helpers.escapes import ESCAPES, SECRET
 
 from tool_server.sandbox.limits import Limits
 from tool_server.sandbox.toolset import Sandbox
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="code is closed 
 LIMITS = Limits(
     seconds=0.2, wall=3, memory=128 << 20, disk=32 << 20, files=200, characters=2000, images=2, pixels=1 << 20
 )
-SECRET = "hf_secret"
 
 
 def run(session: Any, code: str) -> tuple[str, bool]:
@@ -62,25 +61,17 @@ def test_an_escape_is_refused(name: str, attacker: Any, victim: Any, tmp_path: P
     everybodys.chmod(0o666)
     escape = ESCAPES[name]
     run(attacker, "kept = 1")
-    code = escape.code.format(
-        secret=secret, open=everybodys, other=victim._cell._process.pid, folder=victim._folder, server=os.getpid()
-    ).replace("CALL", str(attacker._calls + 1))
-    text, is_error = run(attacker, code)
-    assert escape.refused in text
-    assert SECRET not in text
-    assert "<image>" not in text or name == "flood of images"
-    assert len(text) < 2 * LIMITS.characters + 12_000
-    assert is_error == (name not in SILENT)
-    assert run(attacker, "'kept' in globals()")[0] == f"{not escape.ends}\n"
+    code = escape.written(
+        attacker._calls + 1,
+        secret=secret,
+        open=everybodys,
+        other=victim._cell._process.pid,
+        folder=victim._folder,
+        server=os.getpid(),
+    )
+    result = run(attacker, code)
+    assert not escape.wrong(name, *result, run(attacker, "'kept' in globals()")[0], LIMITS.characters)
     assert run(victim, "secret, open('mine.txt').read()")[0] == f"({SECRET!r}, {SECRET!r})\n"
     assert [file.read_text() for file in (secret, everybodys)] == [SECRET] * 2
     assert secret.stat().st_mode & 0o777 == 0o600
     assert not Path("/tmp/lyncean-escape").exists()
-
-
-SILENT = {
-    "image that is a link", "watch for others' files", "trace another session", "read another's memory",
-    "memory of System V", "queue of System V", "other namespaces", "changed filter", "flood of text", "flood of images",
-    "large image",
-}  # fmt: skip
-"""Attempts after which the code goes on, and says what it was told."""
