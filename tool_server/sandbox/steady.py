@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
+import gc
 import os
 import random
+import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 _START = 1_700_000_000.0
@@ -34,9 +38,8 @@ class _Clock:
 def hold(seed: int = 0) -> None:
     """Seeds the generators of this process, and replaces its clock and the system's random bytes.
 
-    Not held are `random.Random()` and `random.seed()` without a number, `datetime.datetime` of modules that are loaded
-    already, addresses of objects, the order of a folder's files, and the last digits of sums on another kind of
-    processor.
+    Not held are `random.Random()` and `random.seed()` without a number, addresses of objects, the order of a folder's
+    files, and the last digits of sums on another kind of processor.
     """
     clock, source = _Clock(), random.Random(seed)
     changed: dict[str, Any] = dict.fromkeys(("time", "monotonic", "perf_counter", "process_time"), clock.look)
@@ -47,21 +50,37 @@ def hold(seed: int = 0) -> None:
     random.seed(seed)
     _seed_numpy(seed, source)
 
-    class Held(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Held:
-            return cls.fromtimestamp(clock.look(), tz or datetime.UTC).replace(tzinfo=tz)
+    def now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        return cls.fromtimestamp(clock.look(), tz or datetime.UTC).replace(tzinfo=tz)
 
-        @classmethod
-        def utcnow(cls) -> Held:
-            return cls.now()
+    _replace(datetime.datetime, {name: classmethod(now) for name in ("now", "utcnow", "today")})
+    _hold_waits(clock)
+    vars(tempfile)["_RandomNameSequence"].rng = source
 
-        @classmethod
-        def today(cls) -> Held:
-            return cls.now()
 
-    Held.__name__ = Held.__qualname__ = "datetime"
-    datetime.datetime = Held  # type: ignore[misc]
+def _replace(kind: type, methods: Mapping[str, Any]) -> None:
+    """Replaces methods of a class of C, which stays the same class: libraries in C build theirs upon it."""
+    names: dict[str, Any] = gc.get_referents(kind.__dict__)[0]
+    names.update(methods)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+def _hold_waits(clock: _Clock) -> None:
+    """Has an event loop's waits take no time: no other process or thread is there to wait for."""
+    import selectors
+
+    kind: Any = selectors.DefaultSelector
+    look = kind.select
+
+    def select(self: Any, timeout: float | None = None) -> Any:
+        if timeout is None:
+            return look(self, None)
+        found = look(self, 0)
+        if not found:
+            clock.sleep(max(0.0, timeout))
+        return found
+
+    kind.select = select
 
 
 def _seed_numpy(seed: int, source: random.Random) -> None:
