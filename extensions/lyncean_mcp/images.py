@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from lyncean.errors import UserError
 from lyncean.media import UNKNOWN, media_type
+from tool_server import own_folder
 
 Form = Literal["base64", "bytes", "path"]
 """Form in which a tool takes an image: as base64, as a list of numbers from 0 to 255, or as the path of a file."""
@@ -33,7 +34,7 @@ class ImageArguments:
     Attributes:
         forms: Tool and argument -> how it takes an image.
         folder: Folder of the files for those that take a path. A file's name is its hash, and the folder is the same
-            for the next server at this port: a call that is made again has the same words.
+            for the next server at a given port: a call that is made again has the same words.
     """
 
     forms: Mapping[tuple[str, str], Form]
@@ -113,7 +114,7 @@ def image_arguments(words: Sequence[str], port: int) -> ImageArguments:
 
     Args:
         words: The values.
-        port: Port of the tool server.
+        port: Port of the tool server; 0 for any.
 
     Raises:
         UserError: One is not TOOL.ARGUMENT=FORM.
@@ -126,7 +127,10 @@ def image_arguments(words: Sequence[str], port: int) -> ImageArguments:
             kinds = ", ".join(get_args(Form))
             raise UserError(f"--image {word}: write TOOL.ARGUMENT=FORM, where FORM is one of {kinds}")
         forms[tool, argument] = form  # type: ignore[assignment]
-    return ImageArguments(forms, Path(tempfile.gettempdir()) / f"lyncean-mcp-{port}")
+    folder = Path(tempfile.gettempdir()) / f"lyncean-mcp-{port}"
+    if not port and "path" in forms.values():
+        folder = own_folder("lyncean-mcp-any-")  # the port is chosen later, and is another one the next time
+    return ImageArguments(forms, folder)
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,8 +6,6 @@ import base64
 import binascii
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 from lyncean.cell import Bounds, Cell, CellError, Fence, StartError, Zygote
 from lyncean.rpc import Unavailable
 from lyncean.vocabulary.tool_results import MAX_PARTS
+from tool_server.folders import remove
 from tool_server.sandbox.limits import IMAGE_BYTES, NOTHING, Limits
 from tool_server.types import Output
 
@@ -134,14 +133,14 @@ class PythonSession:
         """Makes the next call begin in a new process and an empty folder."""
         self._known, self._begun = 0, False
         self._cell.close()
-        _remove(self._folder)
+        remove(self._folder)
         self._folder.mkdir(mode=0o700)
         self._cell = self._made()
 
     def close(self) -> None:
         """Ends the process and removes the folder."""
         self._cell.close()
-        _remove(self._folder)
+        remove(self._folder)
 
 
 def _lost(words: str) -> Unavailable:
@@ -166,12 +165,3 @@ def _piece(kind: str, value: str, limits: Limits) -> str | bytes:
     if not data.startswith(_PNG) or data[12:16] != b"IHDR" or not 0 < width * height <= limits.pixels:
         raise ValueError("not a PNG, or too large")
     return data
-
-
-def _remove(folder: Path) -> None:
-    """Removes a folder as code may have left it: too deep for a recursion, or closed to its owner."""
-    try:
-        shutil.rmtree(folder)
-    except (OSError, RecursionError):
-        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-            subprocess.run([*command, "--", str(folder)], check=False, stderr=subprocess.DEVNULL)

@@ -6,8 +6,6 @@ import hashlib
 import json
 import platform
 import secrets
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
@@ -17,6 +15,7 @@ import lyncean.cell
 from lyncean.cell import CellError, Fence, Zygote, closes, holding
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
+from tool_server.folders import own_folder, remove
 from tool_server.sandbox.limits import FOLDER, NOTHING, TOOL, Limits
 from tool_server.sandbox.session import READS, PythonSession
 from tool_server.types import Session
@@ -51,7 +50,7 @@ class Sandbox:
                 fix="run the sandbox on Linux 5.13 or later, outside of gVisor",
             )
         self._limits = limits or Limits()
-        self._base = Path(tempfile.mkdtemp(prefix="lyncean-sandbox-"))
+        self._base = own_folder("lyncean-code-")
         libraries = self._base / "libraries"
         libraries.mkdir()
         fence = Fence(READS, (str(self._base),), file_size=self._limits.disk)
@@ -99,7 +98,7 @@ class Sandbox:
     def close(self) -> None:
         """Ends all sessions and removes their folders."""
         self._zygote.close()
-        shutil.rmtree(self._base, ignore_errors=True)
+        remove(self._base)
 
 
 def _revision(limits: Limits) -> str:

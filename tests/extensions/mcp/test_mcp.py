@@ -95,6 +95,16 @@ def test_images_by_base64_bytes_and_path(session: Any) -> None:
         assert (refused.is_error, refused.content) == (True, (f"There is no image {number}: the last one is 2.",))
 
 
+def test_two_servers_at_any_port_have_folders_of_their_own() -> None:
+    first, second = (image_arguments(["size_of_file.image=path"], 0) for _ in range(2))
+    files = [each.filled("size_of_file", {"image": 1}, [b"x"])["image"] for each in (first, second)]
+    first.clear()
+    assert [Path(file).exists() for file in files] == [False, True]
+    second.clear()
+    fixed = [image_arguments(["size_of_file.image=path"], 50_063).folder for _ in range(2)]
+    assert fixed[0] == fixed[1], "a call that is made again names the same file"
+
+
 def test_results_are_texts_and_images(session: Any) -> None:
     shown = session.call("show", '{"image": 1}', [picture()]).content
     assert shown == (

@@ -137,6 +137,8 @@ CALLS = (
     "x = bytearray(1 << 30)",
     "os._exit(2)",
     "print(datetime.datetime.now()) if 'datetime' in globals() else random.random()",
+    "import asyncio; asyncio.run(asyncio.sleep(3600)); print(time.time() if 'time' in globals() else 0)",
+    "import tempfile; print(tempfile.mkdtemp())",
 )
 
 
@@ -153,6 +155,15 @@ def test_a_replay_gives_the_same_bytes(sandbox: Sandbox) -> None:
     assert results[0][1].content == ("took 3600.001 s\n",)
     assert sandbox.revision == other.revision
     assert Sandbox(Limits(seconds=6)).revision != other.revision
+
+
+def test_a_library_in_c_builds_upon_the_held_clock(session: Any) -> None:
+    pytest.importorskip("pandas", reason="no pandas: pip install pandas")
+    (text,) = run(
+        session, "import pandas; print(pandas.Timestamp.now(), type(pandas.Timestamp.now()).__mro__[3])"
+    ).content
+    assert text.startswith("2023-11-14 22:13:")
+    assert text.endswith("<class 'datetime.datetime'>\n")
 
 
 def test_nothing_runs_between_two_calls(session: Any) -> None:
@@ -199,24 +210,33 @@ from tool_server.sandbox.toolset import Sandbox
 sandbox = Sandbox()
 session = sandbox.open()
 session.call("python", '{"code": "import select, time, os; os._exit = select.poll = os.getppid = print"}', ())
-print(sandbox._zygote._process.pid, session._cell._process.pid, flush=True)
+print(sandbox._zygote._process.pid, session._cell._process.pid, sandbox._base, flush=True)
 code = "import select, signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); select.select([], [], [])"
 session.call("python", '{"code": "%s"}' % code, ())
 """
 
 
-def test_nothing_outlives_the_server() -> None:
-    """The code has taken away what ends its process, and waits for good, while the server is killed."""
+def test_nothing_outlives_the_server(sandbox: Sandbox) -> None:
+    """The code has taken away what ends its process, and waits for good, while the server is killed.
+
+    Its folder is removed by the next server, which leaves the folders of those that run.
+    """
     server = subprocess.Popen([sys.executable, "-c", _HOLDS], stdout=subprocess.PIPE, text=True, env=environment())
     assert server.stdout
-    processes = [int(word) for word in server.stdout.readline().split()]
+    *words, folder = server.stdout.readline().split()
+    processes = [int(word) for word in words]
     assert len(processes) == 2
+    Sandbox().close()
+    assert Path(folder).exists()
     server.kill()
     server.communicate()
     late = time.monotonic() + 60
     while any(_runs(each) for each in processes):
         assert time.monotonic() < late
         time.sleep(0.05)
+    Sandbox().close()
+    assert not Path(folder).exists()
+    assert sandbox._base.exists()
 
 
 def _runs(process: int) -> bool:
