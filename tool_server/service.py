@@ -18,7 +18,7 @@ from lyncean.vocabulary.tool_results import MAX_ARGUMENTS, MAX_HISTORY, OTHER_RE
 from tool_server.results import response
 from tool_server.sessions import Made, Sessions, Work
 from tool_server.settings import Limits
-from tool_server.types import Toolset
+from tool_server.types import Output, Toolset
 
 if TYPE_CHECKING:
     import grpc
@@ -88,14 +88,14 @@ class Servicer(tool_pb2_grpc.ToolServiceServicer):
         _check(request, listing)
         async with self._admitted(request):
             await self._held.fill([image for image in request.images if image.sha256])
-            work = _work(request)
-            if not all(work.images):
+            if not all(image.data for image in request.images):
                 raise InvalidRequest("bad_image", "an image has neither data nor sha256")
+            abandoned = threading.Event()
             try:
                 loop = asyncio.get_running_loop()
-                output, replayed = await loop.run_in_executor(self._threads, sessions.call, work)
+                output, replayed = await loop.run_in_executor(self._threads, _called, sessions, request, abandoned)
             except asyncio.CancelledError:
-                work.abandoned.set()
+                abandoned.set()
                 raise
         return response(output, listing.revision, replayed)
 
@@ -163,15 +163,17 @@ def _check_call(name: str, arguments: str, names: set[str]) -> None:
         raise InvalidRequest("arguments_too_long", f"the arguments have more than {MAX_ARGUMENTS:,} bytes")
 
 
-def _work(request: pb.CallToolRequest) -> Work:
+def _called(sessions: Sessions, request: pb.CallToolRequest, abandoned: threading.Event) -> tuple[Output, int]:
+    """Makes a call; runs in a thread, where images without a hash get theirs."""
     images = [image.data for image in request.images]
-    return Work(
+    work = Work(
         call=Made(request.name, request.arguments, len(images)),
         images=images,
         digests=[image.sha256 or hashlib.sha256(image.data).digest() for image in request.images],
         history=[Made(each.name, each.arguments, each.images, each.result_sha256) for each in request.history],
-        abandoned=threading.Event(),
+        abandoned=abandoned,
     )
+    return sessions.call(work)
 
 
 def server(config: ServerConfig, servicer: Servicer) -> Server:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 600.0
 """Age at which an idle session is closed."""
+_CLOSED_AT_A_TIME = 16
 
 
 class Made(NamedTuple):
@@ -100,8 +102,9 @@ class Sessions:
             old = [session for session, _, since in self._idle.values() if since <= before]
             for session in old:
                 del self._idle[id(session)]
-        for session in old:
-            _close(session)
+        if old:
+            with ThreadPoolExecutor(min(len(old), _CLOSED_AT_A_TIME)) as threads:
+                list(threads.map(_close, old))
 
     def _taken(self, key: bytes) -> Session | None:
         """Returns an idle session of this history, None if there is none; it counts as in use either way."""

@@ -10,10 +10,11 @@ import json
 import threading
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
-from helpers.toolsets import DEFAULT, Recorded, served
+from helpers.toolsets import DEFAULT, Conversation, Recorded, served
 from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
@@ -21,8 +22,9 @@ from lyncean.rpc import CallError, Unavailable, dial
 from lyncean.tool.v1 import tool_pb2 as pb, tool_pb2_grpc
 from lyncean.vocabulary.tool_results import MAX_TEXT, result_sha256
 from tool_server.load import load
+from tool_server.sessions import Work
 from tool_server.settings import Limits
-from tool_server.types import Output, Toolset
+from tool_server.types import Output, Session, Toolset
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "counter_tools.py"
 
@@ -264,3 +266,34 @@ async def test_a_call_that_nobody_waits_for_keeps_no_session() -> None:
         go.set()
         while tools.open_now:
             await asyncio.sleep(0.01)
+
+
+async def test_images_are_hashed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[bool]()
+
+    def work(**fields: Any) -> Work:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return Work(**fields)
+
+    monkeypatch.setattr("tool_server.service.Work", work)
+    async with serving(Recorded()) as stub:
+        await stub.CallTool(request("{}", images=[model.Image(data=png("red"))]))
+    assert threads == {False}
+
+
+async def test_sessions_are_closed_together() -> None:
+    """Each waits as it closes until all of them do."""
+    meeting = threading.Barrier(8)
+    met: list[int] = []
+
+    class Slow(Conversation):
+        def close(self) -> None:
+            met.append(meeting.wait(60))
+
+    class Tools(Recorded):
+        def open(self) -> Session:
+            return Slow(self)
+
+    async with serving(Tools(), Limits(concurrency=8)) as stub:
+        await asyncio.gather(*(stub.CallTool(request(json.dumps({"n": number}))) for number in range(8)))
+    assert sorted(met) == list(range(8))
