@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import tomllib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from lyncean.rpc import CallError
 
 Run = Callable[[Any], Coroutine[Any, Any, str | None]]
 """Takes a `Server`. Raises `Broken` or `NotApplicable`, or returns a note on a server that passed."""
@@ -71,6 +77,26 @@ class Result:
     status: Status
     detail: str
     seconds: float
+
+
+async def ended(check: Check, work: Coroutine[Any, Any, str | None], seconds: float) -> Result:
+    """Returns how the work of a check ended, after so many seconds at most."""
+    start = time.monotonic()
+    status, detail = Status.FAILED, ""
+    try:
+        async with asyncio.timeout(seconds):
+            status, detail = Status.PASSED, await work or ""
+    except NotApplicable as error:
+        status, detail = Status.SKIPPED, str(error)
+    except Broken as error:
+        detail = str(error)
+    except CallError as error:
+        detail = f"a request that should be answered ended with {error.code.name}: {error}"
+    except TimeoutError:
+        detail = f"not over after {seconds:.0f} s"
+    except (DecodeError, ValueError) as error:
+        detail = f"what the server sends cannot be read: {error}"
+    return Result(check, status, detail, time.monotonic() - start)
 
 
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

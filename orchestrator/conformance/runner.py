@@ -6,8 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 
-from google.protobuf.message import DecodeError
-
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, dial
 
@@ -33,11 +31,11 @@ from orchestrator.conformance.check import (
     CHECKS,
     FIRST,
     RUNS,
-    Broken,
     Check,
-    NotApplicable,
     Result,
     Status,
+    applies,
+    ended,
     needs_answer,
 )
 from orchestrator.conformance.server import Server, response_of
@@ -80,7 +78,7 @@ async def judge(
             if mute and needs_answer(each.name):
                 yield Result(each, Status.SKIPPED, f"the server gives no answer: see {FIRST}", 0.0)
                 continue
-            result = await _result(each, server)
+            result = await ended(each, _run(each, server), _CALLS * timeout)
             mute |= each.name == FIRST and result.status is Status.FAILED
             yield result
 
@@ -103,29 +101,9 @@ async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> 
         await asyncio.sleep(0.2)
 
 
-async def _result(each: Check, server: Server) -> Result:
-    start = time.monotonic()
-    status, detail = Status.PASSED, ""
-    missing = [need for need in each.needs if not server.claims(need)]
-    try:
-        if missing:
-            raise NotApplicable(f"the server does not claim {', '.join(missing)}")
-        async with asyncio.timeout(_CALLS * server.timeout):
-            detail = await _run(each, server) or ""
-    except NotApplicable as error:
-        status, detail = Status.SKIPPED, str(error)
-    except Broken as error:
-        status, detail = Status.FAILED, str(error)
-    except CallError as error:
-        status, detail = Status.FAILED, f"a request that should be answered ended with {error.code.name}: {error}"
-    except TimeoutError:
-        status, detail = Status.FAILED, f"not over after {_CALLS * server.timeout:.0f} s"
-    except DecodeError as error:
-        status, detail = Status.FAILED, f"an answer that is no message of the contract: {error}"
-    return Result(each, status, detail, time.monotonic() - start)
-
-
 async def _run(each: Check, server: Server) -> str | None:
+    missing = [need for need in each.needs if not server.claims(need)]
+    applies(not missing, f"the server does not claim {', '.join(missing)}")
     if run := RUNS.get(each.name):
         return await run(server)
     for what, fields in each.refused.items():

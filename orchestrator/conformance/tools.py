@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
 import tomllib
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import PLAIN, CallError, Credentials, call, dial, is_serving
@@ -26,7 +24,7 @@ from lyncean.vocabulary.tool_results import (
     REPLAY_DIFFERS,
     result_sha256,
 )
-from orchestrator.conformance.check import Broken, Check, NotApplicable, Result, Status, applies, wants
+from orchestrator.conformance.check import Broken, Check, Result, applies, ended, wants
 from orchestrator.conformance.checks_images import picture
 from orchestrator.conformance.example import example
 from orchestrator.engine.tool_server import wrong_listing, wrong_result
@@ -65,11 +63,13 @@ class Server:
         found: pb.ListToolsResponse = await call(method, pb.ListToolsRequest(), timeout=self.timeout, metadata=metadata)
         return found
 
-    async def call(self, request: pb.CallToolRequest, *, token: bool = True) -> pb.CallToolResponse:
-        """Makes a call."""
+    async def call(
+        self, request: pb.CallToolRequest, *, token: bool = True, timeout: float | None = None
+    ) -> pb.CallToolResponse:
+        """Makes a call, within the usual time or another."""
         method = tool_pb2_grpc.ToolServiceStub(self.channel).CallTool
         metadata = self.credentials.metadata if token else ()
-        found: pb.CallToolResponse = await call(method, request, timeout=self.timeout, metadata=metadata)
+        found: pb.CallToolResponse = await call(method, request, timeout=timeout or self.timeout, metadata=metadata)
         return found
 
     def request(self, tool: model.Tool | None = None, **fields: Any) -> pb.CallToolRequest:
@@ -117,27 +117,12 @@ async def judge_tools(
         server.listing = await server.list()
         for each in CHECKS.values():
             if not only or each.name in only:
-                yield await _result(each, server)
+                yield await ended(each, _run(each, server), _CALLS * timeout)
 
 
-async def _result(each: Check, server: Server) -> Result:
-    start = time.monotonic()
-    status, detail = Status.PASSED, ""
-    try:
-        applies(bool(server.listing.tools) or each.name == "lists_good_tools", "the server lists no tool")
-        async with asyncio.timeout(_CALLS * server.timeout):
-            detail = await RUNS[each.name](server) or ""
-    except NotApplicable as error:
-        status, detail = Status.SKIPPED, str(error)
-    except Broken as error:
-        status, detail = Status.FAILED, str(error)
-    except CallError as error:
-        status, detail = Status.FAILED, f"a call that should be answered ended with {error.code.name}: {error}"
-    except TimeoutError:
-        status, detail = Status.FAILED, f"not over after {_CALLS * server.timeout:.0f} s"
-    except (DecodeError, ValueError) as error:
-        status, detail = Status.FAILED, f"what it says cannot be read: {error}"
-    return Result(each, status, detail, time.monotonic() - start)
+async def _run(each: Check, server: Server) -> str | None:
+    applies(bool(server.listing.tools) or each.name == "lists_good_tools", "the server lists no tool")
+    return await RUNS[each.name](server)
 
 
 def _hash(response: pb.CallToolResponse) -> bytes:
@@ -290,22 +275,23 @@ async def many_conversations_at_once(server: Server) -> str:
     second = _hash(await server.call(_after(request, first)))
 
     async def converse() -> bool:
+        late = _CALLS * server.timeout  # a call waits for those before it, each of which may start a process
         try:
-            found = [_hash(await server.call(request)), _hash(await server.call(_after(request, first)))]
+            found = [_hash(await server.call(each, timeout=late)) for each in (request, _after(request, first))]
         except CallError as error:
             wants(error.code in _FULL, f"one of {_CONVERSATIONS} conversations at once ended with {error.code.name}")
             return False
         wants(found == [first, second], f"{_CONVERSATIONS} conversations at once have other results than one alone")
         return True
 
-    ended: Sequence[bool | BaseException] = await asyncio.gather(
+    ends: Sequence[bool | BaseException] = await asyncio.gather(
         *(converse() for _ in range(_CONVERSATIONS)), return_exceptions=True
     )
-    for each in ended:
+    for each in ends:
         if isinstance(each, BaseException):
             raise each
-    wants(any(ended), f"all of {_CONVERSATIONS} conversations at once were refused")
-    return f"{ended.count(False)} of {_CONVERSATIONS} were sent back" if not all(ended) else ""
+    wants(any(ends), f"all of {_CONVERSATIONS} conversations at once were refused")
+    return f"{ends.count(False)} of {_CONVERSATIONS} were sent back" if not all(ends) else ""
 
 
 @check

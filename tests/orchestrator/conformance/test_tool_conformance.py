@@ -194,6 +194,21 @@ async def test_a_whole_server_fails_nothing() -> None:
     assert [name for name, (status, _) in found.items() if status is Status.SKIPPED] == ["tools_token_is_demanded"]
 
 
+async def test_conversations_at_once_may_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may start a process for each of 64 sessions: their calls have more time than one alone."""
+    left: list[float] = []
+
+    async def timed(server: Any, request: pb.CallToolRequest, context: Any) -> Any:
+        left.append(context.time_remaining())
+        return await server.whole(request, context)
+
+    monkeypatch.setattr("helpers.toolsets.Servicer", called(timed))
+    async with served(load(EXAMPLE)) as address:
+        assert not failed(await judged(address, ["many_conversations_at_once"]))
+    alone, together = left[:2], left[2:]
+    assert max(alone) < 60 < min(together), "seconds"
+
+
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_broken_server_fails_its_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, others = BROKEN[name]
