@@ -19,15 +19,15 @@ from scorer.rules.voila import prompts as voila
 Case = Mapping[str, Any]
 
 FIRST = 2
-"""Cases that are sent before the others, to see whether the judge replies."""
+"""Cases sent first and alone: they show whether the judge replies before the rest costs anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A case that the judge decided otherwise than labelled.
+    """A case on which the judge's decision differs from the label.
 
     Attributes:
-        case: The case as shipped.
+        case: The shipped case.
         said: The judge's decision, or its failure.
     """
 
@@ -41,15 +41,15 @@ class Calibration:
 
     Attributes:
         name: The set.
-        decisions: Labelled decisions; a case may hold several (a property each).
-        agreed: How many of them the judge made as labelled.
-        failed: How many it did not make, because it failed.
-        unasked: How many of these got no reply at all: a result without them does not measure the judge.
-        low: Lower end of the 95% interval of the agreement: Wilson's, over cases, whose decisions depend on each
-            other; None of a single case that holds several.
+        decisions: Labelled decisions; a case may hold several, one per property.
+        agreed: Decisions of the judge that equal the label.
+        failed: Decisions that are missing because the judge failed.
+        unasked: Failed decisions without any reply: a result that lacks them does not measure the judge.
+        low: Lower end of the 95% interval of the agreement: Wilson's, over cases, since the decisions of one case
+            depend on each other; None for a single case that holds several.
         high: Upper end.
-        kappa: Cohen's kappa over the decisions made; None where it is undefined.
-        disagreements: The cases that were decided otherwise.
+        kappa: Cohen's kappa over the judge's decisions; None where it is undefined.
+        disagreements: The cases on which judge and label differ.
     """
 
     name: str
@@ -79,7 +79,7 @@ def _voila(case: Case) -> JudgePrompt:
 
 
 SETS = {"choice_reread": _choice, "open_answer": _open, "voila": _voila}
-"""Set of labelled cases that is shipped -> what makes the prompt of a case."""
+"""Shipped set of labelled cases -> function that builds a case's prompt."""
 
 
 def cases(name: str) -> list[Case]:
@@ -95,17 +95,17 @@ async def calibrate(
     within: float | None = None,
     on_reply: Callable[[], None] = lambda: None,
 ) -> Calibration:
-    """Sends every case to the judge and compares; the judge's own concurrency bounds what is in flight.
+    """Compares the judge's decisions with the labels of all cases; the judge bounds the requests in flight.
 
     Args:
         judge: The judge.
-        name: The set that the cases are of.
+        name: The set that the cases belong to.
         labelled: The cases.
-        within: Seconds for the replies to the first cases, which are sent alone; None sends all at once.
+        within: Seconds for the replies to the `FIRST` cases; None sends all cases at once.
         on_reply: Called after each reply or failure.
 
     Raises:
-        JudgeError: If the judge does not reply to the first cases, or to any.
+        JudgeError: If the judge replies to none of the first cases, or to no case at all.
     """
 
     async def ask(prompt: JudgePrompt) -> Mapping[str, Any] | JudgeError:

@@ -24,7 +24,7 @@ from scorer.metrics.table import Table
 from scorer.rule import Rule
 
 MEMORY = 4 << 30
-"""Bytes that one may take beyond what its package does."""
+"""Bytes that a cell may allocate beyond those of its imported package."""
 SECONDS = 120.0
 """Processor time for one answer, or one table."""
 LIMIT, FAILED = "task_limit", "task_failed"
@@ -39,7 +39,7 @@ def read(rule: Rule, request: pb.ScoreRequest) -> pb.Verdict:
     """Scores one request by a rule in its cell.
 
     Raises:
-        RequestError: The rule says so, or no cell can be closed here.
+        RequestError: Raised by the rule, or because this system cannot close a cell.
     """
     from lyncean.cell import CellError, StartError
 
@@ -62,10 +62,10 @@ def planned(metric: Metric, params: Params) -> Plan:
 
     def compute(table: Table) -> pb.MetricResult:
         columns = {name: getattr(table, name).tolist() for name in _ARRAYS}
-        columns |= {"labels": [dict(each) for each in table.labels], "vocabulary": dict(table.vocabulary)}
-        columns |= {name: {key: each.tolist() for key, each in getattr(table, name).items()} for name in _NESTED}
-        word = _called("metric", metric.name, metric.plan, dict(params.values), json.dumps(columns))
-        return _read(pb.MetricResult(), word)
+        columns |= {"labels": [dict(labels) for labels in table.labels], "vocabulary": dict(table.vocabulary)}
+        columns |= {name: {key: column.tolist() for key, column in getattr(table, name).items()} for name in _NESTED}
+        reply = _called("metric", metric.name, metric.plan, dict(params.values), json.dumps(columns))
+        return _read(pb.MetricResult(), reply)
 
     return replace(metric.plan(params), compute=compute, items=None, check=lambda: None)
 
@@ -110,7 +110,7 @@ def _cell(kind: Kind, name: str, function: Callable[..., Any]) -> Any:
 
 
 def _sources(function: Callable[..., Any]) -> list[str]:
-    """Returns the files of the package that a function is of."""
+    """Returns the files of the package that defines a function, which its cell may read."""
     module = sys.modules.get(getattr(function, "__module__", "").partition(".")[0])
     paths = [*getattr(module, "__path__", ()), *filter(None, [getattr(module, "__file__", None)])]
     return [str(Path(path).resolve()) for path in paths]
@@ -131,7 +131,7 @@ def _read(message: M, word: Any) -> M:
 
 
 def setup(kind: Kind, name: str) -> dict[str, Callable[..., Any]]:
-    """Returns the one function of a cell."""
+    """Returns the only function of a cell, which runs in the process of the cell."""
     from lyncean.arrays import np
     from scorer.metrics import metrics
     from scorer.rules import rules
@@ -150,17 +150,17 @@ def setup(kind: Kind, name: str) -> dict[str, Callable[..., Any]]:
     np.zeros(0)  # imported before the cell is closed
 
     def measure(values: dict[str, Any], columns: str) -> Any:
-        found = json.loads(columns)
+        fields = json.loads(columns)
         kinds = {"outcome": np.uint8, "score": np.float64}
-        arrays: dict[str, Any] = {key: np.array(found[key], kinds.get(key, np.int32)) for key in _ARRAYS}
+        arrays: dict[str, Any] = {key: np.array(fields[key], kinds.get(key, np.int32)) for key in _ARRAYS}
         nested: dict[str, Any] = {
-            key: {each: np.array(column) for each, column in found[key].items()} for key in _NESTED
+            key: {name: np.array(column) for name, column in fields[key].items()} for key in _NESTED
         }
         vocabulary = {
-            key: [tuple(each) if isinstance(each, list) else each for each in listed]
-            for key, listed in found["vocabulary"].items()
+            key: [tuple(value) if isinstance(value, list) else value for value in listed]
+            for key, listed in fields["vocabulary"].items()
         }
-        table = Table(**arrays, **nested, labels=found["labels"], vocabulary=vocabulary)
+        table = Table(**arrays, **nested, labels=fields["labels"], vocabulary=vocabulary)
         return reported(lambda: metric.plan(Params(values)).compute(table))
 
     return {kind: measure}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _ELSEWHERE = {"include": "folders with tasks are those of the scorer's own --include-path"}
-"""Parameters that a request does not have, and where is said what they would say."""
+"""Parameters that belong to the scorer and not to a request -> the place where they are set."""
 
 
 class RequestError(Exception):
@@ -20,6 +20,6 @@ class RequestError(Exception):
 
 
 def unknown_param(who: str, name: str, known: Iterable[str]) -> RequestError:
-    """Returns the error of a parameter that a rule or metric does not have."""
-    words = f"{who} has no parameter {name!r}; known: {', '.join(known) or 'none'}"
-    return RequestError("; ".join(filter(None, (words, _ELSEWHERE.get(name)))), "unknown_param")
+    """Returns the error of an unknown parameter of a rule or metric."""
+    message = f"{who} has no parameter {name!r}; known: {', '.join(known) or 'none'}"
+    return RequestError("; ".join(filter(None, (message, _ELSEWHERE.get(name)))), "unknown_param")

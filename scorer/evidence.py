@@ -1,4 +1,4 @@
-"""`ScoreRequest.evidence` as rules read it, and as a judge is shown it."""
+"""`ScoreRequest.evidence` for rules, and its text for judges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NEEDS = ("messages", "input_images", "reasoning", "usage", "steps")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRule(JudgedRule):
-    """A rule that asks a judge about more than the answer.
+    """A judged rule that reads more than the answer.
 
     Attributes:
-        needs: What it reads of the evidence, of `NEEDS`.
+        needs: The parts of the evidence that it reads, of `NEEDS`.
     """
 
     needs: tuple[str, ...]
@@ -32,19 +32,19 @@ def no_evidence(detail: str = "the request has no evidence: the answer is of pre
 
 @dataclass(slots=True)
 class Shown:
-    """Messages as text, with the images that it names.
+    """Renders messages as text and collects the images that the text refers to.
 
     Attributes:
-        images: Encoded images, in the order of their numbers, each once.
+        images: Encoded images without repeats, in the order of their numbers.
     """
 
     images: list[bytes] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def text(self, messages: Iterable[model.Message]) -> str:
-        """Returns what messages say, but for the system's; an image is "[image 1]", without its bytes "[an image]"."""
-        said = (message for message in messages if message.role != model.ROLE_SYSTEM)
-        return "\n".join(piece for message in said for piece in self._pieces(message.parts) if piece)
+        """Returns the text of all but system messages; an image is "[image 1]", or "[an image]" without its bytes."""
+        shown = (message for message in messages if message.role != model.ROLE_SYSTEM)
+        return "\n".join(piece for message in shown for piece in self._pieces(message.parts) if piece)
 
     def _pieces(self, parts: Sequence[model.Part]) -> Iterator[str]:
         for part in parts:
@@ -70,14 +70,14 @@ class Shown:
 
 
 def steps_of(evidence: pb.Evidence, shown: Shown) -> list[str]:
-    """Returns the steps that led to an answer: its calls, or, of a single call, the paragraphs of its reasoning."""
+    """Returns the steps that led to an answer: its calls, or for a single call the paragraphs of its reasoning."""
     if len(evidence.steps) == 1:
         (only,) = evidence.steps
         thoughts = only.answer.reasoning or evidence.reasoning or shown.text([only.answer])
-        return [words.strip() for words in thoughts.split("\n\n") if words.strip()]
-    found = []
+        return [paragraph.strip() for paragraph in thoughts.split("\n\n") if paragraph.strip()]
+    steps = []
     for step in evidence.steps:
-        said = "\n".join(filter(None, (step.answer.reasoning, shown.text([step.answer]))))
+        text = "\n".join(filter(None, (step.answer.reasoning, shown.text([step.answer]))))
         result = shown.text(message for message in step.next if message.role != model.ROLE_ASSISTANT)
-        found.append(said + (f"\n[result]\n{result}" if result else ""))
-    return found
+        steps.append(text + (f"\n[result]\n{result}" if result else ""))
+    return steps

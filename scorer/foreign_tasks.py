@@ -1,6 +1,6 @@
-"""Tasks of other harnesses in this process: whether their code may run here, and from which folders.
+"""Permission to run tasks of other harnesses in this process, and the folders that they come from.
 
-A request names a task and nothing more: who starts the scorer decides what code there is.
+A request only names a task: the operator who starts the scorer decides which code may run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ OFF = "tasks of other harnesses are off in this scorer: start it with --foreign-
 
 @dataclass(frozen=True, slots=True)
 class ForeignTasks:
-    """What a scorer was started with.
+    """The options on foreign tasks that a scorer was started with.
 
     Attributes:
         on: Whether tasks of other harnesses may be scored.
         include: Folders with further tasks.
-        trusted: Whether task code may run that runs text as Python, and so a model's answers.
+        trusted: Whether code that runs text as Python, and so a model's answers, may run.
     """
 
     on: bool = False
@@ -31,20 +31,20 @@ _started_with = [ForeignTasks()]
 
 
 def allow(tasks: ForeignTasks) -> None:
-    """Sets what may run in this process; without it nothing may."""
+    """Permits tasks to run in this process; without a call none may."""
     _started_with[0] = tasks
 
 
 def trusted() -> bool:
-    """Whether code that runs answers may run with all rights of this process."""
+    """Returns true if code that runs answers may do so with all rights of this process."""
     return _started_with[0].trusted
 
 
 def allowed() -> ForeignTasks:
-    """Returns what may run in this process.
+    """Returns the options that permit tasks in this process.
 
     Raises:
-        RequestError: Nothing may.
+        RequestError: No task may run.
     """
     if not _started_with[0].on:
         raise RequestError(OFF, "foreign_tasks")
@@ -52,27 +52,27 @@ def allowed() -> ForeignTasks:
 
 
 def layers() -> tuple[str, ...]:
-    """Returns the layers that close the cells in which code of others runs here, none where it does not run."""
+    """Returns the layers that close the cells of foreign code; none if it may not run."""
     if not _started_with[0].on:
         return ()
-    from lyncean.cell import holding  # tries them
+    from lyncean.cell import holding  # starts processes, to try each layer
 
     return holding()
 
 
-def check_code(task: str, place: str) -> None:
-    """Makes sure that a task's code may run.
+def check_code(task: str, site: str) -> None:
+    """Checks that a task's code may run.
 
     Args:
         task: The task, for the message.
-        place: Where its code runs text as Python, "" where it does not.
+        site: The line of its code that runs text as Python; "" if there is none.
 
     Raises:
-        RequestError: It would run answers as code, and this scorer was not told to trust it.
+        RequestError: It would run answers as code, and this scorer does not trust it.
     """
-    if place and not allowed().trusted:
+    if site and not allowed().trusted:
         raise RequestError(
-            f"the code of {task} runs text as Python ({place}): a model's answers would run as code in this scorer; "
+            f"the code of {task} runs text as Python ({site}): a model's answers would run as code in this scorer; "
             "start it with --trust-task-code to allow that",
             "task_code",
         )

@@ -1,4 +1,4 @@
-"""The rules and metrics of a scorer, with a hash of everything each rule's verdicts depend on."""
+"""The rules and metrics of a scorer, with a hash of all code and data behind each rule's verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scorer.registry import Registry
 from scorer.rule import AnyRule, JudgedRule
 
 BEFORE_EVERY_RULE = ("scorer.scoring", "scorer.reading.reasoning")
-"""Modules that every verdict passes through; what they import for judges alone is not followed."""
+"""Modules that every verdict passes through; their imports are not followed, most serve judges alone."""
 
 
 def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRulesResponse:
@@ -40,10 +40,10 @@ def listing(rules: Registry[AnyRule], metrics: Registry[Metric]) -> pb.ListRules
 
 
 def digest(rule: AnyRule) -> str:
-    """Returns the hash of all that a rule's verdicts depend on.
+    """Returns a hash of everything that a rule's verdicts depend on.
 
-    That is its version, parameters and `depends`, and the sources of its module with the tables (*.tsv) beside it, of
-    the modules of its package that it imports, directly or not, and of `BEFORE_EVERY_RULE`.
+    It covers version, parameters and `depends`; the sources of the rule's module, with the tables (*.tsv) beside it,
+    and of all modules of its package that it imports, directly or not; and those of `BEFORE_EVERY_RULE`.
     """
     total = hashlib.sha256(json.dumps([rule.name, rule.version, dict(rule.params), rule.depends]).encode())
     home = getattr(rule.read, "__module__", None) or type(rule.read).__module__

@@ -10,8 +10,8 @@ __all__ = ["NAME", "PluginError", "Registry"]
 
 
 class Registry(registry.Registry[T]):
-    """Rules or metrics by name; an unknown one is a defect of the request."""
+    """Rules or metrics by name; an unknown name is a defect of the request."""
 
     def unknown(self, name: str) -> RequestError:
-        """Returns the error of a name that nothing has."""
+        """Returns the error of an unknown name."""
         return RequestError(str(super().unknown(name)), f"unknown_{self.noun}")

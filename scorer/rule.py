@@ -17,15 +17,15 @@ class BaseRule:
 
     Attributes:
         name: Value of ScoreRequest.rule.
-        description: One paragraph: what it reads and what it needs.
+        description: One paragraph: the answers that it reads and the fields that it needs.
         parity: Whether it reproduces a reference, bugs included.
-        params: The parameters it knows, each with its meaning; others are refused.
-        version: Raised whenever the same request may get another verdict.
-        reads: The kinds of answer it takes, of "text", "images" and "scores"; a request with
+        params: Its parameters and their meanings; others are refused.
+        version: Raised whenever an old request may get a new verdict.
+        reads: The kinds of answer it accepts, of "text", "images" and "scores"; a request with
             another kind is refused before the rule sees it.
-        depends: Texts beside the source code that its verdicts depend on (patterns, prompts);
-            they go into the hash that ListRules reports.
-        reads_empty: Whether it reads answers that are empty without their reasoning, too; otherwise they are
+        depends: Texts outside its source code that its verdicts depend on (patterns, prompts);
+            the hash that ListRules reports covers them.
+        reads_empty: Whether it also reads answers that are empty without their reasoning; otherwise they are
             unparsed with reason `empty_answer`.
     """
 
@@ -41,13 +41,13 @@ class BaseRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(BaseRule):
-    """One way to read an answer.
+    """A rule that needs nothing but the request.
 
     Attributes:
-        read: Scores one request; the service sets Verdict.key. Depends on the request alone.
+        read: Scores one request, and depends on it alone; the service sets Verdict.key.
             `text` arrives with reasoning tags already removed (see scorer.reading.reasoning) unless
             `parity` is set: a parity rule gets the raw text.
-        cell: Whether each answer is read in a fresh closed process, without files, network and secrets.
+        cell: Whether every answer is read in a fresh closed process, without files, network and secrets.
     """
 
     read: Callable[[pb.ScoreRequest], pb.Verdict]
@@ -58,14 +58,12 @@ class Rule(BaseRule):
 class JudgedRule(BaseRule):
     """A rule that asks a judge.
 
-    The service awaits many of them at once (bounded for each stream), while items of plain
-    rules go on being answered. `read` is never called for an empty answer, unless `reads_empty`
-    is set. It turns a judge's failure into the outcome `unjudged` itself; a `RequestError` means a
-    defect of the request.
+    The service awaits many calls at once (bounded for each stream), and scores items of plain rules meanwhile. `read`
+    is not called for an empty answer unless `reads_empty` is set. It turns a judge's failure into the outcome
+    `unjudged`; a `RequestError` means a defect of the request.
 
     Attributes:
-        read: Scores one request with the judge that the scorer was started with. What a
-            judge offers is the business of `scorer.judges`; the service only passes it on.
+        read: Scores one request with the scorer's judge, a `scorer.judges.Judge`.
         required: Whether a scorer without a judge refuses its requests; otherwise `read` gets None there.
     """
 
@@ -74,7 +72,7 @@ class JudgedRule(BaseRule):
 
 
 AnyRule = Rule | JudgedRule
-"""What a rule module exports as `RULE`."""
+"""The type of `RULE`, which every rule module exports."""
 
 
 def scored(
@@ -95,10 +93,10 @@ def scored(
 
 
 def unparsed(reason: str, detail: str = "", *, details: str = "") -> pb.Verdict:
-    """Returns the verdict of an answer in which nothing can be extracted: wrong, own rate."""
+    """Returns the verdict of an answer without an extractable part: wrong, and counted in a separate rate."""
     return pb.Verdict(outcome=Outcome.UNPARSED, score=0.0, reason=reason, detail=detail, details=details)
 
 
 def refused(reason: str = Reason.DECLINED, detail: str = "", *, details: str = "") -> pb.Verdict:
-    """Returns the verdict of an answer in which the model declines: wrong, own rate."""
+    """Returns the verdict of an answer in which the model declines: wrong, and counted in a separate rate."""
     return pb.Verdict(outcome=Outcome.REFUSED, score=0.0, reason=reason, detail=detail, details=details)

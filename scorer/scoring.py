@@ -1,4 +1,4 @@
-"""One request in, one verdict out: the steps before and after every rule."""
+"""Scoring of one request: the steps before and after every rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scorer.rule import AnyRule, JudgedRule, unparsed
 log = logging.getLogger(__name__)
 
 Asking = Callable[[], Awaitable[pb.Verdict]]
-"""A question to a judge that has not been asked yet."""
+"""The rest of a verdict that waits for a judge: call it and await the result."""
 
 JUDGED_AT_ONCE = 256
 """Default number of items of one stream that may wait for the judge."""
@@ -44,7 +44,7 @@ class Scorer:
         reads: str = NOTHING,
         in_flight: int = JUDGED_AT_ONCE,
     ) -> None:
-        """Keeps the rules and the judge, and which answers to choice rules it reads again (`--judge-reads`)."""
+        """Keeps rules, judge and limits; `reads` selects the answers that the judge reads again (`--judge-reads`)."""
         self.registry = registry
         self.in_flight = in_flight
         self.judge = judge
@@ -56,7 +56,7 @@ class Scorer:
         return begun if isinstance(begun, pb.Verdict) else await begun()
 
     def begin(self, request: pb.ScoreRequest) -> pb.Verdict | Asking:
-        """Returns the verdict, the request's own where it holds one; where a judge is needed what to call and await.
+        """Returns the verdict (the request's, if it holds one), or the call to await where a judge is needed.
 
         Raises:
             RequestError: If the request cannot be scored: a defect of the benchmark. The
@@ -77,15 +77,15 @@ class Scorer:
                 if not split.answer.strip() and not rule.reads_empty:
                     return _finished(unparsed(Reason.EMPTY_ANSWER), key, split)
                 if split.removed:
-                    whole, request = request, pb.ScoreRequest()
-                    request.CopyFrom(whole)
+                    original, request = request, pb.ScoreRequest()
+                    request.CopyFrom(original)
                     request.text = split.answer
             if isinstance(rule, JudgedRule):
                 if self.judge is None and rule.required:
                     raise RequestError("it asks a judge, and the scorer was started without one", "no_judge")
                 return partial(_awaited, partial(rule.read, request, self.judge), request, split)
             if rule.cell:
-                from scorer import cells  # few rules need one
+                from scorer import cells  # imported on use: few rules need a cell
 
                 return partial(_awaited, partial(asyncio.to_thread, cells.read, rule, request), request, split)
             verdict = rule.read(request)
@@ -97,7 +97,7 @@ class Scorer:
 
 
 async def _awaited(read: Asking, request: pb.ScoreRequest, split: Reasoned | None) -> pb.Verdict:
-    """Returns the verdict that a judge is needed for."""
+    """Returns the finished verdict of a call that waits for a judge or a cell."""
     try:
         verdict = await read()
     except Exception as error:
@@ -116,7 +116,7 @@ def _check(rule: AnyRule, request: pb.ScoreRequest) -> None:
 
 
 def _finished(verdict: pb.Verdict, key: str, split: Reasoned | None) -> pb.Verdict:
-    """Returns the rule's verdict with its key, its span counted in the whole text."""
+    """Returns the rule's verdict with its key; its span counts from the start of the unstripped answer."""
     if len(verdict.details) > MAX_DETAILS:
         number = f"{len(verdict.details):,}"
         raise RequestError(f"item {key!r}: the rule's details have {number} characters, the limit is {MAX_DETAILS:,}")

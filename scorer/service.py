@@ -1,4 +1,4 @@
-"""ScorerService over a `Scorer`: streams, bounds and errors; no scoring of its own."""
+"""ScorerService over a `Scorer`: streams, bounds and errors, but no scoring."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 SERVICE = pb.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 MOST_ITEMS = 4096
-"""Items a message may hold."""
+"""Most items of a message."""
 
 MOST_WORDS = 300
-"""Characters of what a stream waits for."""
+"""Most characters of the reason that a stream waits for."""
 
 MOST_WAITING = 16
-"""Responses waiting for a client that reads slowly, before its items are no longer read."""
+"""Responses queued for a slow client; with more, its items are no longer read."""
 
 PREPARE_SECONDS = 0.5
-"""Age of a stream at which what its metrics need is imported."""
+"""Age of a stream at which the imports of its metrics begin."""
 
 BEAT_SECONDS = 2.0
-"""After so long without a response an empty one says that the scorer is at work, and what it waits for."""
+"""Silence after which an empty response tells the client that the scorer works, and what it waits for."""
 
 SLICE_SECONDS = 0.01
-"""How long rules may run before health and other streams get their turn."""
+"""Time that rules may run before health checks and other streams get their turn."""
 
 
 class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
@@ -60,7 +60,7 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
         self._listing: pb.ListRulesResponse | None = None
 
     async def ListRules(self, request: pb.ListRulesRequest, context: Any) -> pb.ListRulesResponse:  # noqa: N802
-        """Lists the rules and metrics, which a run asks for first."""
+        """Lists the rules and metrics; the first call of a run."""
         if self._listing is None:
             self._listing = await asyncio.to_thread(listing, self._scorer.registry, self._metrics)
             self._listing.judges.extend(self._judges)
@@ -91,17 +91,16 @@ class Servicer(scorer_pb2_grpc.ScorerServiceServicer):
 
 
 async def _prepare() -> None:
-    """Imports NumPy beside a stream that lasts, while the model works: its metrics are wanted soon after its end."""
+    """Imports NumPy during a long stream, while the model works: metrics are due as soon as the stream ends."""
     await asyncio.sleep(PREPARE_SECONDS)
     await asyncio.to_thread(getattr, np, "ndarray")
 
 
 class _Stream:
-    """One stream: reads items, queues responses; None is the last.
+    """One stream: reads items and queues responses; None ends the queue.
 
-    While as many items wait for the judge as the scorer allows, or as many responses for the
-    client as MOST_WAITING, no further message is read, and HTTP/2 flow control stops the client:
-    memory stays bounded however fast items come.
+    While the scorer's limit of items wait for the judge, or MOST_WAITING responses for the client, no further message
+    is read, and HTTP/2 flow control stops the client: memory stays bounded however fast items arrive.
     """
 
     def __init__(self, scorer: Scorer, registry: Registry[Metric], telemetry: NoTelemetry) -> None:
@@ -114,7 +113,7 @@ class _Stream:
         self._responded = False
 
     async def beat(self) -> None:
-        """Queues an empty response every few seconds in which there was no other."""
+        """Queues an empty response after every few seconds without another."""
         while True:
             self._responded = False
             await asyncio.sleep(BEAT_SECONDS)
@@ -145,7 +144,7 @@ class _Stream:
             if self._summarizer is not None:
                 summary = await summarized(self._summarizer.finish, self._scorer.judge)
                 await self._respond(pb.ScorerServiceScoreResponse(summary=summary))
-        except Exception as error:  # to be raised where the stream is answered, behind what was answered before
+        except Exception as error:  # raised after the queued responses, by the call that sends them
             failure = _first(error)
         await self.responses.put(None)
         if failure is not None:
@@ -172,7 +171,7 @@ class _Stream:
                     pause = clock() + SLICE_SECONDS
         for part in _sized(response):
             await self._respond(part)
-        async with self._slots:  # first come, first served: items that wait for a slot go first
+        async with self._slots:  # a semaphore is first come, first served: returns after items that wait for a slot
             pass
 
     async def _ask(self, item: pb.ScoreRequest, asking: Asking) -> None:
@@ -198,7 +197,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 def _sized(response: pb.ScorerServiceScoreResponse) -> list[pb.ScorerServiceScoreResponse]:
-    """Returns the response in parts that fit a message: an extracted text may be as long as its answer."""
+    """Splits a response into parts that fit a message: an extracted text may be as long as its answer."""
     verdicts = response.verdicts
     if not verdicts:
         return []
@@ -224,9 +223,9 @@ def server(
 
 
 def embedded(wanted: Collection[str]) -> Servicer | None:
-    """Returns the servicer of a scorer without judges within another process, for the metrics `wanted`.
+    """Returns a servicer without judges that runs inside another process, for the metrics `wanted`.
 
-    None where it would run foreign code, which needs a process of its own: plugins, or another harness.
+    None if it would run foreign code (plugins, or another harness), which needs a separate process.
     """
     known: tuple[Registry[AnyRule], Registry[Metric]] = (rules(), metrics())
     ours = all(RULES.keys() | METRICS.keys() >= set(registry.names()) for registry in known)

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""Prometheus metrics of the service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 
 class NoTelemetry:
-    """Counts nothing: nobody reads the metrics."""
+    """Counts nothing, for a server whose metrics have no reader."""
 
     def stream(self) -> AbstractContextManager[object]:
         """Counts one stream, whatever becomes of it."""
@@ -33,10 +33,10 @@ class NoTelemetry:
 
 
 class Telemetry(NoTelemetry):
-    """One server's counters, in a registry of their own."""
+    """The counters of one server, in a separate registry."""
 
     def __init__(self) -> None:
-        # A server whose metrics nobody reads does without.
+        # Imported on use: a server without metrics needs no prometheus_client.
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = registry = CollectorRegistry()
@@ -92,7 +92,7 @@ class Telemetry(NoTelemetry):
         self._items.labels(rule, outcome).inc()
 
     def listen(self, host: str, port: int) -> int:
-        """Serves /metrics on a port of its own and returns the port.
+        """Serves /metrics and returns the port.
 
         Raises:
             OSError: If the port is taken.

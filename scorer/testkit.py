@@ -1,4 +1,4 @@
-"""Helpers for tests of a rule: verdicts as the service gives them, and properties of every careful rule."""
+"""Helpers for tests of a rule: verdicts as the service returns them, and properties of every careful rule."""
 
 from __future__ import annotations
 
@@ -26,52 +26,53 @@ def verdict(rule: Rule, text: str, **fields: Any) -> pb.Verdict:
     if params:
         request.params.update(params)
     registry: Registry[AnyRule] = Registry("rule", {}, (Rule,), [rule])
-    found = Scorer(registry).begin(request)
-    assert isinstance(found, pb.Verdict)
-    return found
+    result = Scorer(registry).begin(request)
+    assert isinstance(result, pb.Verdict)
+    return result
 
 
 def check_cases(rule: Rule, cases: Iterable[tuple[str, str]], **fields: Any) -> None:
-    """Asserts what a rule extracts from answers.
+    """Asserts the text that a rule extracts from each answer.
 
     `cases` are pairs of an answer and its extracted text, "" for one that must be unparsed or refused; `fields` are
     further fields of ScoreRequest, the same for all.
     """
     for text, wanted in cases:
-        found = verdict(rule, text, **fields)
-        assert found.extracted == wanted, f"{text!r}: extracted {found.extracted!r}, wanted {wanted!r}"
-        assert (found.outcome == Outcome.SCORED) == bool(wanted), f"{text!r}: {found.outcome}"
+        result = verdict(rule, text, **fields)
+        assert result.extracted == wanted, f"{text!r}: extracted {result.extracted!r}, wanted {wanted!r}"
+        assert (result.outcome == Outcome.SCORED) == bool(wanted), f"{text!r}: {result.outcome}"
 
 
 def check_invariants(rule: Rule, texts: Iterable[str], labels: Iterable[str] = (), **fields: Any) -> None:
-    """Asserts what holds for every careful rule, on each of the answers given.
+    """Asserts the properties of every careful rule on each of the answers.
 
-    Nothing but the labels is ever extracted; the same request gets the same verdict; blanks
-    around the answer, markdown emphasis of the whole and a closing sentence without a label
-    change nothing that is extracted; the span lies inside the text; an outcome other than
-    scored says why; and one of a million characters comes through.
+    The rule extracts labels only; equal requests get equal verdicts; blanks around the answer, markdown emphasis of
+    all of it and a closing sentence without a label leave the extracted text alone; the span lies inside the text; an
+    outcome other than scored has a reason; and an answer of a million characters gets a verdict.
     """
     allowed, texts = set(labels), list(texts)
     for text in texts:
-        found = verdict(rule, text, **fields)
-        _check_form(found, text, allowed)
-        assert found == verdict(rule, text, **fields), f"{text!r}: two verdicts of one request"
+        result = verdict(rule, text, **fields)
+        _check_form(result, text, allowed)
+        assert result == verdict(rule, text, **fields), f"{text!r}: two verdicts of one request"
         for changed in (f"  {text}\n\n", f"**{text}**", f"{text}\n\nThank you for the question!"):
             other = verdict(rule, changed, **fields)
-            assert other.extracted == found.extracted, f"{changed!r}: {other.extracted!r}, without: {found.extracted!r}"
+            assert other.extracted == result.extracted, (
+                f"{changed!r}: {other.extracted!r}, without: {result.extracted!r}"
+            )
     piece = " word ".join([*texts, ""])
     long = piece * (LONG // len(piece) + 1)
     _check_form(verdict(rule, long, **fields), long, allowed)
 
 
-def _check_form(found: pb.Verdict, text: str, allowed: set[str]) -> None:
-    assert found.outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED), found.outcome
-    if found.outcome == Outcome.SCORED:
-        assert not allowed or found.extracted in allowed, f"{found.extracted!r} is no label"
-        assert found.HasField("score")
+def _check_form(result: pb.Verdict, text: str, allowed: set[str]) -> None:
+    assert result.outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED), result.outcome
+    if result.outcome == Outcome.SCORED:
+        assert not allowed or result.extracted in allowed, f"{result.extracted!r} is no label"
+        assert result.HasField("score")
     else:
-        assert not found.extracted
-        assert found.score == 0.0
-        assert found.reason, f"{found.outcome} without a reason"
-    if found.HasField("span"):
-        assert 0 <= found.span.start <= found.span.end <= len(text), "the span is outside of the text"
+        assert not result.extracted
+        assert result.score == 0.0
+        assert result.reason, f"{result.outcome} without a reason"
+    if result.HasField("span"):
+        assert 0 <= result.span.start <= result.span.end <= len(text), "the span is outside of the text"

@@ -1,4 +1,4 @@
-"""`scorer calibrate`: how far a judge can be trusted."""
+"""`scorer calibrate`: measures how far a judge can be trusted."""
 
 from __future__ import annotations
 
@@ -66,42 +66,46 @@ def command(names: tuple[str, ...], file: Path | None, as_json: bool, judging: J
         return f"{replied} of {total} cases replied to; waiting for {judges.spec}" + (f": {why}" if why else "")
 
     async def run() -> bool:
-        whole = True
+        complete = True
         try:
             async with periodic_line(progress):
-                for name, these in labelled.items():
-                    done = await calibrate(judges.judge, name, these, within, on_reply)
-                    _report(done, as_json)
-                    whole &= not done.unasked
-                    if file is None and not done.unasked:
+                for name, labels in labelled.items():
+                    calibration = await calibrate(judges.judge, name, labels, within, on_reply)
+                    _report(calibration, as_json)
+                    complete &= not calibration.unasked
+                    if file is None and not calibration.unasked:
                         measured = partial(
-                            Cache.calibrated, spec=judges.spec, cases=name, agreed=done.agreed, decisions=done.decisions
+                            Cache.calibrated,
+                            spec=judges.spec,
+                            cases=name,
+                            agreed=calibration.agreed,
+                            decisions=calibration.decisions,
                         )
                         judges.cache.call(measured)
-            return whole
+            return complete
         finally:
             await judges.close()
 
     try:
-        whole = asyncio.run(run())
+        complete = asyncio.run(run())
     except JudgeError as error:
         raise JudgeUnavailable(f"{judges.spec} does not reply: {error}; {_fix(error)}") from error
     except CacheLost as error:
         raise JudgeUnavailable(f"{error}; the same command again goes on") from error
-    if not whole:
+    if not complete:
         raise JudgeUnavailable(
             "not every case got a reply, so this is not kept; the same command again asks only for those"
         )
 
 
 class JudgeUnavailable(UserError):
-    """A judge that does not reply, or not to everything; the same command may be tried again."""
+    """A judge that replied to no case, or not to all; the same command may be tried again."""
 
     exit_code = 3
 
 
 def _fix(error: JudgeError) -> str:
-    """Returns what to do about a judge that does not reply."""
+    """Returns the advice for a judge that does not reply, by the reason of its failure."""
     fixes = {
         "judge_budget": "allow it more",
         "judge_rate_limited": "try again later",
@@ -111,18 +115,20 @@ def _fix(error: JudgeError) -> str:
     return fixes.get(error.reason, "is it running there? --judge openai:MODEL@URL or grpc:HOST:PORT says where")
 
 
-def _report(done: Calibration, as_json: bool) -> None:
+def _report(result: Calibration, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(done), ensure_ascii=False))
+        click.echo(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
         return
-    share = 100 * done.agreed / done.decisions
-    kappa = "undefined" if done.kappa is None else f"{done.kappa:.2f}"
-    interval = "" if done.low is None or done.high is None else f" [{100 * done.low:.1f}, {100 * done.high:.1f}]"
-    click.echo(
-        f"{done.name}: agrees with {done.agreed} of {done.decisions} decisions, {share:.1f}%{interval}, "
-        f"Cohen's kappa {kappa}" + (f", {done.failed} without a usable reply" if done.failed else "")
+    share = 100 * result.agreed / result.decisions
+    kappa = "undefined" if result.kappa is None else f"{result.kappa:.2f}"
+    interval = (
+        "" if result.low is None or result.high is None else f" [{100 * result.low:.1f}, {100 * result.high:.1f}]"
     )
-    for wrong in done.disagreements:
+    click.echo(
+        f"{result.name}: agrees with {result.agreed} of {result.decisions} decisions, {share:.1f}%{interval}, "
+        f"Cohen's kappa {kappa}" + (f", {result.failed} without a usable reply" if result.failed else "")
+    )
+    for wrong in result.disagreements:
         click.echo(f"  {json.dumps(wrong.case, ensure_ascii=False)}\n    the judge: {wrong.said}")
 
 
@@ -131,14 +137,14 @@ def _cases(name: str, file: Path | None) -> list[dict[str, object]]:
 
     if file is None:
         return [dict(case) for case in cases(name)]
-    found = []
+    labelled = []
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
         try:
-            found.append(json.loads(line))
-            SETS[name](found[-1])
-            found[-1]["expected"]
+            labelled.append(json.loads(line))
+            SETS[name](labelled[-1])
+            labelled[-1]["expected"]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{file}, line {number}: no case of {name!r}: {error!r}") from error
-    if not found:
+    if not labelled:
         raise UserError(f"{file} holds no case: write one a line")
-    return found
+    return labelled

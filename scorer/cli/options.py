@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 KEY_VARIABLES = ("LYNCEAN_JUDGE_KEY", "OPENAI_API_KEY")
 ITEMS_OF_A_BATCH = 50_000
-"""Items that wait for a judge of the Batch API, which takes so many at once and hours for each batch."""
+"""Items that may wait for a judge of the Batch API: one full batch, since each batch takes hours."""
 
 
 def in_flight(judging: Judging) -> int:
-    """Returns how many items may wait for a judge: enough to keep it busy, or to fill a batch."""
+    """Returns the number of items that may wait for a judge: enough to keep it busy, or to fill a batch."""
     from scorer.scoring import JUDGED_AT_ONCE
 
     if judging.batched:
@@ -38,12 +38,12 @@ def _registry(files: tuple[Path, ...]) -> Registry[AnyRule]:
     from scorer.metrics import metrics
     from scorer.rules import rules
 
-    written: list[AnyRule] = []
+    custom: list[AnyRule] = []
     if files:
         from scorer.rules.pattern import load
 
-        written = [rule for file in files for rule in load(file)]
-    registry = rules(written)
+        custom = [rule for file in files for rule in load(file)]
+    registry = rules(custom)
     registry.load_plugins()
     metrics().load_plugins()
     return registry
@@ -56,15 +56,15 @@ rule_options = bundled(
         "--rules", "files", multiple=True, type=FILE, help="Rules in YAML, see docs/write-a-rule.md; repeatable."
     ),
 )
-"""Adds the options that say which rules there are; the command gets `registry`."""
+"""Adds the options that define further rules; the command gets `registry`."""
 
 
 def _foreign(foreign_tasks: bool, include_path: tuple[Path, ...], trust_task_code: bool) -> ForeignTasks:
     from scorer.foreign_tasks import ForeignTasks
 
     if not foreign_tasks:
-        for flag, given in (("--include-path", include_path), ("--trust-task-code", trust_task_code)):
-            if given:
+        for flag, value in (("--include-path", include_path), ("--trust-task-code", trust_task_code)):
+            if value:
                 raise UserError(f"{flag} is for tasks of other harnesses, which are off: give --foreign-tasks as well")
     return ForeignTasks(foreign_tasks, absolute(map(str, include_path)), trust_task_code)
 

@@ -1,4 +1,4 @@
-"""`scorer rules`: what the scorer knows."""
+"""`scorer rules`: lists rules and metrics with their parameters."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ from scorer.scoring import Scorer
 
 
 async def score(file: BinaryIO, metric_specs: BinaryIO | None, registry: Registry[AnyRule], judging: Judging) -> None:
-    """Prints the verdict of each request of a file, and where specs are given the summary.
+    """Prints the verdict of each request of a file, then the summary if metrics are wanted.
 
     Raises:
-        UserError: If the file, the specs or a request cannot be used; names the line.
+        UserError: If the file, the specs or a request is invalid; names the line.
     """
     specs = _specs(metric_specs) if metric_specs else None
     try:
@@ -90,7 +90,7 @@ async def _verdicts(
             failure = error
         except (RequestError, StatusError) as error:
             failure = UserError(f"{file.name}, line {number}: {error}")
-        await _judged([asked for _, _, asked in begun if not isinstance(asked, pb.Verdict)], judges)
+        await _judged([pending for _, _, pending in begun if not isinstance(pending, pb.Verdict)], judges)
         for number, request, waited in begun:
             try:
                 verdict = waited if isinstance(waited, pb.Verdict) else await waited
@@ -103,17 +103,17 @@ async def _verdicts(
         raise failure
 
 
-async def _judged(asked: list[asyncio.Future[pb.Verdict]], judges: Opened | None) -> None:
-    """Waits for the judge, and says so while it takes long."""
-    if not asked or judges is None:
+async def _judged(pending: list[asyncio.Future[pb.Verdict]], judges: Opened | None) -> None:
+    """Waits for pending verdicts; reports their number every few seconds."""
+    if not pending or judges is None:
         return
 
     def line() -> str:
-        left, why = sum(not one.done() for one in asked), judges.judge.waits_for
+        left, why = sum(not verdict.done() for verdict in pending), judges.judge.waits_for
         return f"{left:,} items wait for {judges.spec}" + (f": {why}" if why else "")
 
     async with periodic_line(line):
-        await asyncio.wait(asked)
+        await asyncio.wait(pending)
 
 
 def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:
@@ -129,17 +129,17 @@ def _requests(file: BinaryIO) -> Iterator[tuple[int, pb.ScoreRequest]]:
 
 
 def _object(line: bytes) -> dict[str, object]:
-    found = orjson.loads(line)
-    if not isinstance(found, dict):
+    value = orjson.loads(line)
+    if not isinstance(value, dict):
         raise ValueError("not an object")
-    return found
+    return value
 
 
 def _fields(message: Message) -> dict[str, object]:
-    found: dict[str, object] = MessageToDict(
+    fields: dict[str, object] = MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
-    return found
+    return fields
 
 
 def _one_line(error: Exception) -> str:
@@ -148,11 +148,11 @@ def _one_line(error: Exception) -> str:
 
 def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
     try:
-        found = orjson.loads(file.read())
-        if not isinstance(found, list):
+        entries = orjson.loads(file.read())
+        if not isinstance(entries, list):
             raise ValueError("not a list")
-        if not all(isinstance(entry, dict) for entry in found):
+        if not all(isinstance(entry, dict) for entry in entries):
             raise ValueError("an entry is no object")
-        return [ParseDict(entry, pb.MetricSpec()) for entry in found]
+        return [ParseDict(entry, pb.MetricSpec()) for entry in entries]
     except (ValueError, ParseError) as error:
         raise UserError(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error

@@ -55,15 +55,15 @@ def command(
 
 
 def _name_layers() -> None:
-    """Logs which layers close the cells in which code of others runs."""
+    """Logs the layers that close the cells of foreign code, and those that this system lacks."""
     import logging
 
     from lyncean.cell import LAYERS
     from scorer.foreign_tasks import layers
 
     missing = ", ".join(name for name in LAYERS if name not in layers())
-    words = f" ({missing}: not on this system, so that code that runs answers needs --trust-task-code)"
-    logging.getLogger(__name__).info("cell: %s%s", ", ".join(layers()), words if missing else "")
+    note = f" ({missing}: not on this system, so that code that runs answers needs --trust-task-code)"
+    logging.getLogger(__name__).info("cell: %s%s", ", ".join(layers()), note if missing else "")
 
 
 async def _serve(config: ServerConfig, registry: Registry[AnyRule], judging: Judging, telemetry: NoTelemetry) -> None:

@@ -1,4 +1,4 @@
-"""Judges: models that are asked what an answer amounts to, each reply checked, cached and auditable."""
+"""Judges: models that grade answers; their replies are validated, cached and auditable."""
 
 from __future__ import annotations
 

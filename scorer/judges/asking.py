@@ -1,4 +1,4 @@
-"""Between a rule and a judge: the cache, and one request for equal questions."""
+"""The layer between a rule and a judge: looks replies up, and joins equal questions in flight."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scorer.judges.keeping import KeptReplies
 
 
 class Cached:
-    """A judge that is asked once for each prompt, ever.
+    """A judge that gets each prompt once, in this run and in later ones.
 
     Equal prompts that arrive while the first is looked up or in flight wait for it, and count as cached. Only
-    usable replies are kept: what failed is asked again when the item is scored again.
+    usable replies are kept: a failed prompt is sent again when its item is scored again.
 
     Args:
-        judge: Who is asked.
-        cache: Where replies are kept.
+        judge: The judge.
+        cache: The kept replies.
     """
 
     def __init__(self, judge: Single, cache: KeptReplies) -> None:
@@ -27,16 +27,16 @@ class Cached:
 
     @property
     def identity(self) -> str:
-        """The judge's own."""
+        """The judge's identity."""
         return self._judge.identity
 
     @property
     def waits_for(self) -> str:
-        """The judge's own, or the cache's."""
+        """The reason of the judge, else that of the cache."""
         return self._judge.waits_for or self._cache.waits_for
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        """Returns the kept reply, or asks; raises as the judge does."""
+        """Returns the kept reply, or that of the judge; raises as the judge does."""
         await self._judge.prepare()
         task = self._waiting.get(prompt.sha256)
         shares = task is not None
@@ -44,15 +44,15 @@ class Cached:
             task = asyncio.create_task(self._ask(prompt))
             self._waiting[prompt.sha256] = task
             task.add_done_callback(lambda done: self._ended(prompt.sha256, done))
-        # Shielded: one caller that goes away must not take the others' reply, which is being paid for.
+        # Shielded: a caller that is cancelled must not cancel the request, which others wait for and which is paid for.
         reply = await asyncio.shield(task)
-        # Tokens are in the verdict of the item that asked, so that a sum over verdicts is what was paid.
+        # Only the first verdict counts the tokens, so that the sum over verdicts equals the bill.
         return replace(reply, input_tokens=0, output_tokens=0, cached=True) if shares else reply
 
     def _ended(self, prompt: str, task: asyncio.Task[Reply]) -> None:
         self._waiting.pop(prompt, None)
         if not task.cancelled():
-            task.exception()  # all who wait may have gone away: the event loop would log a traceback
+            task.exception()  # retrieved, since without a caller left the event loop would log a traceback
 
     async def _ask(self, prompt: JudgePrompt) -> Reply:
         kept = await self._cache.get(self.identity, prompt)
@@ -63,7 +63,7 @@ class Cached:
         return reply
 
     async def close(self) -> None:
-        """Lets go of what is asked and closes the judge; the cache belongs to whoever opened it."""
+        """Cancels requests in flight and closes the judge; the owner of the cache closes that."""
         tasks = list(self._waiting.values())
         for task in tasks:
             task.cancel()

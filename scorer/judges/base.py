@@ -1,4 +1,4 @@
-"""The prompts and replies of judges, and the verdicts made of them."""
+"""The prompts and replies of judges, and the verdicts that follow from them."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ NO_REPLY = frozenset(
         "judge_batch_failed",
     }
 )
-"""Reasons for which there is no reply at all: they say nothing of how the judge decides."""
+"""Reasons of failures without any reply, which do not measure how the judge decides."""
 
 VENDOR = "https://api.openai.com/v1"
-"""Where a judge is that nothing names an address for."""
+"""The endpoint of a judge without an address."""
 
 
 class JudgeError(Exception):
-    """The judge gave nothing usable: the item is `unjudged`, and nothing is guessed.
+    """A judge's reply is missing or unusable: the item is `unjudged`, and no verdict is guessed.
 
     Attributes:
         reason: Machine-readable cause: `judge_unreachable`, `judge_rate_limited`,
             `judge_error`, `judge_timeout`, `judge_reply_cut`, `judge_refused`, `judge_truncated`,
             `judge_bad_json`, `judge_wrong_schema`, `judge_no_majority`, `judge_budget`,
             `judge_batch_expired`, `judge_batch_failed`.
-        words: What the judge said, where it said something.
-        no_reply: Whether nobody replied, unlike a reply that is of no use.
-        members: The usable replies of a panel's judges, of which none has the majority.
+        text: The reply, if there was one.
+        no_reply: Whether there was no reply at all, rather than an unusable one.
+        members: The usable replies of a panel without a majority.
     """
 
     def __init__(
         self,
         reason: str,
         message: str,
-        words: str = "",
+        text: str = "",
         *,
         no_reply: bool | None = None,
         members: tuple[Reply, ...] = (),
     ) -> None:
         super().__init__(message)
         self.reason = reason
-        self.words = words
+        self.text = text
         self.no_reply = reason in NO_REPLY if no_reply is None else no_reply
         self.members = members
 
@@ -82,33 +82,33 @@ class JudgePrompt:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything that the judge sees."""
-        seen = {
+        """Hash of all inputs of the judge."""
+        inputs = {
             "name": self.name,
             "system": self.system,
             "user": self.user,
             "schema": self.schema,
             "images": [hashlib.sha256(image).hexdigest() for image in self.images],
         }
-        return hashlib.sha256(canonical(seen).encode()).hexdigest()
+        return hashlib.sha256(canonical(inputs).encode()).hexdigest()
 
-    def read(self, words: str) -> Mapping[str, Any]:
-        """Returns the reply's object.
+    def read(self, text: str) -> Mapping[str, Any]:
+        """Parses and validates a reply.
 
         Raises:
-            JudgeError: If the words are no JSON, or not of the schema.
+            JudgeError: If the text is not JSON, or does not fit the schema.
         """
         import jsonschema
 
         try:
-            data = json.loads(words)
+            data = json.loads(text)
         except ValueError as error:
-            raise JudgeError("judge_bad_json", f"the judge's reply is no JSON: {error}", words) from None
+            raise JudgeError("judge_bad_json", f"the judge's reply is no JSON: {error}", text) from None
         try:
             jsonschema.validate(data, self.schema)
         except jsonschema.ValidationError as error:
             raise JudgeError(
-                "judge_wrong_schema", f"the judge's reply does not fit the schema: {error.message}", words
+                "judge_wrong_schema", f"the judge's reply does not fit the schema: {error.message}", text
             ) from None
         return data  # type: ignore[no-any-return]
 
@@ -119,16 +119,16 @@ class Reply:
 
     Attributes:
         data: The object, checked against the prompt's schema.
-        words: The reply, unedited.
-        model: The judge as it reported itself.
+        text: The reply, unedited.
+        model: The model name that the judge reports.
         input_tokens: Tokens of the prompt; 0 when cached.
         output_tokens: Tokens of the reply; 0 when cached.
-        cached: Whether it came from the cache, or was asked for by an equal question in flight.
+        cached: Whether it came from the cache, or from an equal question in flight.
         members: The replies of a panel's judges; empty for a single judge.
     """
 
     data: Mapping[str, Any]
-    words: str
+    text: str
     model: str
     input_tokens: int = 0
     output_tokens: int = 0
@@ -137,7 +137,7 @@ class Reply:
 
 
 class Judge(Protocol):
-    """Anything that can be asked."""
+    """A model, or a panel of several, that answers prompts."""
 
     @property
     def identity(self) -> str:
@@ -145,32 +145,32 @@ class Judge(Protocol):
 
     @property
     def waits_for(self) -> str:
-        """What replies are waited for, in words for people: the last failure that is tried again; else empty."""
+        """The reason that replies are late, as text for people: the last failure that is retried; else ""."""
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        """Asks once, retrying what can be retried.
+        """Sends one prompt, and retries failures that pass.
 
         Raises:
             JudgeError: If there is no usable reply.
         """
 
     async def close(self) -> None:
-        """Lets go of connections and files."""
+        """Closes connections and files."""
 
 
 class Single(Judge, Protocol):
-    """One judge, as the cache asks it."""
+    """One judge, as the cache calls it."""
 
     async def prepare(self) -> None:
-        """Finds out what `identity` rests upon, where somebody has to be asked for it.
+        """Fetches the data of `identity`, for a judge whose server has to be asked for it.
 
         Raises:
-            JudgeError: If it cannot be found out.
+            JudgeError: If it cannot be fetched.
         """
 
 
 def take(budget: Budget) -> None:
-    """Counts a request that is about to be sent.
+    """Charges the budget with a request that is about to be sent.
 
     Raises:
         JudgeError: If a bound is reached.
@@ -183,28 +183,28 @@ def take(budget: Budget) -> None:
 
 
 def canonical(value: object) -> str:
-    """Returns JSON that is the same for equal values."""
+    """Returns canonical JSON: equal values have equal text, which is hashed."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def without_user(address: str) -> str:
-    """Returns an address without user and password: with others it is the same place."""
+    """Returns an address without user and password: the endpoint is the same with others."""
     return without_password(address).replace("://***@", "://")
 
 
 async def graded(judge: Judge, prompt: JudgePrompt, read: Callable[[Mapping[str, Any]], pb.Verdict]) -> pb.Verdict:
-    """Asks a judge.
+    """Asks a judge and turns its reply into a verdict.
 
     Returns:
-        What `read` makes of the reply's data, with what the judge, or each judge of a panel, said. `unjudged`
-        with the same if the judge failed or the judges disagree.
+        The verdict that `read` makes of the reply's data, with the replies of the judge and of each judge of a panel.
+        `unjudged`, with the same replies, if the judge failed or the judges disagree.
     """
     try:
         reply = await judge.ask(prompt)
     except JudgeError as error:
         verdict = pb.Verdict(outcome=Outcome.UNJUDGED, reason=error.reason, detail=str(error))
         verdict.judge.prompt_sha256 = prompt.sha256
-        verdict.judge.words = error.words
+        verdict.judge.words = error.text
         verdict.panel.extend(_judgement(prompt, member) for member in error.members)
         return verdict
     verdict = read(reply.data)
@@ -214,7 +214,7 @@ async def graded(judge: Judge, prompt: JudgePrompt, read: Callable[[Mapping[str,
 
 
 def _judgement(prompt: JudgePrompt, reply: Reply) -> pb.Judgement:
-    judgement = pb.Judgement(model=reply.model, prompt_sha256=prompt.sha256, words=reply.words, cached=reply.cached)
+    judgement = pb.Judgement(model=reply.model, prompt_sha256=prompt.sha256, words=reply.text, cached=reply.cached)
     judgement.usage.input_tokens = reply.input_tokens
     judgement.usage.output_tokens = reply.output_tokens
     return judgement

@@ -1,4 +1,4 @@
-"""A judge asked through the Batch API: slower, cheaper, and safe across restarts."""
+"""A judge behind the Batch API: slower, cheaper, and safe across restarts."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ log = logging.getLogger(__name__)
 MOST_IN_BATCH = 50_000
 _ENDED = {"completed", "expired", "failed", "cancelled"}
 _NOT_DONE = (openai.RateLimitError,)
-"""What says that a request had no effect: only then may one that costs be sent again."""
+"""Failures that prove that a request had no effect: after any other, a paid request is not sent again."""
 _PASSING = (openai.RateLimitError, openai.APIConnectionError, openai.InternalServerError)
 
 _T = TypeVar("_T")
 
 
 class Batch:
-    """Gathers questions into batches, polls them, and hands out the replies.
+    """Gathers questions into batches, polls the batches, and hands out the replies.
 
-    The ids of batches under way stand in the cache: after a restart a question that is in a
-    batch already waits for that batch and is not sent again. A batch that expired or failed may
-    have answered in part; those replies are used, the rest is `judge_batch_expired` or
+    The cache holds the ids of batches under way: after a restart a question that is part of a
+    batch waits for that batch and is not sent again. A batch that expired or failed may
+    hold some replies; those are used, the rest fails with `judge_batch_expired` or
     `judge_batch_failed`. Replies are in the cache before their batch is forgotten; a batch that
     cannot be read stays remembered.
 
     Args:
-        config: Where and what.
-        budget: What it may cost; tokens are accounted for when a batch has ended.
-        cache: Where ids and replies are kept.
+        config: Model, endpoint and limits.
+        budget: Bounds of its cost; tokens are charged when a batch has ended.
+        cache: The kept ids and replies.
         poll: Poll interval of a batch in seconds.
         gather: Seconds without a new question after which a batch is submitted.
     """
@@ -75,10 +75,10 @@ class Batch:
         return f"batches under way: {', '.join(self._tasks)}" if self._tasks else "a batch to be submitted"
 
     async def prepare(self) -> None:
-        """Does nothing: the configuration says all."""
+        """Does nothing: the identity follows from the configuration."""
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        """Puts the question into the next batch and waits for its reply."""
+        """Adds the question to the next batch and waits for its reply."""
         waiting = self._waiting.get(prompt.sha256)
         if waiting is None:
             waiting = prompt, asyncio.get_running_loop().create_future()
@@ -138,7 +138,7 @@ class Batch:
         return batch.id
 
     async def _tried(self, call: Callable[[], Awaitable[_T]], passing: tuple[type[openai.APIError], ...]) -> _T:
-        """Returns what a call returns, made again after a failure that passes, as a live question is."""
+        """Makes a call, and repeats it after failures that pass, as `Endpoint.ask` does."""
         clock = asyncio.get_running_loop().time
         give_up = clock() + self.config.patience
         tries = 0
@@ -174,8 +174,8 @@ class Batch:
             known = False
             left = JudgeError("judge_batch_failed", f"batch {batch} cannot be read, and stays remembered: {error}")
         replies = [(str(line["custom_id"]), self._read(line)) for line in lines]
-        # In this order: whoever is killed in between finds the replies, and pays for none twice.
-        usable = [(sha256, it) for sha256, it in replies if isinstance(it, Reply)]
+        # Replies first: after a crash in between, the next start finds them and pays for none twice.
+        usable = [(sha256, reply) for sha256, reply in replies if isinstance(reply, Reply)]
         await self._cache.put(self.identity, usable)
         if known:
             await self._cache.write(partial(Cache.end_batch, judge=self.identity, batch=batch))
@@ -188,32 +188,32 @@ class Batch:
         del self._tasks[batch]
 
     async def _lines(self, file: str) -> list[Mapping[str, Any]]:
-        """Returns the lines of a batch's file; one that is no reply to a question counts as none."""
-        found = []
+        """Returns the replies of a batch's file; skips lines that are not a reply to a question."""
+        lines = []
         for text in (await self._tried(lambda: self._client.files.content(file), _PASSING)).text.splitlines():
             try:
                 line = json.loads(text)
             except ValueError:
                 line = None
             if isinstance(line, Mapping) and "custom_id" in line:
-                found.append(line)
+                lines.append(line)
             else:
                 log.warning("judge: a line of %s is no reply: %.200s", file, text)
-        return found
+        return lines
 
     async def _ended(self, batch: str) -> Any:
-        troubles = 0
+        failures = 0
         while True:
             try:
                 state = await self._client.batches.retrieve(batch)
-                troubles = 0
+                failures = 0
                 if state.status in _ENDED:
                     return state
             except openai.NotFoundError:
                 raise
             except openai.APIError:
-                troubles += 1
-                if troubles > 20:
+                failures += 1
+                if failures > 20:
                     raise
             await asyncio.sleep(self._poll)
 
@@ -224,20 +224,20 @@ class Batch:
             if response.get("status_code") != 200:
                 error = line.get("error") or (response.get("body") or {}).get("error") or {}
                 reason = "judge_batch_expired" if error.get("code") == "batch_expired" else "judge_error"
-                said = f"the judge answered {response['status_code']}" if response else "the judge gave no answer"
-                raise JudgeError(reason, f"{said}: {error.get('message', 'no reason given')}")
+                status = f"the judge answered {response['status_code']}" if response else "the judge gave no answer"
+                raise JudgeError(reason, f"{status}: {error.get('message', 'no reason given')}")
             completion = _attributes(response.get("body") or {})
             if prompt is None:
-                # Sent before a restart and not asked for since: kept, so that it is not paid for again.
-                return Reply(data={}, words=content(completion), model=completion.model)
-            # Paid for, usable or not.
+                # Sent before a restart, and not needed since: kept, so that it is not paid for again.
+                return Reply(data={}, text=content(completion), model=completion.model)
+            # Charged before it is read: an unusable reply is paid for, too.
             self._budget.used(*spent(completion))
             return read(prompt, completion)
         except JudgeError as failure:
             return failure
 
     def _settle(self, sha256: str, reply: Reply | BaseException) -> None:
-        """Hands a question what came of it, if it still waits."""
+        """Resolves a question's future with its reply or failure, if it still waits."""
         _, future = self._waiting.pop(sha256, (None, None))
         if future is None or future.done():
             return
@@ -247,14 +247,14 @@ class Batch:
             future.set_exception(reply)
 
     def _broken(self, task: asyncio.Task[None]) -> None:
-        """Lets nobody wait for work that has ended by a defect, or by a cache that cannot be written."""
+        """Fails all waiting questions when a task dies of a defect, or of a cache that cannot be written."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             for sha256 in list(self._waiting):
                 self._settle(sha256, error)
 
     async def close(self) -> None:
-        """Stops polling; batches under way go on at the endpoint and are found again at the next start."""
+        """Stops polling; the endpoint continues its batches, and the next start finds them in the cache."""
         tasks = [*self._tasks.values(), *([self._submitting] if self._submitting else [])]
         for task in tasks:
             task.cancel()
@@ -263,7 +263,7 @@ class Batch:
 
 
 def _attributes(value: Any) -> Any:
-    """Returns JSON with attribute access, as the library's own objects have it."""
+    """Returns JSON with attribute access, like the library's objects, so that `content` reads both."""
     if isinstance(value, dict):
         names: dict[str, Any] = {
             "choices": [],

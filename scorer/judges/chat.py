@@ -1,4 +1,4 @@
-"""Questions that a foreign task's own code puts to a judge: any conversation, and a reply in free words."""
+"""Questions that the code of a foreign task sends to a judge: any conversation, and a free-text reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lyncean.model.v1 import model_pb2
 from scorer.judges.base import JudgeError, JudgePrompt, canonical
 
 SETTINGS = ("temperature", "top_p", "stop", "frequency_penalty", "presence_penalty", "response_format")
-"""What is passed on beside the messages and the limit of tokens."""
+"""Settings that the judge gets besides the messages and the token limit."""
 
 _IGNORED = {"model", "messages", "max_tokens", "max_completion_tokens", "seed", "user", "n", "timeout", "stream"}
 _ROLES = {
@@ -30,9 +30,9 @@ class ChatPrompt(JudgePrompt):
     """A conversation in the form of the chat completions API.
 
     Attributes:
-        messages: As they were sent.
-        settings: Those of `SETTINGS` that were set.
-        limit: Most tokens of the reply; None where nothing was said.
+        messages: The messages as sent.
+        settings: The values of `SETTINGS` in the request.
+        limit: Most tokens of the reply; None for the default.
     """
 
     messages: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
@@ -41,27 +41,27 @@ class ChatPrompt(JudgePrompt):
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of everything that the judge sees."""
-        seen = {"messages": self.messages, "settings": self.settings, "limit": self.limit}
-        return hashlib.sha256(canonical(seen).encode()).hexdigest()
+        """Hash of all inputs of the judge."""
+        inputs = {"messages": self.messages, "settings": self.settings, "limit": self.limit}
+        return hashlib.sha256(canonical(inputs).encode()).hexdigest()
 
-    def read(self, words: str) -> Mapping[str, Any]:
-        """Returns the reply as it is."""
-        return {"text": words}
+    def read(self, text: str) -> Mapping[str, Any]:
+        """Returns the reply unparsed."""
+        return {"text": text}
 
 
 def prompt_of(body: Any) -> ChatPrompt:
-    """Returns the question of a request's body; the model that it names is not asked.
+    """Returns the prompt of a request's body; the body's model is ignored, the scorer's judge replies.
 
     Raises:
-        JudgeError: It asks for what a judge does not give.
+        JudgeError: The body asks for a feature that a judge does not have.
     """
     messages = body.get("messages") if isinstance(body, dict) else None
-    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise JudgeError("judge_error", "the task's code sends a judge no messages")
     for name, value in body.items():
-        several = (name == "n" and value not in (None, 1)) or (name == "stream" and value)
-        if several or (value is not None and name not in SETTINGS and name not in _IGNORED):
+        unsupported = (name == "n" and value not in (None, 1)) or (name == "stream" and value)
+        if unsupported or (value is not None and name not in SETTINGS and name not in _IGNORED):
             raise JudgeError("judge_error", f"the task's code asks a judge with {name}={value!r:.40}: not supported")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
     return ChatPrompt(
@@ -76,26 +76,26 @@ def prompt_of(body: Any) -> ChatPrompt:
 
 
 def conversation(prompt: ChatPrompt) -> list[model_pb2.Message]:
-    """Returns the messages in terms of the contract.
+    """Returns the messages as ones of ModelService.
 
     Raises:
-        JudgeError: One holds what a message cannot, such as the address of an image.
+        JudgeError: One holds content that ModelService cannot carry, such as the address of an image.
     """
     try:
         return [
-            model_pb2.Message(role=_ROLES[each["role"]], parts=_parts(each.get("content") or ""))
-            for each in prompt.messages
+            model_pb2.Message(role=_ROLES[message["role"]], parts=_parts(message.get("content") or ""))
+            for message in prompt.messages
         ]
     except KeyError as error:
         raise JudgeError("judge_error", f"the task's code sends a judge no {error} in a message") from None
 
 
 def _parts(content: Any) -> Iterator[model_pb2.Part]:
-    for each in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-        if each["type"] == "text":
-            yield model_pb2.Part(text=each["text"])
+    for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+        if part["type"] == "text":
+            yield model_pb2.Part(text=part["text"])
             continue
-        image: Any = each.get("image_url", "")
+        image: Any = part.get("image_url", "")
         address = image.get("url", "") if isinstance(image, dict) else image
         head, _, data = str(address).partition(";base64,")
         try:
@@ -103,5 +103,5 @@ def _parts(content: Any) -> Iterator[model_pb2.Part]:
                 raise ValueError(head[:40])
             yield model_pb2.Part(image=model_pb2.Image(data=base64.b64decode(data, validate=True)))
         except (ValueError, binascii.Error):
-            what = f"the task's code shows a judge of grpc: {each['type']} {head[:40]!r}, not an encoded image"
-            raise JudgeError("judge_error", what) from None
+            problem = f"the task's code shows a judge of grpc: {part['type']} {head[:40]!r}, not an encoded image"
+            raise JudgeError("judge_error", problem) from None

@@ -1,4 +1,4 @@
-"""The judge of a scorer whose metrics are computed, for metrics whose code asks one."""
+"""The judge of the scorer, for metrics whose code asks one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scorer.judges.base import Judge
 T = TypeVar("T")
 
 CURRENT: ContextVar[tuple[Judge | None, asyncio.AbstractEventLoop] | None] = ContextVar("current", default=None)
-"""The judge, and the loop on which it is asked."""
+"""The judge and its event loop; set while metrics are computed."""
 
 
 async def summarized(finish: Callable[[], T], judge: Judge | None) -> T:
-    """Computes metrics in a thread, where they may ask a judge."""
+    """Computes metrics in a thread, so that they may block on a judge that runs on the event loop."""
     token = CURRENT.set((judge, asyncio.get_running_loop()))
     try:
         return await asyncio.to_thread(finish)

@@ -1,4 +1,4 @@
-"""A judge behind an OpenAI-compatible endpoint, asked live."""
+"""A judge behind an OpenAI-compatible endpoint, one request per question."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 SEED = 20_250_101
 MAX_OUTPUT_TOKENS = 1024
 TRIES = 5
-"""Tries at a request that the endpoint did not answer; one that it answered is never sent again."""
+"""Most tries of a request without an answer; an answered request is never sent again."""
 
 keep_out_of_logs()
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """Where a judge is and what it is asked for.
+    """Model, address and limits of an endpoint.
 
     Attributes:
         model: The model's name at the endpoint.
-        base_url: The endpoint; None is the vendor's own, whatever the environment says.
+        base_url: The endpoint; None is the vendor's, even if the environment names another.
         key: API key; never shown by repr.
         timeout: Seconds for one request.
-        patience: Seconds that rate limits are waited out for, for one question.
-        concurrency: Requests in flight at most.
+        patience: Seconds that one question waits for the end of rate limits.
+        concurrency: Most requests in flight.
     """
 
     model: str
@@ -53,21 +53,21 @@ class EndpointConfig:
 
     @property
     def identity(self) -> str:
-        """What a reply depends on besides the prompt."""
-        place = without_user(self.base_url) if self.base_url else "default"
-        return canonical({"model": self.model, "endpoint": place, "temperature": 0, "seed": SEED})
+        """The inputs of a reply besides the prompt."""
+        endpoint = without_user(self.base_url) if self.base_url else "default"
+        return canonical({"model": self.model, "endpoint": endpoint, "temperature": 0, "seed": SEED})
 
 
 class Endpoint:
-    """Asks chat completions with a strict JSON schema, temperature 0 and a fixed seed.
+    """Requests chat completions with a strict JSON schema, temperature 0 and a fixed seed.
 
-    429 is waited out as Retry-After says and lowers concurrency; 5xx, resets and timeouts are
-    tried again a few times. Whatever was answered with 200 was paid for and is not sent again,
-    usable or not.
+    A 429 lowers concurrency and is retried after Retry-After; 5xx, resets and timeouts are
+    retried a few times. A request answered with 200 is paid for and is not sent again,
+    even if its reply is unusable.
 
     Args:
-        config: Where and what.
-        budget: What it may cost.
+        config: Model, address and limits.
+        budget: Bounds of its cost.
     """
 
     def __init__(self, config: EndpointConfig, budget: Budget) -> None:
@@ -75,19 +75,19 @@ class Endpoint:
         self._budget = budget
         self._throttle = Throttle(config.concurrency)
         self._client = client(config)
-        self._place = without_password(str(self._client.base_url))
+        self._address = without_password(str(self._client.base_url))
         self.waits_for = ""
 
     @property
     def identity(self) -> str:
-        """The configuration's."""
+        """The identity of the configuration."""
         return self.config.identity
 
     async def prepare(self) -> None:
-        """Does nothing: the configuration says all."""
+        """Does nothing: the identity follows from the configuration."""
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        """Asks one question; see the class."""
+        """Asks one question; the class describes its retries."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + self.config.patience
         tries = 0
@@ -101,33 +101,33 @@ class Endpoint:
                     completion = await self._client.chat.completions.create(**body(self.config.model, prompt))
                 self._throttle.succeeded()
                 self.waits_for = ""
-                # Paid for, usable or not.
+                # Charged before it is read: an unusable reply is paid for, too.
                 self._budget.used(*spent(completion))
                 return read(prompt, completion)
             except openai.RateLimitError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
                 self._throttle.refused(pause)
-                reason, problem = "judge_rate_limited", f"{self._place} answered 429: {_error_text(error)}"
+                reason, problem = "judge_rate_limited", f"{self._address} answered 429: {_error_text(error)}"
             except openai.APITimeoutError:
                 pause = 0.0
-                reason, problem = "judge_timeout", f"no reply from {self._place} within {self.config.timeout:g} s"
+                reason, problem = "judge_timeout", f"no reply from {self._address} within {self.config.timeout:g} s"
             except openai.APIConnectionError as error:
                 pause, cause = backoff(tries), error.__cause__ or error
-                problem = f"{self._place} cannot be reached: {type(cause).__name__}: {cause}"
+                problem = f"{self._address} cannot be reached: {type(cause).__name__}: {cause}"
                 reason = "judge_unreachable"
             except openai.InternalServerError as error:
                 pause = retry_after(error.response.headers) or backoff(tries)
-                reason, problem = "judge_error", f"{self._place} answered {error.status_code}: {_error_text(error)}"
+                reason, problem = "judge_error", f"{self._address} answered {error.status_code}: {_error_text(error)}"
             except openai.APIStatusError as error:
                 raise JudgeError(
-                    "judge_error", f"{self._place} answered {error.status_code}: {_error_text(error)}"
+                    "judge_error", f"{self._address} answered {error.status_code}: {_error_text(error)}"
                 ) from None
             except (openai.APIError, json.JSONDecodeError) as error:
                 raise JudgeError("judge_bad_json", f"the judge's endpoint sent no completion: {error}") from None
             if 200 in statuses:
                 raise JudgeError(
                     "judge_reply_cut",
-                    f"{self._place} broke off a reply that it may have charged for: it is not sent again by itself",
+                    f"{self._address} broke off a reply that it may have charged for: it is not sent again by itself",
                 )
             self.waits_for = problem
             exhausted = reason != "judge_rate_limited" and tries >= TRIES
@@ -141,7 +141,7 @@ class Endpoint:
 
 
 def client(config: EndpointConfig) -> openai.AsyncOpenAI:
-    """Returns the library's client; retrying is ours, since it must know what was paid for."""
+    """Returns the library's client without its retries: ours know which requests are paid for."""
     return openai.AsyncOpenAI(
         api_key=config.key or "none",
         base_url=config.base_url or VENDOR,
@@ -152,7 +152,7 @@ def client(config: EndpointConfig) -> openai.AsyncOpenAI:
 
 
 _STATUSES: ContextVar[list[int]] = ContextVar("statuses")
-"""The statuses that this request has been answered with; the replies that belong to them may still break off."""
+"""Statuses of the responses to this request, noted before their bodies arrive, which may break off."""
 
 
 async def _note(response: httpx.Response) -> None:
@@ -162,11 +162,11 @@ async def _note(response: httpx.Response) -> None:
 
 
 def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:
-    """Returns the request's body."""
+    """Returns the body of a prompt's request."""
     if isinstance(prompt, ChatPrompt):
         limit = prompt.limit or MAX_OUTPUT_TOKENS
-        asked = {"temperature": 0, **prompt.settings, "seed": SEED, "max_completion_tokens": limit}
-        return {"model": model, "messages": list(prompt.messages), **asked}
+        settings = {"temperature": 0, **prompt.settings, "seed": SEED, "max_completion_tokens": limit}
+        return {"model": model, "messages": list(prompt.messages), **settings}
     user: list[dict[str, Any]] = [{"type": "text", "text": prompt.user}]
     user += [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in prompt.images]
     schema = {"name": prompt.name.replace("/", "_"), "strict": True, "schema": dict(prompt.schema)}
@@ -184,32 +184,32 @@ def body(model: str, prompt: JudgePrompt) -> dict[str, Any]:
 
 
 def read(prompt: JudgePrompt, completion: Any) -> Reply:
-    """Returns the reply of a chat completion.
+    """Validates the reply of a chat completion.
 
     Raises:
-        JudgeError: If it was refused, cut off, no JSON, or of another schema.
+        JudgeError: If it is refused, cut off, not JSON, or of another schema.
     """
-    words = content(completion, cut=isinstance(prompt, ChatPrompt))
-    return Reply(prompt.read(words), words, completion.model or "", *spent(completion))
+    text = content(completion, cut=isinstance(prompt, ChatPrompt))
+    return Reply(prompt.read(text), text, completion.model or "", *spent(completion))
 
 
 def content(completion: Any, *, cut: bool = False) -> str:
-    """Returns the words of a completion that ended as it should, or with `cut` at its limit of tokens.
+    """Returns the text of a completion that ended normally or, with `cut`, at its token limit.
 
     Raises:
-        JudgeError: If it was refused or cut off, or holds no choice.
+        JudgeError: If it is refused or cut off, or holds no choice.
     """
     choices = getattr(completion, "choices", None)
     if not choices or not isinstance(choices, list):
         raise JudgeError("judge_bad_json", "the judge's endpoint sent no choices")
     message, finish = getattr(choices[0], "message", None), getattr(choices[0], "finish_reason", None)
-    words: str = getattr(message, "content", None) or ""
+    text: str = getattr(message, "content", None) or ""
     refusal = getattr(message, "refusal", None)
     if refusal or finish == "content_filter":
-        raise JudgeError("judge_refused", "the judge declined", refusal or words)
+        raise JudgeError("judge_refused", "the judge declined", refusal or text)
     if finish == "length" and not cut:
-        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
-    return words
+        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", text)
+    return text
 
 
 def spent(completion: Any) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The cache of replies beside the event loop: nobody waits for it for long, and what was paid for is never lost."""
+"""The cache of replies in a thread: calls have deadlines, and a paid reply is not lost while the cache is."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from scorer.judges.cache import Cache, CacheError
 log = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 5.0
-"""A call of the cache that takes longer is given up. A connection that cannot be made gives up sooner by itself."""
+"""Longest call of the cache; longer than `BUSY_SECONDS`, so that a failing connection reports its cause first."""
 
 _T = TypeVar("_T")
 _Job = tuple[Callable[[Cache], Any], Future[Any], float]
 
 
 class CacheLost(Unavailable):
-    """The cache does not answer: what it holds is not known, so nothing is asked that may have been paid for."""
+    """The cache does not answer; the judge is not asked, since the reply may be in there and paid for."""
 
     def __init__(self, why: str) -> None:
         super().__init__("judge_cache_lost", f"the judge cache cannot be asked: {why}")
 
 
 class _Worker:
-    """A thread with a cache of its own, which works off calls one by one.
+    """A thread that owns a connection to the cache and makes calls one by one.
 
     Args:
-        place: Where the cache is.
+        address: Path or address of the cache.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, address: str) -> None:
         self.wait = Wait("the judge cache", SILENCE_SECONDS)
-        self._place = place
+        self._address = address
         self._cache: Cache | None = None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._failure: tuple[float, CacheError] | None = None
-        # A daemon: one that hangs does not keep the process.
+        # A daemon, so that a thread that hangs does not keep the process alive.
         threading.Thread(target=self._run, name="judge-cache", daemon=True).start()
 
     def submit(self, work: Callable[[Cache], _T]) -> Future[_T]:
@@ -58,11 +58,11 @@ class _Worker:
         return done
 
     def stop(self) -> None:
-        """Ends the thread, once it has worked off what it was given."""
+        """Ends the thread after the calls that are already queued."""
         self._jobs.put(None)
 
     def abandon(self) -> None:
-        """Lets go of a call that hangs, and of the thread with it."""
+        """Ends a call that hangs, and its thread."""
         self.stop()
         if self._cache:
             self._cache.abandon()
@@ -75,7 +75,7 @@ class _Worker:
             self.wait.begin()
             try:
                 if self._failure and submitted < self._failure[0]:
-                    raise self._failure[1]  # what waited behind a call that failed does not try for as long again
+                    raise self._failure[1]  # queued during a failing call: fails at once, without its full timeout
                 done.set_result(work(self._opened()))
             except BaseException as error:
                 if isinstance(error, CacheError):
@@ -87,32 +87,32 @@ class _Worker:
 
     def _opened(self) -> Cache:
         if self._cache is None:
-            cache = Cache(self._place, create=False)
-            self._cache = cache  # from here on it can be abandoned
+            cache = Cache(self._address, create=False)
+            self._cache = cache  # set before `create`, so that `abandon` can end that, too
             cache.create()
         return self._cache
 
 
 class KeptReplies:
-    """A cache whose calls are made in a thread, each with a deadline.
+    """A cache whose calls run in a thread and have a deadline.
 
-    A reply that cannot be written stays here and is written once the cache answers again: it was paid for, and goes on
-    to its verdict meanwhile.
+    A reply that cannot be written stays in memory until the cache answers again, since it is paid for; its verdict
+    does not wait for that.
 
     Args:
-        place: Where the cache is, as `Cache` takes it.
+        address: Path or address of the cache, as in `Cache`.
 
     Raises:
         CacheError: If it cannot be opened.
 
     Attributes:
-        waits_for: What is wrong with the cache, for people; "" where nothing is.
+        waits_for: The last failure of the cache, as text for people; "" after a success.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, address: str) -> None:
         self.waits_for = ""
-        self._place = place
-        self._worker = _Worker(place)
+        self._address = address
+        self._worker = _Worker(address)
         self._unkept: dict[tuple[str, str], Reply] = {}
         self._unwritten: deque[Callable[[Cache], Any]] = deque()
         self._writing: asyncio.Task[None] | None = None
@@ -123,7 +123,7 @@ class KeptReplies:
             raise
 
     def call(self, work: Callable[[Cache], _T]) -> _T:
-        """Returns what a call of the cache returns; blocks: for the start of a process, and for commands.
+        """Makes a call and blocks until it returns; for the start of a process, and for commands.
 
         Raises:
             CacheError: It cannot be opened, or does not answer.
@@ -138,31 +138,31 @@ class KeptReplies:
                     raise CacheError(f"the judge cache does not answer for {SILENCE_SECONDS:.0f} s") from None
 
     async def get(self, judge: str, prompt: JudgePrompt) -> Reply | None:
-        """Returns the reply of this judge to this prompt, if it was ever given.
+        """Returns the kept reply of this judge to this prompt.
 
         Raises:
             CacheLost: The cache does not answer.
-            JudgeError: What is kept does not fit the prompt's schema.
+            JudgeError: The kept reply does not fit the prompt's schema.
         """
         if reply := self._unkept.get((judge, prompt.sha256)):
-            data = prompt.read(reply.words)
+            data = prompt.read(reply.text)
             return replace(reply, data=data, input_tokens=0, output_tokens=0, cached=True)
         return await self._run(lambda cache: cache.get(judge, prompt))
 
     async def put(self, judge: str, replies: Iterable[tuple[str, Reply]]) -> None:
-        """Keeps usable replies, each with the hash of its prompt, all at once; the first one of a prompt stands."""
-        found = list(replies)
-        self._unkept.update(((judge, prompt), reply) for prompt, reply in found)
+        """Keeps usable replies, in pairs with the hashes of their prompts; the first reply to a prompt stays."""
+        pairs = list(replies)
+        self._unkept.update(((judge, prompt), reply) for prompt, reply in pairs)
 
         def write(cache: Cache) -> None:
-            cache.put_all(judge, found)
-            for prompt, _ in found:
+            cache.put_all(judge, pairs)
+            for prompt, _ in pairs:
                 self._unkept.pop((judge, prompt), None)
 
         await self.write(write)
 
     async def write(self, work: Callable[[Cache], Any]) -> None:
-        """Makes a call that writes: now, or where the cache does not answer as soon as it does, in the same order."""
+        """Makes a call that writes: now, or, if the cache does not answer, later in the order of the calls."""
         if not self._unwritten:
             try:
                 await self._run(work)
@@ -189,7 +189,7 @@ class KeptReplies:
     async def _run(self, work: Callable[[Cache], _T]) -> _T:
         worker = self._worker
         try:
-            found = await worker.wait.bound(asyncio.wrap_future(worker.submit(work)))
+            result = await worker.wait.bound(asyncio.wrap_future(worker.submit(work)))
         except (OverdueError, CacheError) as error:
             if isinstance(error, OverdueError):
                 self._replace(worker)
@@ -197,16 +197,16 @@ class KeptReplies:
             self.waits_for = str(lost)
             raise lost from None
         self.waits_for = ""
-        return found
+        return result
 
     def _replace(self, worker: _Worker) -> None:
-        """Replaces a thread that hangs, and with it the connection."""
+        """Replaces a thread that hangs, and its connection."""
         if worker is self._worker:
             worker.abandon()
-            self._worker = _Worker(self._place)
+            self._worker = _Worker(self._address)
 
     async def close(self) -> None:
-        """Tries once more to write what was not, and closes the cache."""
+        """Tries once more to write the calls that failed, and closes the cache."""
         if self._writing:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)

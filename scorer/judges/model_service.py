@@ -1,4 +1,4 @@
-"""A judge that is a ModelService: `grpc:H:P`, or `grpcs:H:P` over TLS."""
+"""A judge served by a ModelService: `grpc:HOST:PORT`, or `grpcs:HOST:PORT` over TLS."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from scorer.judges.throttle import Throttle
 
 MAX_OUTPUT_TOKENS = 1024
 REACH_SECONDS = 15.0
-"""How long an address may be without a server. One that was reached and still loads its model is
-waited for as long as patience lasts."""
+"""Longest wait for a server that does not accept connections. One that accepts them and still loads its model may
+take all of the patience."""
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL)
 
 
 class ModelServiceJudge:
-    """Asks Generate greedily; the schema stands in the prompt, since the contract has none.
+    """Calls Generate with temperature 0; the prompt holds the schema, since Generate has no field for it.
 
     Args:
         address: `host:port`.
-        credentials: How to reach it.
-        budget: What it may cost.
+        credentials: TLS and token of the connection.
+        budget: Bounds of its cost.
         timeout: Seconds for one call.
-        patience: Seconds that a full queue or an absent server is waited for.
-        concurrency: Calls in flight at most.
+        patience: Seconds to wait for a full queue or an absent server.
+        concurrency: Most calls in flight.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class ModelServiceJudge:
 
     @property
     def identity(self) -> str:
-        """The model and its weights, once `prepare` has asked for them."""
+        """The model and its revision, after `prepare`; before, the address."""
         info = self._info
         if info is None:
             return canonical({"grpc": self._address})
         return canonical({"model": info.model_name, "revision": info.model_revision, "temperature": 0})
 
     async def prepare(self) -> None:
-        """Asks the server who it is, so that replies are kept under the model's name.
+        """Fetches the model's name and revision, under which replies are kept.
 
         Raises:
-            JudgeError: If it cannot be asked.
+            JudgeError: If the server cannot be asked.
         """
         if self._info is None:
             if self._asking is None or self._asking.done():
@@ -107,7 +107,7 @@ class ModelServiceJudge:
             raise JudgeError(reason, self.waits_for) from None
         self._throttle.succeeded()
         self.waits_for = ""
-        # Paid for, usable or not.
+        # Charged before it is read: an unusable reply is paid for, too.
         self._budget.used(*spent(response))
         return read(prompt, response, self._info.model_name)
 
@@ -123,7 +123,7 @@ class ModelServiceJudge:
 
 
 def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
-    """Returns the request: one user message, images first, since not every template has a system role."""
+    """Returns the request of a prompt: one user message, since not every template has a system role; images first."""
     if isinstance(prompt, ChatPrompt):
         config = model_pb2.GenerationConfig(
             max_output_tokens=prompt.limit or MAX_OUTPUT_TOKENS, temperature=prompt.settings.get("temperature", 0.0)
@@ -140,17 +140,17 @@ def request(prompt: JudgePrompt) -> model_pb2.GenerateRequest:
 
 
 def read(prompt: JudgePrompt, response: model_pb2.GenerateResponse, model: str) -> Reply:
-    """Returns the reply of a finished output; see `scorer.judges.endpoint.read`."""
-    words = "".join(part.text for part in response.parts).strip()
+    """Validates the reply of a finished output; raises as `scorer.judges.endpoint.read`."""
+    text = "".join(part.text for part in response.parts).strip()
     if response.finish_reason == model_pb2.FINISH_REASON_CONTENT_FILTER:
-        raise JudgeError("judge_refused", "the judge declined", words)
+        raise JudgeError("judge_refused", "the judge declined", text)
     if isinstance(prompt, ChatPrompt):
-        return Reply(prompt.read(words), words, model, *spent(response))
+        return Reply(prompt.read(text), text, model, *spent(response))
     if response.finish_reason == model_pb2.FINISH_REASON_MAX_TOKENS:
-        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", words)
-    fenced = _FENCED.search(words)
-    words = fenced.group(1) if fenced else words
-    return Reply(prompt.read(words), words, model, *spent(response))
+        raise JudgeError("judge_truncated", f"the judge's reply was cut at {MAX_OUTPUT_TOKENS} tokens", text)
+    fenced = _FENCED.search(text)
+    text = fenced.group(1) if fenced else text
+    return Reply(prompt.read(text), text, model, *spent(response))
 
 
 def spent(response: model_pb2.GenerateResponse) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Judges of a scorer: which they are, what they may cost, and how they are opened."""
+"""The judges of a scorer: their specs and bounds, and how they are opened."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ URL_VARIABLE = "OPENAI_BASE_URL"
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Which judges there are and what they may cost.
+    """The options on judges, unopened.
 
     Attributes:
         specs: `openai:MODEL[@URL]`, `batch:MODEL[@URL]`, `grpc:HOST:PORT` or, over TLS, `grpcs:HOST:PORT`.
         key: API key; never shown by repr.
         token: Bearer token of a ModelService; never shown by repr.
-        tls: How `grpcs:` judges are checked, and what they are shown.
-        cache: Path or `postgresql://` address of the cache; may hold a password, so never shown.
-        reads: Which answers to a choice rule are read again: "none", "unparsed" ones, or "doubtful" ones too.
-        concurrency: Requests in flight at most, for each judge.
+        tls: CA and client certificates for `grpcs:` judges.
+        cache: Path or `postgresql://` address of the cache; may hold a password, so never shown by repr.
+        reads: Answers to choice rules that are read again: "none", "unparsed", also "doubtful", or "all".
+        concurrency: Most requests in flight to one judge.
         timeout: Seconds for one request.
-        patience: Seconds that one question may be waited for through rate limits.
+        patience: Seconds that one question waits for the end of rate limits.
         poll: Poll interval of a batch in seconds.
         budget: Bounds, shared by all judges.
     """
@@ -53,14 +53,14 @@ class Judging:
 
     @property
     def batched(self) -> bool:
-        """Whether a judge takes many questions at once, and hours for them."""
+        """True if a judge uses the Batch API, which takes many questions at once, and hours for them."""
         return any(spec.startswith("batch:") for spec in self.specs)
 
     def open(self) -> Opened | None:
-        """Returns the judge, or the panel of several; None where none was asked for.
+        """Opens the judge, or a panel of several; returns None without specs.
 
         Raises:
-            UserError: If the cache cannot be opened, TLS files cannot be used, a spec is none, or its package is
+            UserError: If the cache cannot be opened, TLS files cannot be used, a spec is invalid, or its package is
                 not installed.
         """
         if not self.specs:
@@ -83,7 +83,7 @@ class Judging:
                 raise UserError(f"--judge {kind}:{reason}")
             tls = self.tls if kind == "grpcs" else None
             if tls:
-                tls.channel_credentials()  # what is wrong with its files is said now, and not of every item
+                tls.channel_credentials()  # reads the files now: otherwise every item would fail on a mistake in them
             return ModelServiceJudge(
                 rest,
                 Credentials(tls=tls, token=self.token),
@@ -125,12 +125,12 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A judge that can be asked, and what is known of it.
+    """An open judge, with its specs and cache.
 
     Attributes:
-        judge: Who is asked: the one judge, or the panel.
-        specs: What it, or each of a panel, was given as, with the address that the environment added.
-        cache: Where replies and calibrations are kept.
+        judge: The judge, or the panel.
+        specs: The spec of each judge, with the address that the environment added.
+        cache: The kept replies and calibrations.
     """
 
     judge: Judge
@@ -139,18 +139,18 @@ class Opened:
 
     @property
     def spec(self) -> str:
-        """Under what a calibration of it is kept."""
+        """The name under which a calibration of it is kept."""
         return ", ".join(map(without_password, self.specs))
 
     @property
     def names(self) -> list[str]:
-        """What a run records of each judge: its spec without a password, and its measured error."""
+        """The names that a run records: the spec of each judge without a password, and its calibration."""
         return [self._name(without_password(spec)) for spec in self.specs]
 
     def _name(self, spec: str) -> str:
         known = self.cache.call(lambda cache: cache.calibrations(spec))
-        said = ", ".join(f"{agreed} of {decisions} {cases}" for cases, agreed, decisions in known)
-        return f"{spec} (agrees with {said} cases)" if known else f"{spec} (not calibrated)"
+        agreements = ", ".join(f"{agreed} of {decisions} {cases}" for cases, agreed, decisions in known)
+        return f"{spec} (agrees with {agreements} cases)" if known else f"{spec} (not calibrated)"
 
     async def close(self) -> None:
         """Closes the judges and the cache."""
@@ -159,7 +159,7 @@ class Opened:
 
 
 def _placed(spec: str) -> str:
-    """Returns a spec with the address that the environment names, so that it stands in cache, run and messages."""
+    """Adds the address that the environment names to a spec, so that cache, run and messages hold it."""
     url = os.environ.get(URL_VARIABLE, "").strip()
     kind, _, model = spec.partition(":")
     if not url or url.rstrip("/") == VENDOR or kind not in ("openai", "batch") or not model or "@" in model:

@@ -1,4 +1,4 @@
-"""Several judges, one decision."""
+"""A panel: several judges, one decision by majority."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from scorer.judges.base import Judge, JudgeError, JudgePrompt, Reply, canonical
 from scorer.judges.chat import ChatPrompt
 
 EXPLANATION = "explanation"
-"""The property of a reply that is prose and not part of the decision."""
+"""A property of replies that is prose and not part of the decision."""
 
 
-def decision(words: str) -> str:
-    """Returns what judges have to agree on: a usable reply without its prose."""
-    return canonical({name: value for name, value in json.loads(words).items() if name != EXPLANATION})
+def decision(text: str) -> str:
+    """Returns the part of a usable reply that judges vote on: all but its prose, as canonical JSON."""
+    return canonical({name: value for name, value in json.loads(text).items() if name != EXPLANATION})
 
 
 class Panel:
-    """Asks every judge; the decision that more than half of all give is the panel's.
+    """Asks all judges; the panel's decision is that of more than half of them.
 
-    A judge that fails is a voice that is missing, not a vote: with three judges, two that
-    agree carry it, one alone does not.
+    A judge that fails counts as a judge without a vote: of three judges, two that agree are a majority, one is not.
 
     Args:
         judges: At least two.
@@ -34,16 +33,16 @@ class Panel:
 
     @property
     def identity(self) -> str:
-        """All of the judges'."""
+        """The identities of all judges."""
         return canonical([judge.identity for judge in self._judges])
 
     @property
     def waits_for(self) -> str:
-        """What each of the judges waits for."""
+        """The reasons of all judges that wait."""
         return "; ".join(judge.waits_for for judge in self._judges if judge.waits_for)
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        """Returns the majority's reply, with every judge's beside it.
+        """Returns the majority's reply, with the replies of all judges as its members.
 
         Raises:
             JudgeError: `judge_no_majority`.
@@ -60,21 +59,21 @@ class Panel:
                 failures.append(result)
             else:
                 raise result
-        votes = Counter(decision(reply.words) for reply in replies)
+        votes = Counter(decision(reply.text) for reply in replies)
         best, count = votes.most_common(1)[0] if votes else ("", 0)
         if count * 2 <= len(self._judges):
             failed = (f"{error.reason} ({error})" for error in failures)
-            said = ", ".join([*(decision(reply.words) for reply in replies), *failed])
+            outcomes = ", ".join([*(decision(reply.text) for reply in replies), *failed])
             raise JudgeError(
                 "judge_no_majority",
-                f"no majority among {len(self._judges)} judges: {said}",
+                f"no majority among {len(self._judges)} judges: {outcomes}",
                 no_reply=all(error.no_reply for error in failures) and not replies,
                 members=tuple(replies),
             )
-        first = next(reply for reply in replies if decision(reply.words) == best)
+        first = next(reply for reply in replies if decision(reply.text) == best)
         return Reply(
             data=first.data,
-            words=first.words,
+            text=first.text,
             model=f"{count} of {len(self._judges)}: " + ", ".join(reply.model for reply in replies),
             input_tokens=sum(reply.input_tokens for reply in replies),
             output_tokens=sum(reply.output_tokens for reply in replies),
@@ -83,6 +82,6 @@ class Panel:
         )
 
     async def close(self) -> None:
-        """Closes all."""
+        """Closes all judges."""
         for judge in self._judges:
             await judge.close()

@@ -1,8 +1,8 @@
-"""Rule first, judge second: a judge reads answers in which a choice rule found nothing, or nothing plain, or all.
+"""A second reading by a judge, of answers that a choice rule left unparsed, or read with doubt, or of all.
 
-The judge only says which option the answer commits to, without knowing which is right. Where the rule found nothing,
-it scores that label as if the model had said nothing else, and the verdict is marked `judge_reread`. Where the rule
-read an option, its reading stands if the judge reads the same; otherwise the answer is unparsed.
+The judge only names the option that the answer commits to, and does not know the right one. If the rule left the
+answer unparsed, it now scores the judge's label as if that were the answer, and the verdict is marked `judge_reread`.
+If the rule read an option, its verdict stands if the judge reads the same; otherwise the answer is unparsed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from scorer.judges.prompts import choice_reread
 from scorer.rule import Rule, unparsed
 
 RULES = frozenset({"choice", "choice_number", "two_way"})
-"""Rules whose answer is one of a closed set."""
+"""Rules whose answers are labels of a closed set."""
 
 DEFAULT_COUNT = 4
 
 NOTHING, UNPARSED, DOUBTFUL, ALL = READS = "none", "unparsed", "doubtful", "all"
-"""What a judge reads again; each includes what stands before it."""
+"""Values of `--judge-reads`; each includes the answers of the ones before it."""
 
 
 def rereadable(rule: Rule, verdict: pb.Verdict, reads: str) -> bool:
-    """Whether a judge that reads so much reads the answer of a verdict again."""
+    """Returns true if the judge reads the answer of a verdict again; `reads` is one of `READS`."""
     if rule.name not in RULES or reads == NOTHING:
         return False
     if verdict.outcome == Outcome.UNPARSED:
         return verdict.reason != Reason.EMPTY_ANSWER
-    read = reads == ALL or (reads == DOUBTFUL and verdict.reason in reasons.DOUBTFUL)
-    return read and verdict.outcome == Outcome.SCORED
+    selected = reads == ALL or (reads == DOUBTFUL and verdict.reason in reasons.DOUBTFUL)
+    return selected and verdict.outcome == Outcome.SCORED
 
 
 def labels(request: pb.ScoreRequest) -> tuple[str, ...]:
-    """Returns what the options of a request are called, in the terms of its rule."""
+    """Returns the labels of a request's options, as its rule extracts them."""
     if request.rule == "two_way":
         return tuple(request.options)
     if "labels" in request.params.fields:
@@ -50,13 +50,13 @@ def labels(request: pb.ScoreRequest) -> tuple[str, ...]:
 
 
 async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge: Judge) -> pb.Verdict:
-    """Returns the verdict of what the judge read.
+    """Returns the verdict of an answer after the judge has read it.
 
     Args:
         rule: The rule that read the answer first.
-        request: What it was given.
-        first: Its verdict; stands where the judge reads the same.
-        judge: Who is asked.
+        request: The request that it scored.
+        first: Its verdict; stands if the judge reads the same.
+        judge: The judge.
     """
     names = labels(request)
     prompt = JudgePrompt(
@@ -67,14 +67,14 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
     )
 
     def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
-        nothing = first.outcome == Outcome.UNPARSED
+        unread = first.outcome == Outcome.UNPARSED
         if reply["choice"] == choice_reread.NONE:
-            return first if nothing else differ(first, "none")
-        plain = pb.ScoreRequest()
-        plain.CopyFrom(request)
-        plain.text, plain.cut = reply["choice"], False
-        second = rule.read(plain)
-        if not nothing:
+            return first if unread else differ(first, "none")
+        relabelled = pb.ScoreRequest()
+        relabelled.CopyFrom(request)
+        relabelled.text, relabelled.cut = reply["choice"], False
+        second = rule.read(relabelled)
+        if not unread:
             return first if second.extracted == first.extracted else differ(first, repr(second.extracted))
         second.ClearField("span")
         second.reason = "judge_reread"
@@ -84,6 +84,6 @@ async def reread(rule: Rule, request: pb.ScoreRequest, first: pb.Verdict, judge:
 
 
 def differ(first: pb.Verdict, other: str) -> pb.Verdict:
-    """Returns the verdict on an answer that the rule and the judge read differently: neither is taken."""
+    """Returns the verdict on an answer that the rule and the judge read differently: unparsed."""
     detail = f"the rule reads {first.extracted!r} ({first.reason}), the judge {other}"
     return unparsed(Reason.READERS_DIFFER, detail)

@@ -1,4 +1,4 @@
-"""Slots for calls to a judge, as many as its endpoint can take."""
+"""Slots for calls to a judge; their number adapts to its endpoint."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from lyncean.rpc.limiter import Limiter
 
 START = 8
-"""Calls in flight to begin with."""
+"""Initial limit of calls in flight."""
 
 
 class Throttle:
-    """A limiter whose callers wait for a slot, and for the end of a pause that the endpoint wants.
+    """A limiter whose callers wait for a slot, and for the end of a pause that the endpoint requests.
 
     Args:
-        most: Calls in flight that are never exceeded.
+        most: Upper bound of the calls in flight.
     """
 
     def __init__(self, most: int) -> None:
@@ -28,7 +28,7 @@ class Throttle:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Waits for room and for the end of a pause."""
+        """Waits for a slot and for the end of a pause; holds the slot inside the block."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._busy < self._limiter.limit)
             self._busy += 1
@@ -43,6 +43,6 @@ class Throttle:
                 self._changed.notify_all()
 
     def refused(self, pause: float) -> None:
-        """Half as many in flight, and none for `pause` seconds."""
+        """Halves the limit, and pauses all calls for `pause` seconds."""
         self._limiter.refused()
         self._until = max(self._until, asyncio.get_running_loop().time() + pause)

@@ -80,7 +80,7 @@ def _judgement(replies: Sequence[tuple[JudgePrompt, Reply]]) -> pb.Judgement:
     found = pb.Judgement(
         model=told[-1].model,
         prompt_sha256=hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest(),
-        words="\n\n".join(reply.words for reply in told),
+        words="\n\n".join(reply.text for reply in told),
         cached=all(reply.cached for reply in told),
     )
     found.usage.input_tokens = sum(reply.input_tokens for reply in told)

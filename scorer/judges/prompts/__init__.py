@@ -1,1 +1,1 @@
-"""What judges are asked, one file for each judged rule."""
+"""The prompts of judges, one file per judged rule."""

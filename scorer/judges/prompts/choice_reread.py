@@ -1,4 +1,4 @@
-"""What a judge is asked where a rule found no choice in an answer. The wording is ours."""
+"""The prompt for an answer in which a rule found no choice. The wording is ours."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SYSTEM = (
 
 
 def question(labels: Sequence[str], options: Sequence[str], answer: str) -> str:
-    """Returns the case.
+    """Returns the user message of a case.
 
     Args:
-        labels: What the options are called.
-        options: Their texts, in the same order; empty where the image holds them.
-        answer: What the model said.
+        labels: The labels of the options.
+        options: Their texts, in the same order; empty if the image shows them.
+        answer: The model's answer.
     """
     if options and list(options) != list(labels):
         listed = "\n".join(f"{label}: {option}" for label, option in zip(labels, options, strict=True))
@@ -34,7 +34,7 @@ def question(labels: Sequence[str], options: Sequence[str], answer: str) -> str:
 
 
 def schema(labels: Sequence[str]) -> dict[str, Any]:
-    """Returns the schema of the reply: one of the labels, or none."""
+    """Returns the schema of the reply: one of the labels, or "none"."""
     return {
         "type": "object",
         "properties": {"choice": {"type": "string", "enum": [*labels, NONE]}},

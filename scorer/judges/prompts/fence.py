@@ -1,4 +1,4 @@
-"""Where an answer begins and ends in a prompt, so that no answer can say that it has ended."""
+"""Tags around an answer in a prompt that the answer cannot forge, against injected instructions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _TAG = re.compile(r"<\s*/?\s*answer", re.IGNORECASE)
 
 
 def fenced(answer: str) -> str:
-    """Returns an answer, unedited, between tags: `<answer>`, or, where it holds such a tag, one drawn from its hash.
+    """Returns an answer, unedited, between tags: `<answer>`, or, if it holds such a tag, a tag made of its hash.
 
-    The same answer has the same tag, so that its reply is found in the cache; and no answer can
-    hold its own hash.
+    Equal answers have equal tags, so that the cache finds their replies; and no answer can
+    contain its own hash.
     """
     tag = "answer"
     if _TAG.search(answer):

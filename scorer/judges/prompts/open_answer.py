@@ -1,4 +1,4 @@
-"""What a judge is asked of an open answer. The wording is ours."""
+"""The prompt for an open answer. The wording is ours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SCHEMA = {
 }
 
 
-def question(asked: str, targets: Sequence[str], answer: str) -> str:
-    """Returns the case; `asked` may be empty."""
-    head = f"Question:\n{asked}\n\n" if asked else ""
+def question(text: str, targets: Sequence[str], answer: str) -> str:
+    """Returns the user message of a case; `text` is the model's question, or ""."""
+    head = f"Question:\n{text}\n\n" if text else ""
     right = "\n".join(f"- {target}" for target in targets)
     return f"{head}Right:\n{right}\n\nAnswer:\n{fenced(answer)}"

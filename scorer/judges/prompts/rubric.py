@@ -1,4 +1,4 @@
-"""The question to a judge about an answer and a rubric. The wording is ours."""
+"""The prompt for an answer and a rubric. The wording is ours."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SYSTEM = (
 
 
 def schema(count: int) -> Mapping[str, Any]:
-    """Returns the schema of a reply on so many criteria."""
+    """Returns the schema of a reply on `count` criteria."""
     names = [f"criterion_{number + 1}" for number in range(count)]
     properties = {"explanation": {"type": "string"}} | {name: {"type": "boolean"} for name in names}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def question(asked: str, targets: Sequence[str], criteria: Sequence[str], answer: str) -> str:
-    """Returns the case."""
+def question(text: str, targets: Sequence[str], criteria: Sequence[str], answer: str) -> str:
+    """Returns the user message of a case; `text` is the model's question."""
     right = "Right:\n" + "\n".join(f"- {target}" for target in targets) + "\n\n" if targets else ""
-    listed = "\n".join(f"{number + 1}. {words}" for number, words in enumerate(criteria))
-    return f"Question:\n{asked}\n\n{right}Criteria:\n{listed}\n\nAnswer:\n{fenced(answer)}"
+    listed = "\n".join(f"{number + 1}. {criterion}" for number, criterion in enumerate(criteria))
+    return f"Question:\n{text}\n\n{right}Criteria:\n{listed}\n\nAnswer:\n{fenced(answer)}"

@@ -1,4 +1,4 @@
-"""The question to a judge about the steps that led to an answer. The wording is ours."""
+"""The prompt for the steps that led to an answer. The wording is ours."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ KINDS_SYSTEM = (
 
 
 def schema(count: int, kinds: Sequence[str] = LABELS) -> Mapping[str, Any]:
-    """Returns the schema of a reply on so many steps."""
+    """Returns the schema of a reply on `count` steps."""
     names = [f"step_{number + 1}" for number in range(count)]
     labels = {"type": "string", "enum": list(kinds)}
     properties: dict[str, Any] = {"explanation": {"type": "string"}} | dict.fromkeys(names, labels)
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def question(asked: str, targets: Sequence[str], steps: Sequence[str], kinds: Mapping[str, str]) -> str:
-    """Returns the case; with kinds of steps and what each means, the steps are sorted by them."""
+def question(text: str, targets: Sequence[str], steps: Sequence[str], kinds: Mapping[str, str]) -> str:
+    """Returns the user message of a case; `kinds` (name -> meaning), if any, ask for a sorting of the steps."""
     right = "Right:\n" + "\n".join(f"- {target}" for target in targets) + "\n\n" if targets else ""
-    listed = "\n\n".join(f"Step {number + 1}:\n{fenced(words)}" for number, words in enumerate(steps))
+    listed = "\n\n".join(f"Step {number + 1}:\n{fenced(step)}" for number, step in enumerate(steps))
     meant = "".join(f"- {name}: {meaning}\n" for name, meaning in kinds.items())
     sorted_by = f"Kinds of steps:\n{meant}\n" if kinds else ""
-    return f"Question:\n{asked}\n\n{right}{sorted_by}{listed}"
+    return f"Question:\n{text}\n\n{right}{sorted_by}{listed}"
