@@ -70,7 +70,7 @@ def planned(metric: Metric, params: Params) -> Plan:
     return replace(metric.plan(params), compute=compute, items=None, check=lambda: None)
 
 
-_NESTED = ("parts", "words")
+_NESTED = ("parts", "codes")
 _cells: dict[tuple[Kind, str], Any] = {}
 _lock = threading.Lock()
 

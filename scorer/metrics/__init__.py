@@ -26,7 +26,7 @@ FOREIGN = {
     "harness_task": "lyncean_harnesses.scoring.task_metric",
     "vlmevalkit": "lyncean_harnesses.scoring.vlmevalkit_metric",
 }
-"""Metrics of an extension that run code of others, as the rules do whose items they are of."""
+"""Metrics of an extension that run foreign code, like the rules whose items they read."""
 
 MODULES = {
     name: f"scorer.metrics.{name}"
@@ -35,7 +35,7 @@ MODULES = {
         "instability", "judge_agreement", "mean", "multi_round", "pass_at", "rate", "reform_instability",
     )
 } | FOREIGN  # fmt: skip
-"""Metric -> module whose `METRIC` it is; those of an extension that is not installed are passed over."""
+"""Metric -> module that exports it as `METRIC`; modules of an extension that is not installed are skipped."""
 
 
 def metrics() -> Registry[Metric]:

@@ -1,4 +1,4 @@
-"""How often a model does not commit to an answer, and how often it is wrong where it does."""
+"""Abstention: the share of items without a committed answer, and the risk of the others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def plan(params: Params) -> Plan:
     cluster = params.flag("cluster", True)
     level = params.level
 
-    def one(table: Table, what: str) -> pb.MetricResult:
+    def one(table: Table, measure: str) -> pb.MetricResult:
         silent, heard = _silent(table), _heard(table)
-        if what == "risk":
+        if measure == "risk":
             table, heard = table.take(~silent), heard[~silent]
-        values = _values(table, silent, what)
+        values = _values(table, silent, measure)
         return mean_result(values, table.group if cluster else None, level, SHARE, values[heard])
 
     def compute(table: Table) -> pb.MetricResult:
@@ -41,32 +41,32 @@ def plan(params: Params) -> Plan:
 
 
 def _silent(table: Table) -> Bools:
-    """Returns the rows in which the model does not commit: it says that it has no answer, or declines."""
-    said: Bools = np.array([reason == Reason.ABSTAINED for reason in table.word("reason")], bool)
-    silent: Bools = said & (table.outcome == CODES[Outcome.UNPARSED]) | (table.outcome == CODES[Outcome.REFUSED])
+    """Returns the rows in which the model does not commit: it states that it has no answer, or declines."""
+    abstained: Bools = np.array([reason == Reason.ABSTAINED for reason in table.word("reason")], bool)
+    silent: Bools = abstained & (table.outcome == CODES[Outcome.UNPARSED]) | (table.outcome == CODES[Outcome.REFUSED])
     return silent
 
 
 def _heard(table: Table) -> Bools:
-    """Returns the rows in which the model said something that was understood or not."""
+    """Returns the rows with a reply of the model, readable or not."""
     heard: Bools = table.answered | (table.outcome == CODES[Outcome.REFUSED])
     return heard
 
 
-def _values(table: Table, silent: Bools, what: str) -> Floats:
-    """Returns what the mean is taken of; for the risk, `table` is without the silent rows."""
-    if what == "risk":
+def _values(table: Table, silent: Bools, measure: str) -> Floats:
+    """Returns the values of the mean; for the risk, `table` lacks the silent rows."""
+    if measure == "risk":
         wrong: Floats = 1.0 - table.values()
         return wrong
-    return (silent if what == "abstention" else ~silent).astype(np.float64)
+    return (silent if measure == "abstention" else ~silent).astype(np.float64)
 
 
 def _numbers(result: pb.MetricResult) -> dict[str, float]:
-    """Returns value and interval as details have them, in fractions."""
-    found = {"value": result.value} if result.HasField("value") else {}
+    """Returns value and interval in the form of details, in fractions."""
+    numbers = {"value": result.value} if result.HasField("value") else {}
     if result.HasField("interval"):
-        found |= {"low": result.interval.low, "high": result.interval.high}
-    return found
+        numbers |= {"low": result.interval.low, "high": result.interval.high}
+    return numbers
 
 
 METRIC = Metric(

@@ -1,4 +1,4 @@
-"""The share of right answers: over all planned items, and over the answered alone."""
+"""Accuracy: the share of right answers, over all planned items and over the answered ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Position of an extracted answer among the options, whatever form the rule gave it."""
+"""Position of an extracted answer among the options: rules extract letters, numbers or texts."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from lyncean.arrays import Ints, np
 from scorer.metrics.table import Table, numbered
 
 UNREADABLE = -1
-"""Code of an answer in which nothing was read."""
+"""Code of an answer without an extracted text."""
 
 _BY_LETTER = frozenset({"choice", "lmms_vstar", "lmms_visualpuzzles"})
-"""Rules that extract a letter: "B" is the second option, whatever the options' texts are."""
+"""Rules that extract a letter: "B" is the second option, even if another option has the text "B"."""
 _BY_NUMBER = frozenset({"choice_number"})
-"""Rules that extract a number from 1."""
+"""Rules that extract a position, from 1."""
 
 
-def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
-    """Returns the position of the option that a word means, None for none.
+def position(word: str, options: Sequence[str], rule: str = "") -> int | None:
+    """Returns the index of the option that an answer names; None if it names none.
 
-    The text of an option may be the letter or number of another one. Then the rule decides: those above extract
-    labels, every other rule texts where it can.
+    The text of an option may be the letter or number of another one. Then the rule decides: the rules above extract
+    labels, all others texts where they can.
 
     Args:
         word: An extracted answer or a target.
-        options: The options' texts, in the order the model saw them.
-        rule: The rule that read the answer.
+        options: The texts of the options, in the order that the model saw.
+        rule: The rule that extracted the answer.
     """
     text = options.index(word) if word in options else None
     if len(word) == 1 and word.isascii() and word.isalpha():
@@ -40,21 +40,21 @@ def place(word: str, options: Sequence[str], rule: str = "") -> int | None:
 
 
 def text(word: str, options: Sequence[str], rule: str = "") -> str:
-    """Returns the text of the option that is meant, so that answers compare although options were permuted."""
-    index = place(word, options, rule)
+    """Returns the text of the named option, so that answers to permuted options are comparable."""
+    index = position(word, options, rule)
     return word if index is None else options[index]
 
 
 def name(word: str, options: Sequence[str], rule: str = "") -> str:
-    """Returns what the option is called on the page: itself if it is one character, else its letter."""
-    index = place(word, options, rule)
+    """Returns the short name of the named option: its text if that is one character, else its letter."""
+    index = position(word, options, rule)
     if index is None or index >= 26 or len(options[index]) == 1:
         return word
     return chr(ord("A") + index)
 
 
 def extracted(table: Table) -> list[int]:
-    """Returns a code of each row's answer by the text of its option, `UNREADABLE` where it is not scored.
+    """Returns a code for the option text of each row's answer; `UNREADABLE` for rows that are not scored.
 
     Needs the columns "extracted", "options" and "rule".
     """
@@ -64,27 +64,32 @@ def extracted(table: Table) -> list[int]:
 
 
 def coded(table: Table, column: str, naming: Callable[[str, Sequence[str], str], str]) -> tuple[Ints, list[str]]:
-    """Returns the code of each row's answer, -1 where there is none, and the names that the codes stand for, sorted.
+    """Returns the code of each row's answer, -1 where there is none, and the sorted names of the codes.
 
-    `column` is "extracted", or "targets", of which the first counts; the columns "options" and "rule" are needed too.
-    `naming` is `text` or `name`, called once for each combination that occurs.
+    Answer, options and rule are packed into one integer per row, so that `naming` runs once per distinct combination
+    and not once per row.
+
+    Args:
+        table: The items; needs the columns `column`, "options" and "rule".
+        column: "extracted", or "targets", of which the first counts.
+        naming: `text` or `name`.
     """
-    words, options, rules = (table.vocabulary[name] for name in (column, "options", "rule"))
-    combined = table.words[column].astype(np.int64)
+    values, options, rules = (table.vocabulary[name] for name in (column, "options", "rule"))
+    combined = table.codes[column].astype(np.int64)
     combined *= len(options)
-    combined += table.words["options"]
+    combined += table.codes["options"]
     combined *= len(rules)
-    combined += table.words["rule"]
+    combined += table.codes["rule"]
     rows = numbered(combined)
     pairs = np.empty(int(rows.max(initial=-1)) + 1, np.int64)
     pairs[rows] = combined
-    called: list[str | None] = []
+    names_or_none: list[str | None] = []
     for combination in pairs.tolist():
         pair, rule = divmod(combination, len(rules))
-        word = words[pair // len(options)]
-        first = word if isinstance(word, str) else next(iter(word), None)
-        called.append(None if first is None else naming(first, options[pair % len(options)], str(rules[rule])))
-    names = sorted({one for one in called if one is not None})
-    place = {one: index for index, one in enumerate(names)}
-    codes = np.array([-1 if one is None else place[one] for one in called], np.int32)
+        value = values[pair // len(options)]
+        first = value if isinstance(value, str) else next(iter(value), None)
+        names_or_none.append(None if first is None else naming(first, options[pair % len(options)], str(rules[rule])))
+    names = sorted({label for label in names_or_none if label is not None})
+    code_of = {label: code for code, label in enumerate(names)}
+    codes = np.array([-1 if label is None else code_of[label] for label in names_or_none], np.int32)
     return codes[rows], names

@@ -1,4 +1,4 @@
-"""The mean score of one try, from several tries at each sample."""
+"""avg@k: the mean score of one try, from several tries at each sample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(params: Params) -> Plan:
 
 
 def _values(table: Table, k: int) -> tuple[Floats, Ints, int]:
-    """Returns the mean score and the group of each sample of at least k tries, and how many have fewer."""
+    """Returns mean score and group of all samples with at least k tries, and the number of other samples."""
     _, first, number = np.unique(table.sample, return_index=True, return_inverse=True)
     tries = np.bincount(number)
     sums = np.bincount(number, table.values(), minlength=len(tries))

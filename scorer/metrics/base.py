@@ -23,10 +23,10 @@ COMMON_PARAMS = {
 
 
 class Params:
-    """Typed reading of MetricSpec.params; every getter raises `RequestError` naming the key.
+    """Typed access to MetricSpec.params; all getters raise `RequestError`, which names the key.
 
     Attributes:
-        values: The parameters as JSON has them.
+        values: The parameters as JSON values.
     """
 
     def __init__(self, values: Mapping[str, object]) -> None:
@@ -34,7 +34,7 @@ class Params:
 
     @classmethod
     def of(cls, message: struct_pb2.Struct) -> Params:
-        """Returns the parameters that a message holds.
+        """Reads the parameters of a message.
 
         Raises:
             RequestError: One is infinite, not a number, or nested without end.
@@ -45,14 +45,14 @@ class Params:
             raise RequestError(f"the parameters cannot be read: {error}", "invalid_param") from None
 
     def word(self, name: str, default: str, allowed: tuple[str, ...] = ()) -> str:
-        """Returns a string, one of `allowed` where that is given."""
+        """Returns a string; one of `allowed`, unless that is empty."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or (allowed and value not in allowed):
             raise _wrong(name, value, " | ".join(allowed) or "a string")
         return value
 
-    def words(self, name: str) -> tuple[str, ...] | None:
-        """Returns a list of strings, None where it is not given."""
+    def strings(self, name: str) -> tuple[str, ...] | None:
+        """Returns a list of strings; None if the parameter is missing."""
         values = self.values.get(name)
         if values is None:
             return None
@@ -98,22 +98,23 @@ class Plan:
     """A metric with the parameters of one MetricSpec.
 
     Attributes:
-        compute: Makes the metric of a table of at least one item; the summarizer sets name,
+        compute: Computes the metric over a table of at least one item; the summarizer sets name,
             labels and counts. Depends on the items alone, never on their order.
-        columns: Word columns it reads: "key", "params", "extracted", "details", "targets", "options", "reason",
+        columns: Text columns that it reads: "key", "params", "extracted", "details", "targets", "options", "reason",
             "rule" and "panel".
-        labels: Labels it reads.
-        parts: Parts of Verdict.scores it reads.
-        facts: Numbers of ScoreRequest.facts it reads.
-        bootstrap: "samples" or "groups": the summarizer gives a result without an interval one, from resamples of
-            these. Each calls `compute` again; a copy of a sample or group has a number of its own.
+        labels: Labels that it reads.
+        parts: Parts of Verdict.scores that it reads.
+        facts: Numbers of ScoreRequest.facts that it reads.
+        bootstrap: "samples" or "groups": the unit of resampling from which the summarizer computes an interval if the
+            result has none. Every resample calls `compute`; copies of a sample or group have different numbers.
         items: For a metric that is a mean over items: the value of each row, and its cluster or
             None where all are independent. Slices are then compared with the rest.
-        graded: Whether those values are scores of answers, of which 1 is the best: what cut answers leave open is told.
-        check: Makes sure before the first item that `compute` can be called later, where that takes more than the
-            parameters; raises `RequestError`. Called where a run tries its metrics on nothing.
-        no_interval: Why its value has no interval where neither it nor `bootstrap` makes one.
-        of_scores: Whether it reads `Table.score`: undefined where a rule gives items no score of their own.
+        graded: Whether those values are scores of answers, of which 1 is the best: the result then has the band that
+            cut answers leave open (`cut_band`).
+        check: Checks before the first item that `compute` will have all that it needs besides the parameters, such as
+            a program; raises `RequestError`. Called when a run tries its metrics on no items.
+        no_interval: The reason why its value has no interval, if neither it nor `bootstrap` computes one.
+        of_scores: Whether it reads `Table.score`: it is then undefined for rules that give single items no score.
     """
 
     compute: Callable[[Table], pb.MetricResult]
@@ -131,15 +132,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One kind of metric, as a task's MetricSpec names it.
+    """A metric that a task's MetricSpec can name.
 
     Attributes:
-        name: What MetricSpec.metric takes.
-        description: One paragraph: what it computes and what it needs.
-        plan: Reads the parameters; raises `RequestError` where they make no sense.
-        params: The parameters it knows beside `COMMON_PARAMS`, each with its meaning.
-        unit: The metric's unit, where `compute` sets no other.
-        cell: Whether `compute` runs in a closed process, without files, network and secrets; `items` is not used then.
+        name: Value of MetricSpec.metric.
+        description: One paragraph: the quantity that it computes and the data that it needs.
+        plan: Reads the parameters; raises `RequestError` for invalid ones.
+        params: Its parameters besides `COMMON_PARAMS`, and their meanings.
+        unit: The metric's unit, unless `compute` sets another.
+        cell: Whether `compute` runs in a closed process, without files, network and secrets; `items` is then unused.
     """
 
     name: str

@@ -10,14 +10,14 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.metrics.table import Table, numbered
 
 DRAWS = 1_000
-"""Resamples, where a spec does not say how many."""
+"""Default number of resamples."""
 
 UNITS = ("samples", "groups")
 
 _MOST_UNDEFINED = 0.05
 
 _BLOCK = 1 << 20
-"""Numbers drawn at a time."""
+"""Random numbers drawn at a time, which bounds memory."""
 
 
 def interval(
@@ -25,12 +25,12 @@ def interval(
 ) -> tuple[pb.Interval | None, str]:
     """Returns the percentile bootstrap interval of a metric (Efron 1979).
 
-    The seed is fixed and a table's order depends on its keys alone: the same items have the same interval.
+    The seed is fixed and a table's order depends on its keys alone, so that equal items have equal intervals.
 
     Args:
         table: The items.
         compute: The metric; may raise or leave `value` unset for a resample.
-        unit: What is drawn with replacement: "samples" (an item with its repeats) or "groups".
+        unit: The unit that is drawn with replacement: "samples" (an item with its repeats) or "groups".
         draws: Number of resamples, each a call of the metric.
         level: Coverage.
 
@@ -59,7 +59,7 @@ def interval(
 
 
 def of_strata(strata: Sequence[Floats], weights: Sequence[float], draws: int, level: float) -> pb.Interval:
-    """Returns the percentile bootstrap interval of a weighted mean of means, each stratum resampled by itself.
+    """Returns the percentile bootstrap interval of a weighted mean of means; strata are resampled separately.
 
     Args:
         strata: The scores of each stratum.
@@ -79,19 +79,21 @@ def of_strata(strata: Sequence[Floats], weights: Sequence[float], draws: int, le
 
 
 def _percentiles(values: Floats | Sequence[float], level: float, method: str) -> pb.Interval:
-    # Sums in another order of instructions differ in the last digit; the results must not.
+    # Rounded, since sums differ in the last digit between processors, and results must not.
     low, high = (round(float(end), 10) + 0.0 for end in np.quantile(values, ((1 - level) / 2, (1 + level) / 2)))
     return pb.Interval(low=low, high=high, level=level, method=method)
 
 
 def _resamples(table: Table, unit: str, draws: int) -> Iterator[Table]:
+    # Rows sorted by unit, with the start and size of every unit: a resample is then index arithmetic, without a loop
+    # over the drawn units.
     numbers = numbered(table.group if unit == "groups" else table.sample)
     count = int(numbers.max()) + 1
     order = np.argsort(numbers, kind="stable").astype(np.int64)
     sizes = np.bincount(numbers, minlength=count)
     starts = np.cumsum(sizes) - sizes
     # A group of one sample is that sample: its copies are as independent as those of a sample without a group.
-    lone = np.bincount(table.group)[table.group] == np.bincount(table.sample)[table.sample]
+    single = np.bincount(table.group)[table.group] == np.bincount(table.sample)[table.sample]
     random = np.random.default_rng(0)
     for _ in range(draws):
         drawn = random.integers(0, count, count)
@@ -100,11 +102,11 @@ def _resamples(table: Table, unit: str, draws: int) -> Iterator[Table]:
         within = np.arange(len(copy)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = order[starts[drawn][copy] + within]
         sample = _fresh(copy, table.sample[rows])
-        group = _fresh(np.where(lone[rows], copy, 0) if unit == "samples" else copy, table.group[rows])
+        group = _fresh(np.where(single[rows], copy, 0) if unit == "samples" else copy, table.group[rows])
         yield table.take(rows, group=group, sample=sample)
 
 
 def _fresh(copy: Ints, numbers: Ints) -> Ints:
-    """Returns a number of its own for each pair of a copy and an old number."""
+    """Numbers the distinct pairs of a copy and an old number, so that copies of one unit count as different units."""
     fresh: Ints = numbered(copy.astype(np.int64) * (int(numbers.max()) + 1) + numbers)
     return fresh

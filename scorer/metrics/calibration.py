@@ -1,4 +1,4 @@
-"""Whether a model is right as often as it is sure."""
+"""Expected calibration error: the gap between a model's confidence and its accuracy."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def plan(params: Params) -> Plan:
         result = pb.MetricResult(denominator=number, denominator_answered=number)
         if number:
             # Bins are half-open from above, (0, 0.1] and so on, as in the paper.
-            place = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
+            bin_of = np.clip(np.ceil(sure * bins).astype(np.int64) - 1, 0, bins - 1)
             rows = []
-            for at in np.unique(place).tolist():
-                inside = place == at
+            for index in np.unique(bin_of).tolist():
+                inside = bin_of == index
                 count = int(inside.sum())
                 confidence, accuracy = math.fsum(sure[inside]) / count, math.fsum(right[inside]) / count
-                rows.append({"from": at / bins, "items": count, "confidence": confidence, "accuracy": accuracy})
+                rows.append({"from": index / bins, "items": count, "confidence": confidence, "accuracy": accuracy})
             gaps = [abs(row["accuracy"] - row["confidence"]) for row in rows]
             result.value = math.fsum(row["items"] * gap for row, gap in zip(rows, gaps, strict=True)) / number
             result.value_answered = result.value

@@ -16,22 +16,22 @@ from scorer.metrics.base import Metric, Params, Plan
 from scorer.metrics.table import Table
 
 Corpus = Sequence[tuple[str, Sequence[str]]]
-"""Captions, each with its references."""
+"""Captions with their references."""
 
-# Whatever Java may take for the end of a line: one caption must stay one line of a pipe.
+# All that Java may take for the end of a line: one caption must stay one line of a pipe.
 _BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _JAVA = ("java", "-Dfile.encoding=UTF-8", "-Xmx2G")
 
 
 class NotComputed(Exception):
-    """A metric that cannot be made here; the message says what is missing."""
+    """A metric that cannot be computed here; the message names the missing program or package."""
 
 
 def tokenized(corpus: Corpus) -> Corpus:
-    """Returns the corpus in lower-case Penn Treebank words without punctuation, as COCO's evaluation server does.
+    """Returns the corpus in lower-case Penn Treebank tokens without punctuation, as COCO's evaluation server does.
 
     Raises:
-        NotComputed: There is no Java.
+        NotComputed: Java is missing.
     """
     from pycocoevalcap.tokenizer import ptbtokenizer
 
@@ -45,7 +45,7 @@ def tokenized(corpus: Corpus) -> Corpus:
         raise NotComputed(f"not computed: {program[-1]} failed: {done.stderr.strip().splitlines()[-1:]}")
     dropped = frozenset(ptbtokenizer.PUNCTUATIONS)
     split = (line.split(" ") for line in done.stdout.split("\n"))
-    lines = (" ".join(word for word in words if word not in dropped) for words in split)
+    lines = (" ".join(token for token in tokens if token not in dropped) for tokens in split)
     return [(next(lines), [next(lines) for _ in references]) for _, references in corpus]
 
 
@@ -58,7 +58,7 @@ def bleu(corpus: Corpus, order: int) -> float:
 
 
 def rouge_l(corpus: Corpus) -> float:
-    """Returns the mean ROUGE-L, words split at single blanks (https://aclanthology.org/W04-1013)."""
+    """Returns the mean ROUGE-L over tokens split at single blanks (https://aclanthology.org/W04-1013)."""
     from pycocoevalcap.rouge.rouge import Rouge
 
     return float(Rouge().compute_score(*_dictionaries(corpus))[0])
@@ -75,7 +75,7 @@ def meteor(corpus: Corpus) -> float:
     """Returns METEOR 1.5 of the corpus, from pooled statistics (https://aclanthology.org/W14-3348).
 
     Raises:
-        NotComputed: There is no Java, or its METEOR fails.
+        NotComputed: Java is missing, or its METEOR fails.
     """
     from pycocoevalcap.meteor import meteor as library
 
@@ -115,7 +115,7 @@ MEASURES: dict[str, Callable[[Corpus], float]] = {
     "rouge_l": rouge_l,
     "cider": cider,
 }
-"""params.measure -> what computes it."""
+"""Value of params.measure -> function that computes it."""
 
 
 def _java_command() -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def plan(params: Params) -> Plan:
     tokenize = params.word("tokenize", "ptb", ("ptb", "raw"))
 
     def value(captions: Corpus) -> float:
-        # A metric that says so, and no error: by now every answer is paid for, and can be scored again.
+        # Reported in the result and not as an error of the run: all answers are paid for, and can be scored again.
         if importlib.util.find_spec("pycocoevalcap") is None:
             raise NotComputed(
                 "not computed: needs pycocoevalcap where the scorer runs, pip install 'lyncean[captions]'"
@@ -154,7 +154,7 @@ def plan(params: Params) -> Plan:
             kept = [corpus[row] for row in np.flatnonzero(answered)]
             if kept:
                 result.value_answered = value(kept)
-            # An item without an answer is an empty caption; without its references there is no corpus to put it in.
+            # An item without an answer counts as an empty caption, which still needs references.
             if len(kept) == len(corpus):
                 result.value = result.value_answered
             elif all(references for _, references in corpus):
@@ -165,8 +165,8 @@ def plan(params: Params) -> Plan:
             result.details["not_computed"] = str(error)
         return result
 
-    words = "captions are scored as one corpus, which takes long to repeat; the parameter bootstrap asks for it"
-    return Plan(compute, columns=frozenset({"extracted", "targets"}), no_interval=words)
+    reason = "captions are scored as one corpus, which takes long to repeat; the parameter bootstrap asks for it"
+    return Plan(compute, columns=frozenset({"extracted", "targets"}), no_interval=reason)
 
 
 METRIC = Metric(

@@ -1,4 +1,4 @@
-"""Whether a model prefers an option for its place or letter."""
+"""Choice bias: the preference of a model for an option by its position or letter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scorer.metrics.calibration import BIASED
 from scorer.metrics.table import Table
 
 MOST_NAMES = 64
-"""Options beyond which a choice is no choice: distributions and the test are left out."""
+"""Most option names for which distributions and the test are computed; with more, options are free text."""
 
 
 def plan(params: Params) -> Plan:
@@ -60,12 +60,12 @@ def plan(params: Params) -> Plan:
 
 
 def _named(table: Table) -> tuple[list[str], Ints, Ints]:
-    """Returns the names of options, and the codes of each row's choice and key; -1 for none."""
+    """Returns the names of options, and the codes of each row's choice and key; -1 if a row has none."""
     chosen, of_chosen = answers.coded(table, "extracted", answers.name)
     keys, of_keys = answers.coded(table, "targets", answers.name)
-    names = sorted({*of_chosen, *of_keys} - {""})  # what was not read is no name
-    place = {name: code for code, name in enumerate(names)}
-    recoded = [np.array([*(place.get(name, -1) for name in of), -1], np.int32) for of in (of_chosen, of_keys)]
+    names = sorted({*of_chosen, *of_keys} - {""})  # "" is an unread answer
+    code_of = {name: code for code, name in enumerate(names)}
+    recoded = [np.array([*(code_of.get(name, -1) for name in of), -1], np.int32) for of in (of_chosen, of_keys)]
     return names, recoded[0][chosen], recoded[1][keys]
 
 

@@ -1,4 +1,4 @@
-"""Calls to a metric's own code: one that raises, or returns what no summary can carry, is undefined."""
+"""Calls to the code of a metric: one that raises, or returns an invalid result, is undefined."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from scorer.metrics.standard_error import STANDARD_ERROR, to_percent
 T = TypeVar("T")
 
 FAILED = "metric_failed"
-"""A key of MetricResult.details: why a metric is undefined although there are items."""
+"""A key of MetricResult.details: the reason why a metric is undefined although there are items."""
 
 MOST_BYTES = 1024 * 1024
-"""Size of one result. All results of a stream travel in one message."""
+"""Largest size of one result, since all results of a stream travel in one message."""
 
 _LONGEST = 300
 
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 
 
 class NotAResultError(Exception):
-    """A metric returned something that is not a result; the message says why."""
+    """A metric returned an invalid result; the message names the defect."""
 
 
 def attempt(name: str, work: Callable[[], T]) -> tuple[T | None, str]:
-    """Returns the result of a metric's code and "", or None and the reason in one line where it raises."""
+    """Returns the result of a metric's code and "", or None and a one-line reason if it raises."""
     try:
         return work(), ""
-    except (Exception, SystemExit) as error:  # foreign code ends a process where it cannot go on
+    except (Exception, SystemExit) as error:  # SystemExit too: foreign code may exit
         if not isinstance(error, RequestError | NotAResultError):
             log.exception("metric %r raised", name)
         return None, _reason(error)
 
 
 def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: bool) -> pb.MetricResult:
-    """Returns a metric's result; an undefined one with `details.metric_failed` where `compute` fails."""
+    """Returns a metric's result; if `compute` fails, an undefined one with `details.metric_failed`."""
 
     def work() -> pb.MetricResult:
         result = copied(compute())
@@ -60,15 +60,15 @@ def result_of(name: str, compute: Callable[[], pb.MetricResult], *, percent: boo
 
 
 def _reason(error: BaseException) -> str:
-    words = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     if not isinstance(error, RequestError | NotAResultError):
-        words = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    words = printable(words.encode("utf-8", "replace").decode())
-    return words if len(words) <= _LONGEST else words[:_LONGEST] + "…"
+        message = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    message = printable(message.encode("utf-8", "replace").decode())
+    return message if len(message) <= _LONGEST else message[:_LONGEST] + "…"
 
 
 def copied(returned: object) -> pb.MetricResult:
-    """Returns a copy without what the summarizer sets: a metric may return one object twice."""
+    """Returns a copy without the fields that the summarizer sets: a metric may return one object twice."""
     if not isinstance(returned, pb.MetricResult):
         raise NotAResultError(f"it returned a {type(returned).__name__}, not a MetricResult")
     result = pb.MetricResult()
@@ -93,7 +93,7 @@ def _check(result: pb.MetricResult) -> None:
 
 
 def _check_details(result: pb.MetricResult) -> None:
-    """Makes sure that the details arrive and can be written as JSON, which has neither NaN nor infinity."""
+    """Checks that the details can be sent, and written as JSON, which has neither NaN nor infinity."""
     try:
         response = pb.ScorerServiceScoreResponse(summary=pb.Summary(metrics=[result]))
         MessageToDict(pb.ScorerServiceScoreResponse.FromString(response.SerializeToString()))

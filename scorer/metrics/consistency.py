@@ -1,4 +1,4 @@
-"""Whether repeats of one sample agree with each other, right or wrong."""
+"""Consistency: the agreement of repeats of one sample, right or wrong."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def plan(params: Params) -> Plan:
 
 
 def _agreement(table: Table) -> tuple[list[float], list[int], int, int]:
-    """Returns each sample's share of agreeing pairs and group; how many are unanimous, and right by vote."""
+    """Returns each sample's share of agreeing pairs, its group; and the counts of unanimous and of right majorities."""
     if not len(table):
         return [], [], 0, 0
-    words = answers.extracted(table)
+    answer_of = answers.extracted(table)
     values, groups, unanimous, right = [], [], 0, 0
     for rows in together(table.sample):
         if len(rows) < 2:
             continue
-        counts = Counter(word for row in rows.tolist() if (word := words[row]) != UNREADABLE)
+        counts = Counter(answer for row in rows.tolist() if (answer := answer_of[row]) != UNREADABLE)
         agreeing = sum(math.comb(count, 2) for count in counts.values())
         values.append(agreeing / math.comb(len(rows), 2))
         groups.append(int(table.group[rows[0]]))
         unanimous += agreeing == math.comb(len(rows), 2)
         first, second = [*counts.most_common(2), (UNREADABLE, 0), (UNREADABLE, 0)][:2]
         if first[1] > second[1]:
-            right += any(words[row] == first[0] and table.score[row] == 1.0 for row in rows.tolist())
+            right += any(answer_of[row] == first[0] and table.score[row] == 1.0 for row in rows.tolist())
     return values, groups, unanimous, right
 
 

@@ -1,4 +1,4 @@
-"""What cut answers leave open of a mean of scores between 0 and 1: the mean of whole ones, and the worst and best."""
+"""The band that cut answers leave open for a mean of scores between 0 and 1: all of them wrong, or all right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scorer.metrics.table import Table
 
 
 def put(result: pb.MetricResult, table: Table, values: Floats) -> None:
-    """Adds the band of a mean to its result, where an answer is cut and all values are between 0 and 1.
+    """Adds the band of a mean to its result, if an answer is cut and all values are between 0 and 1.
 
     Args:
         result: The mean over all rows.
@@ -18,11 +18,11 @@ def put(result: pb.MetricResult, table: Table, values: Floats) -> None:
     cut = table.cut
     if cut is None or not cut.any() or values.min() < 0 or values.max() > 1:
         return
-    whole = values[~cut]
-    known = float(whole.sum())
+    uncut = values[~cut]
+    known = float(uncut.sum())
     band = pb.CutBand(
-        denominator=len(whole), low=known / len(values), high=(known + len(values) - len(whole)) / len(values)
+        denominator=len(uncut), low=known / len(values), high=(known + len(values) - len(uncut)) / len(values)
     )
-    if len(whole):
-        band.whole = known / len(whole)
+    if len(uncut):
+        band.whole = known / len(uncut)
     result.cut.CopyFrom(band)

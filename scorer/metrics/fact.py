@@ -1,4 +1,4 @@
-"""The mean of a number that is known of the items beside their scores, such as the calls of a trajectory."""
+"""The mean of a fact: a number of each item besides its score, such as the calls of a trajectory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plan(params: Params) -> Plan:
 
 
 def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float, answered: Bools) -> pb.MetricResult:
-    """Returns the mean in which an item counts as often as another fact says; the denominator is the sum of these."""
+    """Returns the mean weighted by another fact; the denominator is the sum of the weights."""
     known = ~np.isnan(values) & (weights > 0)
     values, weights, answered = values[known], weights[known], answered[known]
     numbers = np.arange(len(values)) if groups is None else groups[known]
@@ -47,10 +47,10 @@ def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float
     result = pb.MetricResult(denominator=round(total))
     if total:
         result.value = math.fsum(sums) / total
-        found = stats.mean_interval(sums, sizes, binary=False, level=level)
-        if found:
-            low, high = (round(end, 10) + 0.0 for end in (found.low, found.high))
-            result.interval.CopyFrom(pb.Interval(low=low, high=high, level=level, method=found.method))
+        interval = stats.mean_interval(sums, sizes, binary=False, level=level)
+        if interval:
+            low, high = (round(end, 10) + 0.0 for end in (interval.low, interval.high))
+            result.interval.CopyFrom(pb.Interval(low=low, high=high, level=level, method=interval.method))
         else:
             result.details["no_interval"] = "all samples have the same value, or are in one group"
     if total and answered.all():

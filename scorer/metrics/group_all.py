@@ -22,7 +22,7 @@ def plan(params: Params) -> Plan:
         right = (np.bincount(number, table.values() == 1.0) == sizes).astype(np.float64)
         answered = np.bincount(number, table.answered) == sizes
         result = mean_result(right, groups, level, answered=right[answered])
-        # Groups of unequal size are a sign that items are missing: let it be seen.
+        # Reported, since groups of unequal size are a sign of missing items.
         result.details.update({"items_in_smallest_group": int(sizes.min()), "items_in_largest_group": int(sizes.max())})
         return result
 

@@ -1,4 +1,4 @@
-"""How much the answer to one sample changes over its repeats."""
+"""Instability: the entropy of the answers to one sample over its repeats."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def plan(params: Params) -> Plan:
         kept = table.take(np.isin(table.outcome, _READ))
         if not len(kept):
             return pb.MetricResult()
-        words = answers.extracted(kept)
+        answer_of = answers.extracted(kept)
         values, groups = [], []
         for rows in together(kept.group if by_group else kept.sample):
             if len(rows) > 1:
-                counts = Counter(words[row] for row in rows.tolist())
+                counts = Counter(answer_of[row] for row in rows.tolist())
                 values.append(entropy(counts.values()))
                 groups.append(int(kept.group[rows[0]]))
         result = mean_result(values, groups, level, (0.0, math.inf))

@@ -1,4 +1,4 @@
-"""Means and their confidence intervals as results carry them. docs/read-the-numbers.md says when each is right."""
+"""Means and their confidence intervals as MetricResult; docs/read-the-numbers.md explains the choice of interval."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ def of_mean(
     """Returns an interval around the mean of values, as `lyncean.statistics.intervals.mean_interval` computes it.
 
     Args:
-        values: One number an item.
+        values: One number per item.
         clusters: The cluster of each item; None where all are independent.
         level: Coverage.
         within: Bounds of the mean.
 
     Returns:
-        None where the spread is unknown.
+        None if the spread is unknown.
     """
     sums, sizes = gathered(values, clusters)
-    found = stats.mean_interval(sums, sizes, binary=stats.is_binary(values), level=level, within=within)
-    if found is None:
+    interval = stats.mean_interval(sums, sizes, binary=stats.is_binary(values), level=level, within=within)
+    if interval is None:
         return None
-    # Sums in another order of instructions differ in the last digit; the results must not.
-    low, high = (round(end, 10) + 0.0 for end in (found.low, found.high))
-    return pb.Interval(low=low, high=high, level=level, method=found.method)
+    # Rounded, since sums differ in the last digit between processors, and results must not.
+    low, high = (round(end, 10) + 0.0 for end in (interval.low, interval.high))
+    return pb.Interval(low=low, high=high, level=level, method=interval.method)
 
 
 def gathered(values: Floats, clusters: Ints | None) -> tuple[Floats, Floats]:
-    """Returns the sum and the number of items of each cluster; of each item where there are none."""
-    # Items that are clusters of their own mostly stand in the order of their numbers: nothing is to be gathered.
+    """Returns sum and number of items by cluster; without clusters, the values and ones."""
+    # Rising numbers mean one item per cluster, the common case: sums are the values, and sorting is saved.
     if clusters is None or bool((clusters[1:] > clusters[:-1]).all()):
         return values, np.ones(len(values))
     sums, sizes = stats.clusters(values[None], numbered(clusters))
@@ -51,14 +51,14 @@ def mean_result(
     within: tuple[float, float] = UNBOUNDED,
     answered: Floats | Sequence[float] | None = None,
 ) -> pb.MetricResult:
-    """Returns a mean with its interval, or why it has none, and denominators.
+    """Returns a mean with its denominators and its interval, or the reason why it has none.
 
     Args:
-        values: One number for each of the denominator.
-        clusters: The cluster of each; None where all are independent.
+        values: The numbers of the denominator.
+        clusters: The cluster of each number; None where all are independent.
         level: Coverage of the interval.
         within: Bounds of the mean.
-        answered: The same over what was answered; None where that is no other question.
+        answered: The numbers of answered items; None if the metric does not distinguish them.
     """
     result = pb.MetricResult(denominator=len(values))
     if len(values):

@@ -1,4 +1,4 @@
-"""How far the judges of a panel agree: Krippendorff's alpha for nominal decisions."""
+"""Agreement of the judges of a panel: Krippendorff's alpha for nominal decisions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _compute(table: Table) -> pb.MetricResult:
 
 
 def _by_judge(panel: Iterable[str]) -> dict[str, str]:
-    """Returns judge -> decision; a second judge that gives the same name is another voice, "name (2)"."""
+    """Returns judge -> decision; a second judge of the same name becomes "name (2)"."""
     decisions: dict[str, str] = {}
     known: Counter[str] = Counter()
-    for voice in panel:
-        name, decision = voice.split("\t", 1)
+    for entry in panel:
+        name, decision = entry.split("\t", 1)
         known[name] += 1
         decisions[name if known[name] == 1 else f"{name} ({known[name]})"] = decision
     return decisions

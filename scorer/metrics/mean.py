@@ -12,8 +12,8 @@ from scorer.metrics.intervals import gathered, mean_result
 from scorer.metrics.table import Table
 
 DETECTABLE = {"fall": "minimum_detectable_fall", "rise": "minimum_detectable_rise"}
-"""Keys of MetricResult.details: what two runs like this one would show, in the metric's own unit. Runs over the same
-items, compared item by item, show smaller differences."""
+"""Keys of MetricResult.details: the smallest difference that two runs like this one would show, in the metric's unit.
+Runs over the same items, compared item by item, show smaller differences."""
 
 CLUSTER = "whether items of one group (or repeats of one item) count as dependent in the interval, default true"
 
@@ -26,12 +26,12 @@ def plan(params: Params) -> Plan:
     part = params.word("part", "")
     cluster = params.flag("cluster", True)
     level = params.level
-    facets = params.words("facets")
+    facets = params.strings("facets")
     if taken := standard_error.NAMES.intersection(facets or ()):
         raise RequestError(
             f"a facet is called {min(taken)!r}, as a part of every standard error: rename the label", "invalid_param"
         )
-    # What is given in percent is a share; another part may be anything.
+    # A value in percent is a share, bounded by 0 and 1; another part may have any range.
     share = not part or params.word("unit", "fraction") == "percent"
 
     def items(table: Table) -> tuple[Floats, Ints | None]:
@@ -48,7 +48,7 @@ def plan(params: Params) -> Plan:
         if clusters is not None:
             standard_error.note(result.details, table, values, clusters, facets, level, within)
         if part:
-            # A part that the rule did not report is not a zero of its own making: say so.
+            # A part that the rule did not report counts as 0, which the reader must be able to see.
             missing = int(np.isnan(table.parts[part][table.scored]).sum())
             if missing:
                 result.details["scored_without_part"] = missing

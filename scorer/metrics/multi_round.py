@@ -1,4 +1,4 @@
-"""How the score changes over the rounds of a dialogue."""
+"""The trend of the score over the rounds of a dialogue."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def plan(params: Params) -> Plan:
 def _rounds(table: Table, label: str) -> np.ndarray:
     numbers = []
     for labels in table.labels:
-        word = labels.get(label)
+        value = labels.get(label)
         try:
-            numbers.append(math.nan if word is None else float(word))
+            numbers.append(math.nan if value is None else float(value))
         except ValueError:
-            raise RequestError(f"multi_round: label {label!r} is {word!r}, not a number", "invalid_metric") from None
+            raise RequestError(f"multi_round: label {label!r} is {value!r}, not a number", "invalid_metric") from None
     return np.array(numbers, np.float64)[table.combination]
 
 
 def _means(rounds: np.ndarray, values: np.ndarray) -> list[tuple[float, float, int]]:
-    found = []
-    for at in np.unique(rounds).tolist():
-        scores = values[rounds == at]
-        found.append((at, math.fsum(scores) / len(scores), len(scores)))
-    return found
+    means = []
+    for round_number in np.unique(rounds).tolist():
+        scores = values[rounds == round_number]
+        means.append((round_number, math.fsum(scores) / len(scores), len(scores)))
+    return means
 
 
 def _line(means: list[tuple[float, float, int]]) -> tuple[float | None, float]:
-    """Returns Pearson's correlation and the least-squares slope; no correlation where a side is constant."""
+    """Returns Pearson's correlation and the least-squares slope; None and 0 if the means are constant."""
     if len({mean for _, mean, _ in means}) < 2:
         return None, 0.0
     correlation, slope = stats.line([at for at, _, _ in means], [mean for _, mean, _ in means])

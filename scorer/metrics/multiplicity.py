@@ -10,10 +10,10 @@ from lyncean.statistics import distributions, intervals as stats, significance
 from scorer.metrics.table import numbered
 
 DRAWS = 9_999
-"""Permutations that a p-value is made of; more where these leave it open among many slices."""
+"""Permutations of a p-value; more are drawn if these are too coarse for the number of slices."""
 
 KINDS = 128
-"""Different clusters from which on the sum over a slice is normal enough, and permuting them takes long."""
+"""Most different clusters that are permuted: with more, the sum over a slice is close to normal, and faster."""
 
 
 def note(metrics: Sequence[pb.MetricResult], members: Sequence[Ints], values: Floats, clusters: Ints | None) -> None:
@@ -24,23 +24,25 @@ def note(metrics: Sequence[pb.MetricResult], members: Sequence[Ints], values: Fl
     p_benjamini_hochberg the share of false ones among the findings (1995).
 
     Args:
-        metrics: The metrics, one a slice.
+        metrics: The results, one per slice.
         members: The rows of each slice.
-        values: One number an item, over all slices and whatever is in none.
+        values: One number per item, over all slices and the items outside of them.
         clusters: The cluster of each item; None where all are independent.
     """
-    found = {}
+    p_value_of = {}
     numbers = None if clusters is None else numbered(clusters)
     for number, rows in enumerate(members):
         inside = np.zeros(len(values), bool)
         inside[rows] = True
         p_value = against_rest(inside, values, numbers, len(members))
         if p_value is not None:
-            found[number] = p_value
-    if not found:
+            p_value_of[number] = p_value
+    if not p_value_of:
         return
-    p_values = list(found.values())
-    rows_of = zip(found, p_values, significance.holm(p_values), significance.benjamini_hochberg(p_values), strict=True)
+    p_values = list(p_value_of.values())
+    rows_of = zip(
+        p_value_of, p_values, significance.holm(p_values), significance.benjamini_hochberg(p_values), strict=True
+    )
     for number, p_value, p_holm, p_benjamini_hochberg in rows_of:
         metrics[number].details.update(
             {
@@ -48,29 +50,29 @@ def note(metrics: Sequence[pb.MetricResult], members: Sequence[Ints], values: Fl
                     "p_value": _rounded(p_value),
                     "p_holm": _rounded(p_holm),
                     "p_benjamini_hochberg": _rounded(p_benjamini_hochberg),
-                    "comparisons": len(found),
+                    "comparisons": len(p_value_of),
                 }
             }
         )
 
 
 def against_rest(inside: Bools, values: Floats, clusters: Ints | None, comparisons: int = 1) -> float | None:
-    """Returns the p-value of the difference between the items inside and the others, two-sided.
+    """Returns the two-sided p-value of the difference between the items inside and the others.
 
-    Fisher's exact test for independent scores of 0 and 1. Where every cluster is whole on one side, the permutation
-    of clusters: a robust variance of few clusters inside is far too small, and none at all where they are alike.
-    Otherwise the regression of the value on being inside, with the covariance of Liang and Zeger (Biometrika 73,
-    1986) over clusters and t with one degree of freedom less than there are clusters.
+    Independent scores of 0 and 1 get Fisher's exact test. If no cluster is on both sides, clusters are permuted: a
+    robust variance of few clusters is far too small, and 0 if they are alike. Otherwise the value is regressed on
+    being inside, with the covariance of Liang and Zeger (Biometrika 73, 1986) over clusters and t with one degree of
+    freedom less than there are clusters.
 
     Args:
-        inside: Which items are in the slice.
-        values: One number an item.
+        inside: The mask of the slice's items.
+        values: One number per item.
         clusters: The number of each item's cluster, from 0 without a gap; None where all are
             independent.
-        comparisons: How many p-values will be adjusted together: none is so coarse that this leaves nothing of it.
+        comparisons: Number of p-values that are adjusted together: more need a finer p-value.
 
     Returns:
-        None where one side has fewer than two clusters or nothing varies.
+        None if one side has fewer than two clusters, or all values are equal.
     """
     others = ~inside
     if not inside.any() or not others.any():
@@ -95,11 +97,12 @@ def against_rest(inside: Bools, values: Floats, clusters: Ints | None, compariso
 
 
 def _permuted(pulls: Floats, inside: Bools, comparisons: int) -> float | None:
-    """Returns the p-value of a slice's clusters against random clusters of the same number.
+    """Returns the p-value of a slice's clusters against as many random clusters.
 
-    `pulls` holds for each cluster the sum of its items' differences from the mean of all.
+    `pulls` holds, by cluster, the sum of its items' differences from the mean of all items.
     """
-    # Clusters of the same pull are exchangeable: how many of each kind are inside is hypergeometric.
+    # Clusters of equal pull are exchangeable, so the number of each kind inside is hypergeometric: a permutation
+    # then costs one draw per kind and not one per cluster.
     kinds, kind, copies = np.unique(np.round(pulls, 12), return_inverse=True, return_counts=True)
     if len(kinds) < 2:
         return None

@@ -1,4 +1,4 @@
-"""The chance that at least one of k tries is right, or that all are."""
+"""pass@k: the chance that at least one of k tries is right; pass^k: that all are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan(params: Params) -> Plan:
 
 
 def _values(table: Table, k: int, every: bool) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns the estimate and the group of each sample of at least k tries, and how many have fewer."""
+    """Returns estimate and group of all samples with at least k tries, and the number of other samples."""
     _, first, number = np.unique(table.sample, return_index=True, return_inverse=True)
     tries = np.bincount(number)
     right = np.bincount(number, table.values() == 1.0).astype(np.int64)

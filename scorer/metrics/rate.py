@@ -1,4 +1,4 @@
-"""The share of an outcome, or of a reason."""
+"""The share of items with an outcome, or with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReForm-Eval's instability, as its own scripts compute it."""
+"""ReForm-Eval's instability, as its scripts compute it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from scorer.metrics.table import Table, together
 
 
 def plan(params: Params) -> Plan:
-    """Reads the parameters; it has none of its own."""
+    """Reads the parameters, of which it has none besides the common ones."""
     level = params.level
 
     def compute(table: Table) -> pb.MetricResult:
         kept = table.take(table.answered)
-        words = [str(word) for word in kept.word("extracted")]
+        texts = [str(text) for text in kept.word("extracted")]
         groups = together(kept.group)
-        values = [entropy(Counter(words[row] for row in rows.tolist()).values()) for rows in groups]
+        values = [entropy(Counter(texts[row] for row in rows.tolist()).values()) for rows in groups]
         result = pb.MetricResult(denominator=len(values), denominator_answered=len(values))
         if values:
             result.value = result.value_answered = math.fsum(values) / len(values)

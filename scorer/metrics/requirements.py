@@ -1,4 +1,4 @@
-"""Requirements of metrics, held against the items: repeats, and scores that are shares."""
+"""Requirements that metrics check on the items: repeats, and scores between 0 and 1."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from scorer.errors import RequestError
 from scorer.metrics.table import Table
 
 FEWER = "samples_with_fewer_than_k"
-"""A key of MetricResult.details: samples that are left out."""
+"""A key of MetricResult.details: the number of samples that are left out."""
 
 
 def require_repeats(table: Table, needed: int, name: str = "") -> None:
-    """Makes sure that some sample has enough repeats.
+    """Checks that at least one sample has enough repeats.
 
     Args:
         table: The items.
         needed: Repeats that the metric needs.
-        name: The parameter that says so, "" where the metric itself does.
+        name: The parameter that asks for them; "" if the metric always needs them.
 
     Raises:
-        RequestError: None has; names both numbers.
+        RequestError: No sample has; names both numbers.
     """
     most = int(np.bincount(np.unique(table.sample, return_inverse=True)[1]).max(initial=0))
     if most < needed:
         wants = f"{name} is {needed}" if name else f"it needs {needed} repeats of a sample"
-        there = f"no sample has more than {most} repeat{'s' * (most != 1)}"
-        raise RequestError(f"{wants}, and {there}: run with --repeats {needed}", "too_few_repeats")
+        limit = f"no sample has more than {most} repeat{'s' * (most != 1)}"
+        raise RequestError(f"{wants}, and {limit}: run with --repeats {needed}", "too_few_repeats")
 
 
 def require_shares(table: Table) -> None:
-    """Makes sure that a score of 1 is a right answer.
+    """Checks that scores are between 0 and 1, so that 1 is a right answer.
 
     Raises:
-        RequestError: A score is beyond 0 to 1.
+        RequestError: A score is below 0 or above 1.
     """
     values = table.values()
     if ((values < 0) | (values > 1)).any():

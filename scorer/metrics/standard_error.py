@@ -1,4 +1,4 @@
-"""The parts of a mean's standard error as results carry them. docs/statistics.md says how to read them."""
+"""The parts of a mean's standard error in MetricResult.details; docs/statistics.md explains them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STANDARD_ERROR = "standard_error"
 """A key of MetricResult.details."""
 
 ORDERS = ("options", "targets")
-"""Columns that tell the order of the options; where an image shows them, the targets alone do."""
+"""Columns that reveal the order of the options; if an image shows them, only the targets do."""
 
 NAMES = frozenset({"groups", "items", "order", "repeats"})
-"""Names of parts and factors that are not facets."""
+"""Reserved names: parts and factors that are not facets."""
 
 _IN_UNIT = frozenset({"total", "interval", "low", "high", "error", "doubled"})
 
@@ -39,14 +39,14 @@ def note(
     level: float,
     within: tuple[float, float],
 ) -> None:
-    """Writes the parts of a mean's standard error into its details where there are several.
+    """Writes the parts of a mean's standard error into its details if there are several.
 
     Args:
-        details: Of the mean's result.
+        details: The details of the mean's result.
         table: The items.
-        values: One for each item.
-        groups: The cluster of each.
-        facets: The parameter; None where it is not given, and the order of options not known.
+        values: One per item.
+        groups: The cluster of each item.
+        facets: The parameter; None if it is missing, and the order of options unknown.
         level: Coverage of the interval.
         within: Bounds of the mean.
     """
@@ -55,44 +55,44 @@ def note(
         return
     orders = np.zeros(len(table), np.int64)
     for column in () if facets is None else ORDERS:
-        codes = table.words[column].astype(np.int64)
+        codes = table.codes[column].astype(np.int64)
         orders = numbered(orders * (int(codes.max()) + 1) + codes).astype(np.int64)
     numbers, items = (numbered(codes).astype(np.int64) for codes in (groups, table.sample))
-    found = variance_parts(values, numbers, items, labels, orders)
-    if found is None:
+    variance = variance_parts(values, numbers, items, labels, orders)
+    if variance is None:
         return
-    error = math.sqrt(found.total)
+    error = math.sqrt(variance.total)
     entry: dict[str, Any] = {
         "total": _rounded(error),
-        "interval": _rounded(math.sqrt(found.interval)),
+        "interval": _rounded(math.sqrt(variance.interval)),
         "parts": [
             {"name": part.name, "error": _rounded(math.sqrt(part.variance)), "negative": part.negative}
-            for part in found.parts
+            for part in variance.parts
         ],
         "factors": [
-            {"name": name, "levels": round(levels, 2), "doubled": _rounded(math.sqrt(found.doubled(name)))}
-            for name, levels in found.levels.items()
+            {"name": name, "levels": round(levels, 2), "doubled": _rounded(math.sqrt(variance.doubled(name)))}
+            for name, levels in variance.levels.items()
         ],
     }
-    if found.total > found.interval:
-        mean, reach = math.fsum(values) / len(values), t_quantile(level, found.df) * error
+    if variance.total > variance.interval:
+        mean, reach = math.fsum(values) / len(values), t_quantile(level, variance.df) * error
         entry |= {"low": _rounded(max(mean - reach, within[0])), "high": _rounded(min(mean + reach, within[1]))}
     details.update({STANDARD_ERROR: entry})
 
 
-def to_percent(whole: struct_pb2.Struct) -> None:
-    """Multiplies the numbers that are in the metric's unit by 100."""
-    lists = (whole.fields[name].list_value.values for name in ("parts", "factors"))
-    for entry in (whole, *(value.struct_value for values in lists for value in values)):
+def to_percent(standard_error: struct_pb2.Struct) -> None:
+    """Multiplies the numbers in the metric's unit by 100."""
+    lists = (standard_error.fields[name].list_value.values for name in ("parts", "factors"))
+    for entry in (standard_error, *(value.struct_value for values in lists for value in values)):
         for name in _IN_UNIT & entry.fields.keys():
             entry.fields[name].number_value *= 100
 
 
 def _levels(table: Table, label: str) -> Ints:
-    """Returns the number of each item's value of a label, -1 where it has none."""
+    """Returns codes of each item's value of a label; -1 for items without the label."""
     values = [labels.get(label) for labels in table.labels]
-    place = {value: number for number, value in enumerate(sorted({value for value in values if value is not None}))}
-    codes = np.array([-1 if value is None else place[value] for value in values], np.int64)
+    code_of = {value: number for number, value in enumerate(sorted({value for value in values if value is not None}))}
+    codes = np.array([-1 if value is None else code_of[value] for value in values], np.int64)
     return codes[table.combination]
 
 

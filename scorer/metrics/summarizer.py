@@ -1,4 +1,4 @@
-"""Items in, metrics out: what a stream of verdicts comes to, whatever order they came in."""
+"""The metrics of a stream of verdicts, which do not depend on the order of arrival."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from scorer.registry import Registry
 
 _SCORED = CODES[Outcome.SCORED]
 _MANY = 1 << 16
-"""Items from which on what their columns leave behind as they grow is given back to the system."""
+"""Number of items after which memory freed by growing columns is returned to the system."""
 _LARGEST_SHORT = 0xFFFF
 
-Words = str | tuple[str, ...]
-Column = Callable[[pb.ScoreRequest, pb.Verdict], Words]
+Value = str | tuple[str, ...]
+Column = Callable[[pb.ScoreRequest, pb.Verdict], Value]
 
 _COLUMNS: dict[str, Column] = {
     "key": lambda request, _: request.key,
@@ -50,7 +50,7 @@ _COLUMNS: dict[str, Column] = {
 
 
 class _SmallNumbers:
-    """Numbers from 0, in as few bytes each as the largest of them takes."""
+    """Numbers from 0 in 1, 2 or 4 bytes, by the largest of them: most streams need one byte."""
 
     def __init__(self) -> None:
         self._numbers = array("B")
@@ -69,14 +69,17 @@ class _SmallNumbers:
 
 
 class Summarizer:
-    """Keeps about 30 bytes an item: a hash of its key, numbers, and codes of interned words.
+    """Collects items in columns and computes their metrics.
+
+    An item takes about 30 bytes: a hash of its key, numbers, and codes of interned texts. A run of millions of items
+    thus stays in memory.
 
     Args:
-        specs: The metrics wanted, in the order in which they are reported.
-        registry: Where metrics are found.
+        specs: The wanted metrics, in the order of the report.
+        registry: The known metrics.
 
     Raises:
-        RequestError: If a spec names an unknown metric or parameter, or has no sense.
+        RequestError: If a spec names an unknown metric or parameter, or is invalid.
     """
 
     def __init__(self, specs: Sequence[pb.MetricSpec], registry: Registry[Metric]) -> None:
@@ -87,28 +90,28 @@ class Summarizer:
                 raise RequestError(f"metric name {name!r} is empty or stands twice", "invalid_metric")
         self._labels = sorted({label for wanted in self._wanted for label in _labels_of(wanted)})
         self._keys = bytearray()
-        # Most streams have neither repeats nor groups: each item is then a sample and a group of its own.
+        # None for most streams, which have neither repeats nor groups: every item is then one sample and one group.
         self._samples: bytearray | None = None
         self._groups: bytearray | None = None
         self._repeats = _SmallNumbers()
         self._outcomes = bytearray()
         self._scoreless = 0
         self._scores = array("d")
-        # Of most streams no answer is cut.
+        # None for most streams, in which no answer is cut.
         self._cut: bytearray | None = None
         self._parts = {part: array("d") for wanted in self._wanted for part in wanted.plan.parts}
         self._facts = {fact: array("d") for wanted in self._wanted for fact in wanted.plan.facts}
-        self._combinations: dict[Words, int] = {}
+        self._combinations: dict[Value, int] = {}
         self._combination = _SmallNumbers()
         columns = {column for wanted in self._wanted for column in wanted.plan.columns}
-        self._interned: dict[str, dict[Words, int]] = {column: {} for column in sorted(columns)}
+        self._interned: dict[str, dict[Value, int]] = {column: {} for column in sorted(columns)}
         self._codes = {column: _SmallNumbers() for column in self._interned}
 
     def add(self, request: pb.ScoreRequest, verdict: pb.Verdict) -> None:
-        """Counts one item. Of several with one key the first counts.
+        """Adds one item; of several with one key the first counts.
 
         Raises:
-            RequestError: If the verdict is none: an unknown outcome, or scored without a score.
+            RequestError: If the verdict is invalid: an unknown outcome, or scored without a score.
         """
         outcome = CODES.get(verdict.outcome)
         if outcome is None:
@@ -118,15 +121,15 @@ class Summarizer:
             raise RequestError("a scored verdict needs a finite score", "invalid_verdict")
         if len(verdict.details) > MAX_DETAILS:
             raise RequestError(f"the verdict's details have more than {MAX_DETAILS:,} characters", "invalid_verdict")
-        # Read before anything is kept, so that a failure leaves no half of an item behind.
+        # Read before the first column grows, so that a failure does not leave half an item.
         parts = verdict.scores
-        labels: Words = ()
+        labels: Value = ()
         if self._labels:
-            given = request.labels
-            labels = tuple([f"={given[name]}" if name in given else "" for name in self._labels])
+            present = request.labels
+            labels = tuple([f"={present[name]}" if name in present else "" for name in self._labels])
             if request.facts:
                 labels = tuple(map(partial(_or_fact, request.facts), self._labels, labels))
-        words = [(name, _COLUMNS[name](request, verdict)) for name in self._interned]
+        texts = [(name, _COLUMNS[name](request, verdict)) for name in self._interned]
 
         key = request.key
         digest = _hash(key, 16)
@@ -154,23 +157,23 @@ class Summarizer:
         for fact, column in self._facts.items():
             column.append(request.facts.get(fact, math.nan))
         self._combination.append(self._combinations.setdefault(labels, len(self._combinations)))
-        for name, word in words:
-            known = self._interned[name]
-            self._codes[name].append(known.setdefault(word, len(known)))
+        for name, text in texts:
+            codes = self._interned[name]
+            self._codes[name].append(codes.setdefault(text, len(codes)))
         if len(self._outcomes) == _MANY:
             return_freed_memory()
 
     def _sample_hashes(self) -> NDArray[np.uint64]:
-        """Returns the samples of all items so far: where none is a repeat the first halves of their hashes."""
+        """Returns the samples of all items so far; without repeats these are the first halves of the key hashes."""
         return np.frombuffer(self._keys, "<u8")[::2] if self._samples is None else np.frombuffer(self._samples, "<u8")
 
     def finish(self) -> pb.Summary:
-        """Returns the accounting and the metrics of all items; what was kept of them is given back on the way.
+        """Returns the counts and metrics of all items; frees the columns on the way.
 
         Raises:
-            RequestError: There are no items, and a metric could not be computed of any.
+            RequestError: There are no items, and a metric could not be computed of any items.
         """
-        if not self._outcomes:  # a run tries its metrics on nothing before it begins
+        if not self._outcomes:  # a run tries its metrics on no items before it begins
             for wanted in self._wanted:
                 _check(wanted)
             return pb.Summary(counts=pb.Counts(), metrics=[_metric(wanted, None, {}) for wanted in self._wanted])
@@ -187,7 +190,7 @@ class Summarizer:
         return summary
 
     def _table(self) -> Table:
-        # Each column is let go as soon as its rows are taken: both at once would be most of the memory.
+        # A column is freed as soon as its rows are copied: keeping both would double the peak of memory.
         rows = _rows(self._keys)
         samples = self._sample_hashes()[rows]
         self._keys, self._samples = bytearray(), None
@@ -196,9 +199,9 @@ class Summarizer:
         group = sample if self._groups is None else numbered(np.frombuffer(self._groups, "<u8")[rows])
         self._groups = None
         combinations, combination = _canonical(self._combinations, self._combination, rows)
-        vocabulary, words = {}, {}
+        vocabulary, codes = {}, {}
         for name in list(self._codes):
-            vocabulary[name], words[name] = _canonical(self._interned[name], self._codes.pop(name), rows)
+            vocabulary[name], codes[name] = _canonical(self._interned[name], self._codes.pop(name), rows)
         parts = {part: np.frombuffer(self._parts.pop(part), np.float64)[rows] for part in list(self._parts)}
         facts = {fact: np.frombuffer(self._facts.pop(fact), np.float64)[rows] for fact in list(self._facts)}
         return Table(
@@ -214,19 +217,19 @@ class Summarizer:
             ],
             parts=parts,
             facts=facts,
-            words=words,
+            codes=codes,
             vocabulary=vocabulary,
             cut=None if self._cut is None else np.frombuffer(self._cut, np.bool_)[rows],
         )
 
 
 def _or_fact(facts: Mapping[str, float], name: str, label: str) -> str:
-    """Returns a label, or where an item has none the class of its fact of that name."""
+    """Returns a label, else the class of the item's fact of that name, else ""."""
     return label or (f"={fact_class(facts[name])}" if name in facts else "")
 
 
 def _params(request: pb.ScoreRequest) -> str:
-    """Returns as JSON the parameters of an item whose answer no rule has read here; "" without."""
+    """Returns the parameters of an item that arrived with its verdict, as JSON; "" for any other item."""
     if request.WhichOneof("answer") != "verdict" or not request.HasField("params"):
         return ""
     try:
@@ -235,14 +238,14 @@ def _params(request: pb.ScoreRequest) -> str:
         raise RequestError(f"its parameters cannot be read: {error}", "invalid_param") from None
 
 
-def _hash(word: str, size: int) -> bytes:
-    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+def _hash(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
 
 
 def _rows(keys: bytearray) -> NDArray[np.int32]:
-    """Returns the rows by their keys' hashes, of several with one key the first."""
+    """Returns the rows in the order of their keys' hashes; of several with one key only the first."""
     halves = np.frombuffer(keys, "<u8").reshape(-1, 2)
-    rows = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)  # stable: the first of a key comes first
+    rows = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)  # stable: the first item of a key stays first
     fresh = np.ones(len(rows), bool)
     for half in (0, 1):
         ordered = halves[rows, half]
@@ -251,18 +254,18 @@ def _rows(keys: bytearray) -> NDArray[np.int32]:
     return rows[fresh]
 
 
-def _canonical(known: dict[Words, int], codes: _SmallNumbers, rows: Ints) -> tuple[list[Words], Ints]:
-    """Returns the words sorted, and the rows' codes that fit them: arrival leaves no trace."""
-    words = sorted(known)
-    places = np.empty(len(words), np.int32)
-    places[[known[word] for word in words]] = np.arange(len(words))
+def _canonical(known: dict[Value, int], codes: _SmallNumbers, rows: Ints) -> tuple[list[Value], Ints]:
+    """Returns the sorted values, and the rows' codes into them, which no longer depend on the order of arrival."""
+    values = sorted(known)
+    ranks = np.empty(len(values), np.int32)
+    ranks[[known[value] for value in values]] = np.arange(len(values))
     column = codes.at(rows)
-    return words, places[column] if len(words) else column
+    return values, ranks[column] if len(values) else column
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A spec that was read."""
+    """A validated spec."""
 
     spec: pb.MetricSpec
     plan: Plan
@@ -294,21 +297,21 @@ def _read(spec: pb.MetricSpec, registry: Registry[Metric]) -> _Wanted:
         return _Wanted(spec, plan, metric.unit, percent, unit, draws, level)
     except RequestError as error:
         raise RequestError(f"metric {spec.name!r}: {error}", error.reason) from None
-    except Exception as error:  # refused before the first item, as parameters without sense are
-        words = f"{type(error).__name__}: {error}"
-        raise RequestError(f"metric {spec.name!r} cannot read its parameters: {words}", "invalid_param") from error
+    except Exception as error:  # a plugin's `plan` may raise anything
+        cause = f"{type(error).__name__}: {error}"
+        raise RequestError(f"metric {spec.name!r} cannot read its parameters: {cause}", "invalid_param") from error
 
 
 def _planned(metric: Metric, params: Params) -> Plan:
     if not metric.cell:
         return metric.plan(params)
-    from scorer import cells  # few metrics need one
+    from scorer import cells  # imported on use: few metrics need a cell
 
     return cells.planned(metric, params)
 
 
 def _refused(wanted: _Wanted, scoreless: int) -> _Wanted:
-    """Returns a metric that is undefined since items have no score, where it needs one."""
+    """Returns a metric as it is, or, if it needs the score that items lack, one that is undefined."""
 
     def refuse(_: Table) -> pb.MetricResult:
         raise RequestError(
@@ -336,14 +339,14 @@ def _allowed(spec: pb.MetricSpec, labels: Mapping[str, str]) -> bool:
 
 
 def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricResult]:
-    """Returns one result for each combination of values that occurs; items without a label are in none."""
+    """Returns one result per occurring combination of label values; items without a label are in none."""
     keys = [
         tuple(labels[name] for name in names) if all(name in labels for name in names) else None
         for labels in table.labels
     ]
     values = sorted({key for key in keys if key is not None})
-    place = {key: number for number, key in enumerate(values)}
-    slices = np.array([-1 if key is None else place[key] for key in keys], np.int32)[table.combination]
+    number_of = {key: number for number, key in enumerate(values)}
+    slices = np.array([-1 if key is None else number_of[key] for key in keys], np.int32)[table.combination]
     metrics, members = [], []
     for rows in together(slices):
         if (number := int(slices[rows[0]])) >= 0:
@@ -357,7 +360,7 @@ def _slices(wanted: _Wanted, table: Table, names: list[str]) -> list[pb.MetricRe
 
 
 def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
-    """Returns a metric's own result, with an interval by bootstrap where one is wanted."""
+    """Returns a metric's result, with a bootstrap interval if the spec or the plan asks for one."""
     result = copied(wanted.plan.compute(table))
     unit = wanted.bootstrap or ("" if result.HasField("interval") else wanted.plan.bootstrap)
     if unit and result.HasField("value"):
@@ -377,7 +380,7 @@ def _computed(wanted: _Wanted, table: Table) -> pb.MetricResult:
 
 
 def _metric(wanted: _Wanted, table: Table | None, labels: Mapping[str, str]) -> pb.MetricResult:
-    """Returns a metric's result; None is a table without items, for which nothing is computed."""
+    """Returns a metric's complete result; None for `table` means no items, and an undefined result."""
     result = pb.MetricResult()
     if table is not None and len(table):
         result = result_of(wanted.spec.name, partial(_computed, wanted, table), percent=wanted.percent)

@@ -18,22 +18,22 @@ CODES = {str(outcome): code for code, outcome in enumerate(OUTCOMES)}
 
 @dataclass(frozen=True)
 class Table:
-    """Items, one a row, ordered by a hash of the item's key.
+    """Items, one per row, ordered by a hash of the item's key.
 
-    The same items make the same table, whatever order or batches they came in.
+    Equal items make equal tables, in any order and batches of arrival.
 
     Attributes:
         outcome: Codes into `OUTCOMES`.
         score: Verdict.score; NaN where it is unset.
-        group: Number of the row's group; an item without a group is in one with its own repeats.
+        group: Number of the row's group; an item without a group forms one with its repeats.
         sample: Number of the row's item over its repeats: its key without `#n`.
-        repeat: Which repeat the row is, from 0.
+        repeat: Number of the row's repeat, from 0.
         combination: Number of the row's labels in `labels`.
         labels: The combinations of label values that occur.
         parts: Verdict.scores by name; NaN where the part is missing.
         facts: ScoreRequest.facts by name; NaN where the fact is missing.
-        words: Further columns, as `Plan.columns` names them: codes into `vocabulary`.
-        vocabulary: The values that the codes stand for: a string, or a tuple of strings.
+        codes: Text columns, as `Plan.columns` names them: indices into `vocabulary`.
+        vocabulary: The distinct values of every text column: strings, or tuples of strings.
         cut: Whether the output limit ended the row's answer; None where no answer is cut.
     """
 
@@ -46,14 +46,14 @@ class Table:
     labels: Sequence[Mapping[str, str]]
     parts: Mapping[str, Floats] = field(default_factory=dict)
     facts: Mapping[str, Floats] = field(default_factory=dict)
-    words: Mapping[str, Ints] = field(default_factory=dict)
+    codes: Mapping[str, Ints] = field(default_factory=dict)
     vocabulary: Mapping[str, Sequence[str | tuple[str, ...]]] = field(default_factory=dict)
     cut: Bools | None = None
 
     def __post_init__(self) -> None:
-        """Protects the columns: a metric that changed one would change what the metrics after it see."""
+        """Makes the columns read-only: a metric that changed one would change the results of later metrics."""
         columns: list[NDArray[Any]] = [self.outcome, self.score, self.group, self.sample, self.repeat]
-        for column in (*columns, self.combination, *self.parts.values(), *self.facts.values(), *self.words.values()):
+        for column in (*columns, self.combination, *self.parts.values(), *self.facts.values(), *self.codes.values()):
             column.flags.writeable = False
         if self.cut is not None:
             self.cut.flags.writeable = False
@@ -74,17 +74,17 @@ class Table:
         return mask
 
     def values(self, part: str = "") -> Floats:
-        """Returns the score, or the named part of it, of every row; 0 where there is none."""
+        """Returns the score of every row, or the named part of it; 0 for missing ones."""
         column = self.parts[part] if part else self.score
         return np.where(np.isnan(column), 0.0, column)
 
     def word(self, column: str) -> list[str | tuple[str, ...]]:
-        """Returns a column's values, row by row."""
+        """Returns the values of a text column, row by row."""
         vocabulary = self.vocabulary[column]
-        return [vocabulary[code] for code in self.words[column].tolist()]
+        return [vocabulary[code] for code in self.codes[column].tolist()]
 
     def label(self, name: str) -> list[str | None]:
-        """Returns a label's value, row by row; None where the item lacks it."""
+        """Returns a label's value, row by row; None for items without the label."""
         values = [labels.get(name) for labels in self.labels]
         return [values[code] for code in self.combination.tolist()]
 
@@ -100,20 +100,20 @@ class Table:
             labels=self.labels,
             parts={name: column[rows] for name, column in self.parts.items()},
             facts={name: column[rows] for name, column in self.facts.items()},
-            words={name: column[rows] for name, column in self.words.items()},
+            codes={name: column[rows] for name, column in self.codes.items()},
             vocabulary=self.vocabulary,
             cut=None if self.cut is None else self.cut[rows],
         )
 
     def counts(self) -> pb.Counts:
-        """Returns the accounting line."""
+        """Returns the number of items, by outcome and in all."""
         by_code = np.bincount(self.outcome, minlength=len(OUTCOMES))
         fields = {str(outcome): int(number) for outcome, number in zip(OUTCOMES, by_code, strict=True)}
         return pb.Counts(planned=len(self), **fields)
 
 
 def numbered(values: NDArray[Any]) -> NDArray[np.int32]:
-    """Returns for each value its place among the different ones, from 0: `np.unique`'s inverse at half its memory."""
+    """Returns each value's rank among the distinct values, from 0: `np.unique`'s inverse, in half its memory."""
     order = np.argsort(values)
     ordered = values[order]
     fresh = np.zeros(len(values), bool)
@@ -125,7 +125,7 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def together(numbers: Ints) -> Iterator[Ints]:
-    """Yields the rows that have the same number, both in rising order."""
+    """Yields the rows of each number; numbers and rows are in rising order."""
     if len(numbers):
         order = np.argsort(numbers, kind="stable").astype(np.int32)
         yield from np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)

@@ -21,7 +21,7 @@ MODULES = {
     "harness_task": "lyncean_harnesses.scoring.rule",
     "vlmevalkit": "lyncean_harnesses.scoring.vlmevalkit_rule",
 }  # fmt: skip
-"""Rule -> module whose `RULE` it is; those of an extension that is not installed are passed over."""
+"""Rule -> module that exports it as `RULE`; modules of an extension that is not installed are skipped."""
 
 
 def rules(extra: Iterable[AnyRule] = ()) -> Registry[AnyRule]:

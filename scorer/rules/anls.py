@@ -1,4 +1,4 @@
-"""anls: how near a short text is to the right one, letter by letter."""
+"""anls: the similarity of a short text to the right one, letter by letter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from scorer.rule import Rule, refused, scored
 
 _THRESHOLD = 0.5
 _LONGEST = 1000
-"""Characters of a target: distances take time by the product of both lengths."""
+"""Most characters of a target: the time of a distance grows with the product of both lengths."""
 
 
 def distance(left: str, right: str) -> int:
     """Returns the Levenshtein distance of two texts, in characters."""
     row = list(range(len(right) + 1))
-    for place, letter in enumerate(left, 1):
-        diagonal, row[0] = row[0], place
+    for row_number, letter in enumerate(left, 1):
+        diagonal, row[0] = row[0], row_number
         for column, other in enumerate(right, 1):
             diagonal, row[column] = (
                 row[column],
@@ -26,15 +26,15 @@ def distance(left: str, right: str) -> int:
 
 
 def similarity(answer: str, target: str) -> float:
-    """Returns 1 - NL, the normalized Levenshtein similarity, and 0 where that is below a half.
+    """Returns 1 - NL, the normalized Levenshtein similarity, or 0 if that is below a half.
 
     NL is the distance of the two texts, in lower case and with single blanks, over the longer one's length
-    (Biten et al., 2019, https://arxiv.org/abs/1907.00490). At a half itself the paper gives 0 and the evaluation
-    script of DocVQA, which published results are from, a half, and so does this.
+    (Biten et al., 2019, https://arxiv.org/abs/1907.00490). At exactly a half the paper gives 0; this gives a half, as
+    does the evaluation script of DocVQA, from which published results come.
     """
     left, right = " ".join(answer.lower().split()), " ".join(target.lower().split())
     longer, shorter = max(len(left), len(right)), min(len(left), len(right))
-    if not longer or shorter < _THRESHOLD * longer:  # the distance is no less than the difference in length
+    if not longer or shorter < _THRESHOLD * longer:  # the distance is at least the difference in length
         return float(not longer)
     value = 1 - distance(left, right) / longer
     return value if value >= _THRESHOLD else 0.0

@@ -1,4 +1,4 @@
-"""box: whether the box or the point that an answer states is where it belongs."""
+"""box: compares the box or the point that an answer states with the target boxes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def _numbers(text: str) -> list[float]:
 
 
 def _stated(text: str, count: int) -> tuple[tuple[float, ...], ...]:
-    """Returns each different set of `count` coordinates that an answer has: those in brackets, else all of its own."""
+    """Returns the distinct sets of `count` coordinates in an answer: those in brackets, else all of its numbers."""
     text = text[-_MOST:]
-    found = [numbers for match in _GROUP.finditer(text) if len(numbers := _numbers(match[0])) == count]
-    found = found or [numbers for numbers in [_numbers(text)] if len(numbers) == count]
-    if not found and count == 4:  # (x1, y1), (x2, y2)
+    sets = [numbers for match in _GROUP.finditer(text) if len(numbers := _numbers(match[0])) == count]
+    sets = sets or [numbers for numbers in [_numbers(text)] if len(numbers) == count]
+    if not sets and count == 4:  # (x1, y1), (x2, y2)
         pairs = [numbers for match in _GROUP.finditer(text) if len(numbers := _numbers(match[0])) == 2]
-        found = [[*pairs[0], *pairs[1]]] if len(pairs) == 2 else []
-    return tuple(dict.fromkeys(map(tuple, found)))
+        sets = [[*pairs[0], *pairs[1]]] if len(pairs) == 2 else []
+    return tuple(dict.fromkeys(map(tuple, sets)))
 
 
 def _scaled(values: Sequence[float], size: Sequence[float]) -> tuple[float, ...]:
-    return tuple(value / size[place % 2] for place, value in enumerate(values))
+    return tuple(value / size[axis % 2] for axis, value in enumerate(values))
 
 
 def _box(values: Sequence[float]) -> Box:
@@ -64,17 +64,17 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     targets = [_scaled(_numbers(target), target_size) for target in request.targets]
     if not targets or any(len(target) != 4 for target in targets):
         raise RequestError(f"box: the targets {list(request.targets)} are not four numbers x1, y1, x2, y2 each")
-    found = _stated(request.text, 2 if point else 4)
-    if len(found) != 1:
-        declined = not found and declines(request.text)
-        return refused() if declined else unparsed(Reason.CONFLICT if found else Reason.NO_NUMBER)
-    stated = _scaled(found[0], answer_size)
-    shown = ", ".join(f"{value:.6g}" for value in found[0])
+    sets = _stated(request.text, 2 if point else 4)
+    if len(sets) != 1:
+        declined = not sets and declines(request.text)
+        return refused() if declined else unparsed(Reason.CONFLICT if sets else Reason.NO_NUMBER)
+    coordinates = _scaled(sets[0], answer_size)
+    shown = ", ".join(f"{value:.6g}" for value in sets[0])
     boxes = [_box(target) for target in targets]
     if point:
-        inside = any(box[0] <= stated[0] <= box[2] and box[1] <= stated[1] <= box[3] for box in boxes)
+        inside = any(box[0] <= coordinates[0] <= box[2] and box[1] <= coordinates[1] <= box[3] for box in boxes)
         return scored(shown, float(inside))
-    best = max(overlap(_box(stated), box) for box in boxes)
+    best = max(overlap(_box(coordinates), box) for box in boxes)
     return scored(shown, float(best >= threshold), scores={"iou": best})
 
 

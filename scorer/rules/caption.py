@@ -16,20 +16,20 @@ def _common(left: Sequence[str], right: Sequence[str]) -> int:
     row = [0] * (len(right) + 1)
     for word in left:
         diagonal = 0
-        for place, other in enumerate(right, start=1):
-            diagonal, row[place] = row[place], diagonal + 1 if word == other else max(row[place], row[place - 1])
+        for column, other in enumerate(right, start=1):
+            diagonal, row[column] = row[column], diagonal + 1 if word == other else max(row[column], row[column - 1])
     return row[-1]
 
 
 def rouge_l(caption: str, references: Sequence[str]) -> float:
-    """Returns ROUGE-L as image captioning defines it, over words split at single blanks.
+    """Returns ROUGE-L as image captioning defines it, over tokens split at single blanks.
 
     F with beta 1.2 of the best precision and the best recall over the references (Lin, 2004:
     https://aclanthology.org/W04-1013; the two maxima are COCO caption evaluation's).
     """
-    words = caption.split(" ")
-    pairs = [(reference.split(" "), _common(words, reference.split(" "))) for reference in references]
-    precision = max(common / len(words) for _, common in pairs)
+    tokens = caption.split(" ")
+    pairs = [(reference.split(" "), _common(tokens, reference.split(" "))) for reference in references]
+    precision = max(common / len(tokens) for _, common in pairs)
     recall = max(common / len(reference) for reference, common in pairs)
     if not precision or not recall:
         return 0.0
@@ -37,7 +37,7 @@ def rouge_l(caption: str, references: Sequence[str]) -> float:
 
 
 def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Takes the whole answer as the caption; its score is ROUGE-L against the targets, a value to sort by.
+    """Takes all of the answer as the caption; its score is ROUGE-L against the targets, a value to sort by.
 
     Raises:
         RequestError: There is no reference.

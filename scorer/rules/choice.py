@@ -1,4 +1,4 @@
-"""choice: which of the labelled options an answer states."""
+"""choice: the labelled option that an answer states."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from scorer.errors import RequestError
 from scorer.reading.answer import read_choice
 from scorer.rule import Rule
-from scorer.rules.params import strings, whole
+from scorer.rules.params import integer, strings
 from scorer.rules.request import label_targets, verdict
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     names = strings(request, "labels")
     options = tuple(request.options)
-    count = whole(request, "count", len(options) or len(names) or 4)
+    count = integer(request, "count", len(options) or len(names) or 4)
     labels = names or tuple(ascii_uppercase[:count])
     if not 1 < (len(names) or count) <= 26:
         raise RequestError(f"choice: {len(names) or count} labels: give 2 to 26 options, or params.count")

@@ -1,4 +1,4 @@
-"""choice_number: which of the numbered choices an answer states."""
+"""choice_number: the numbered choice that an answer states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scorer.reading.answer import read_choice
 from scorer.reading.label_forms import LEXICON, Forms, ordinals
 from scorer.reading.numbers import HAN_DIGITS, WORDS
 from scorer.rule import Rule
-from scorer.rules.params import flag, whole
+from scorer.rules.params import flag, integer
 from scorer.rules.request import label_targets, verdict
 
 LIMIT = 9
@@ -23,7 +23,7 @@ _NOUNS, _LAST_NOUNS, _CLASSIFIERS = (
 
 @lru_cache(maxsize=32)
 def _forms(count: int, letters: bool) -> Forms:
-    """Every way to write the numbers up to `count`: digits, words, ordinals, and letters where they are meant."""
+    """Returns all ways to write the numbers up to `count`: digits, words, ordinals, and letters if `letters`."""
     forms: dict[str, str] = {}
     cardinals = {value: word for word, value in WORDS.items()}
     for number in range(1, count + 1):
@@ -47,7 +47,7 @@ def _forms(count: int, letters: bool) -> Forms:
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     options = tuple(request.options)
-    count = whole(request, "count", len(options) or 4)
+    count = integer(request, "count", len(options) or 4)
     if not 1 < count <= LIMIT or (options and len(options) != count):
         raise RequestError(
             f"choice_number: {count} choices and {len(options)} options: give 2 to {LIMIT}, or none and params.count"

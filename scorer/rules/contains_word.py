@@ -1,4 +1,4 @@
-"""Open-ended reading of text in images: does the answer hold the target as a word of its own?"""
+"""contains_word: an answer is right if it contains the target as separate words."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": 
 
 
 def canonical(text: str) -> str:
-    """Returns the text in Unicode's compatibility form, without the apostrophes inside words and soft hyphens."""
+    """Returns the text in Unicode's compatibility form, without soft hyphens and apostrophes inside words."""
     return _INNER_APOSTROPHE.sub("", unicodedata.normalize("NFKC", text.translate(_QUOTES)))
 
 
 def pattern(target: str) -> re.Pattern[str] | None:
-    """Returns what finds a canonical target in a canonical answer; None for a target without any sign.
+    """Returns a pattern that finds a canonical target in a canonical answer; None for an empty target.
 
-    Case does not matter, and neither does the punctuation around the target and between its letters ("co-op", "coop").
-    Between digits it does: 12.50 is not 1250, and 12 does not stand in 12.50. A per cent sign belongs to its number.
+    It ignores case and the punctuation around the target and between its letters ("co-op", "coop"), but not between
+    digits: 12.50 is not 1250, and does not contain 12. A per cent sign belongs to its number.
     """
     target = target.strip()
     pieces = list(_PIECE.finditer(target))
     if not pieces:
         return re.compile(re.escape(target)) if target else None
-    words = re.escape(pieces[0].group())
+    body = re.escape(pieces[0].group())
     for before, piece in itertools.pairwise(pieces):
         between = target[before.end() : piece.start()]
         if target[before.end() - 1].isdigit() and target[piece.start()].isdigit() and not between.isspace():
-            words += r"\s+".join(map(re.escape, re.split(r"\s+", between)))
+            body += r"\s+".join(map(re.escape, re.split(r"\s+", between)))
         else:
-            words += r"[\W_]+" if any(sign.isspace() for sign in between) else r"[\W_]*"
-        words += re.escape(piece.group())
+            body += r"[\W_]+" if any(sign.isspace() for sign in between) else r"[\W_]*"
+        body += re.escape(piece.group())
     start = r"(?<![^\W_])" + (r"(?<!\d[.,])" if pieces[0].group()[0].isdigit() else "")
     end = r"(?![^\W_])" + (r"(?![.,]\d)" if pieces[-1].group()[-1].isdigit() else "")
     if target[pieces[-1].end() :].startswith("%"):
         end += r"\s*(?:%|per\s?cent\b)"
-    return re.compile(start + words + end, re.IGNORECASE)
+    return re.compile(start + body + end, re.IGNORECASE)
 
 
 def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdict:
-    """Searches any target in the answer; `prepare` makes two spellings of the same thing equal.
+    """Searches the answer for any target; `prepare` maps equivalent spellings to one.
 
     Raises:
         RequestError: There is no target.
@@ -62,13 +62,13 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
     if not request.targets:
         raise RequestError("needs a target")
     text = prepare(request.text)
-    patterns = [found for found in (pattern(prepare(target)) for target in request.targets) if found]
+    patterns = [compiled for compiled in (pattern(prepare(target)) for target in request.targets) if compiled]
     if not patterns:
         return scored(request.text.strip(), 0.0, reason=Reason.EMPTY_TARGET, scores={"format_hit": 1.0})
     for wanted in patterns:
         match = wanted.search(text)
         if match:
-            # Positions are only known where preparing has not moved them.
+            # Positions in the answer are known only if `prepare` has not changed it.
             span = match.span() if text == request.text else None
             return scored(match.group(), 1.0, span=span, scores={"format_hit": 1.0})
     if declines(request.text):
@@ -77,7 +77,7 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
 
 
 def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Searches any target; an answer that names a rival of it, too, is read for which of the two it states.
+    """Searches the answer for any target; if it also names the target's rival, reads which of the two it states.
 
     Raises:
         RequestError: There is no target.
@@ -89,18 +89,20 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     for first, second in two_way.RIVALS:
         targets = {first, second}.intersection(target.strip().lower() for target in request.targets)
         if len(targets) == 1 and all(re.search(rf"\b{word}\b", text, re.IGNORECASE) for word in (first, second)):
-            asked = pb.ScoreRequest(rule=request.rule, text=request.text, cut=request.cut, options=(first, second))
-            asked.targets.extend(targets)
-            return two_way.RULE.read(asked)
-    patterns = [found for target in request.targets if (found := pattern(canonical(target)))]
-    matches = [match for each in patterns for match in each.finditer(text)]
+            rival_request = pb.ScoreRequest(
+                rule=request.rule, text=request.text, cut=request.cut, options=(first, second)
+            )
+            rival_request.targets.extend(targets)
+            return two_way.RULE.read(rival_request)
+    patterns = [compiled for target in request.targets if (compiled := pattern(canonical(target)))]
+    matches = [match for compiled in patterns for match in compiled.finditer(text)]
     if matches and all(_is_alternative(text, *match.span()) for match in matches):
         return unparsed(Reason.CONFLICT)
     return verdict
 
 
 def _is_alternative(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is one of several: "12 or 13", "3 to 5", or a question, "red or blue?"."""
+    """Returns true if a match is one of several alternatives: "12 or 13", "3 to 5", or a question, "red or blue?"."""
     if text[start:end].strip("$€£%. ").isdigit() and (
         _OR_NUMBER.match(text, end) or _NUMBER_OR.search(text[:start][-40:])
     ):

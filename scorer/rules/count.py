@@ -1,4 +1,4 @@
-"""count: which number of things an answer states."""
+"""count: the number of things that an answer states."""
 
 from __future__ import annotations
 

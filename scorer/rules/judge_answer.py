@@ -1,4 +1,4 @@
-"""judge_answer: whether an open answer means the same as what is right, by a judge."""
+"""judge_answer: a judge decides whether an open answer means the same as a target."""
 
 from __future__ import annotations
 

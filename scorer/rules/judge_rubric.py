@@ -1,4 +1,4 @@
-"""judge_rubric: an answer by criteria, by a judge that sees the question and its images."""
+"""judge_rubric: a judge grades an answer by criteria, and sees the question and its images."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from scorer.judges.prompts import rubric
 from scorer.rule import scored
 
 MOST = 32
-"""Criteria of a request."""
+"""Most criteria of a request."""
 
 
 def _criteria(request: pb.ScoreRequest) -> list[str]:
-    given = request.params.fields.get("criteria")
-    values = given.list_value.values if given else ()
-    words = [value.string_value.strip() for value in values]
-    if not 0 < len(words) <= MOST or not all(words):
+    param = request.params.fields.get("criteria")
+    values = param.list_value.values if param else ()
+    criteria = [value.string_value.strip() for value in values]
+    if not 0 < len(criteria) <= MOST or not all(criteria):
         raise RequestError(f"judge_rubric needs params.criteria: a list of 1 to {MOST} sentences", "invalid_param")
-    return words
+    return criteria
 
 
 def _graded_text(request: pb.ScoreRequest) -> str:
-    """Returns the answer, with `params.reasoning` after the reasoning that the server gave beside it."""
-    whole = "reasoning" in request.params.fields and request.params.fields["reasoning"].bool_value
-    return "\n\n".join(filter(None, (request.evidence.reasoning if whole else "", request.text)))
+    """Returns the answer; with `params.reasoning`, the reasoning that the server returned comes first."""
+    with_reasoning = "reasoning" in request.params.fields and request.params.fields["reasoning"].bool_value
+    return "\n\n".join(filter(None, (request.evidence.reasoning if with_reasoning else "", request.text)))
 
 
 async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
@@ -36,11 +36,11 @@ async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     if not request.evidence.messages:
         return no_evidence()
     shown = Shown()
-    asked = shown.text(request.evidence.messages)
+    question = shown.text(request.evidence.messages)
     prompt = JudgePrompt(
         name=rubric.NAME,
         system=rubric.SYSTEM,
-        user=rubric.question(asked, request.targets, criteria, _graded_text(request)),
+        user=rubric.question(question, request.targets, criteria, _graded_text(request)),
         schema=rubric.schema(len(criteria)),
         images=tuple(shown.images),
     )

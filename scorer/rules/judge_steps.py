@@ -1,4 +1,4 @@
-"""judge_steps: the steps that led to an answer, each right, redundant or wrong, by a judge."""
+"""judge_steps: a judge grades the steps that led to an answer as right, redundant or wrong."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from scorer.judges.prompts import steps as prompts
 from scorer.rule import scored, unparsed
 
 MOST = 64
-"""Steps that a judge is asked about."""
+"""Most steps of one prompt."""
 
 
 MOST_KINDS = 16
 
 
 def _kinds(request: pb.ScoreRequest) -> dict[str, str]:
-    given = request.params.fields.get("kinds")
-    if given is None:
+    param = request.params.fields.get("kinds")
+    if param is None:
         return {}
-    pairs = [value.string_value.partition(":") for value in given.list_value.values]
+    pairs = [value.string_value.partition(":") for value in param.list_value.values]
     kinds = {name.strip(): meaning.strip() for name, _, meaning in pairs}
     if not 2 <= len(pairs) <= MOST_KINDS or len(kinds) < len(pairs) or not all(map(all, kinds.items())):
         raise RequestError(
@@ -35,10 +35,10 @@ def _kinds(request: pb.ScoreRequest) -> dict[str, str]:
 
 
 def _steps(request: pb.ScoreRequest, shown: Shown) -> list[str]:
-    """Returns the steps of the evidence, or those that the answer itself marks."""
+    """Returns the steps that the answer marks, else those of the evidence."""
     mark = request.params.fields["mark"].string_value if "mark" in request.params.fields else ""
     marked = request.text.split(mark)[1:] if mark else []
-    return [words.strip() for words in marked if words.strip()] or steps_of(request.evidence, shown)
+    return [step.strip() for step in marked if step.strip()] or steps_of(request.evidence, shown)
 
 
 async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
@@ -46,25 +46,25 @@ async def _read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
     if not evidence.messages or not evidence.steps:
         return no_evidence()
     shown = Shown()
-    asked, steps = shown.text(evidence.messages), _steps(request, shown)
+    question, steps = shown.text(evidence.messages), _steps(request, shown)
     if not steps:
         return unparsed("no_steps", "the model gave neither reasoning nor text")
     if len(steps) > MOST:
         return no_evidence(f"the answer has {len(steps):,} steps, a judge is asked about {MOST} at most")
-    of_each = tuple(kinds) or prompts.LABELS
+    kinds_of_steps = tuple(kinds) or prompts.LABELS
     prompt = JudgePrompt(
         name=prompts.KINDS_NAME if kinds else prompts.NAME,
         system=prompts.KINDS_SYSTEM if kinds else prompts.SYSTEM,
-        user=prompts.question(asked, request.targets, steps, kinds),
-        schema=prompts.schema(len(steps), of_each),
+        user=prompts.question(question, request.targets, steps, kinds),
+        schema=prompts.schema(len(steps), kinds_of_steps),
         images=tuple(shown.images),
     )
 
     def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
         labels = [reply[f"step_{number + 1}"] for number in range(len(steps))]
         counts = Counter(labels)
-        shares = {label: counts[label] / len(labels) for label in of_each}
-        return scored(" ".join(labels), shares[of_each[0]], scores=shares)
+        shares = {label: counts[label] / len(labels) for label in kinds_of_steps}
+        return scored(" ".join(labels), shares[kinds_of_steps[0]], scores=shares)
 
     return await graded(judge, prompt, verdict)
 

@@ -1,4 +1,4 @@
-"""Key information of documents: does the answer state the target's value?"""
+"""key_information: an answer about a document is right if it states the target's value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERS = {word: str(value) for value, word in enumerate(_WORDS)}
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.IGNORECASE)
 _ARTICLE = re.compile(r"\b(?:a|an|the)\s+", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2,3})(?=\d+\.\d\d(?!\d))")
-"""Letters at an amount: RM25.90."""
+"""A currency's letters before an amount: RM25.90."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 

@@ -1,4 +1,4 @@
-"""Reads log-likelihoods: the option that the model finds most probable."""
+"""likelihood: the option with the highest log-likelihood."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     reduction = choice(request, "reduction", tuple(_REDUCTIONS))
     if reduction == "mean_bytes" and not all(options):
         raise RequestError("reduction mean_bytes cannot divide by the bytes of an empty option")
-    # A server's broken numbers are its failure, not the benchmark's: the item is wrong, the run goes on.
+    # Invalid numbers are a failure of the server, not of the benchmark: the item is unparsed, the run goes on.
     if any(math.isnan(score.logprob) or score.logprob == math.inf for score in request.scores):
         return unparsed(Reason.INVALID_SCORES, "a log-likelihood is NaN or +inf")
     if reduction == "mean" and not all(score.token_count for score in request.scores):
@@ -49,10 +49,10 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
 
 
 def _targets(targets: Sequence[str], options: Sequence[str]) -> tuple[Sequence[str], set[int]]:
-    """Returns the options' names in the targets' form, and the places that are right.
+    """Returns the options' names in the form of the targets, and the indices of the right ones.
 
-    One form serves all targets of an item, tried in this order: the options' texts, their
-    letters (A is the first), their places counted from 0.
+    All targets of an item have one form, tried in this order: the options' texts, their letters (A is the first),
+    their indices from 0.
     """
     if not targets:
         raise RequestError("likelihood needs targets")

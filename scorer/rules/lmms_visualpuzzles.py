@@ -1,4 +1,4 @@
-"""lmms_visualpuzzles: how lmms-eval reads a VisualPuzzles answer, bugs included."""
+"""lmms_visualpuzzles: reads a VisualPuzzles answer as lmms-eval does, bugs included."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from scorer.rules.parity import STRIP_REASONING, response_of
 
 LABELS = "ABCD"
 
-# Of each pattern's non-overlapping hits the last whose upper case is a label counts, and the
-# first pattern that yields one ends the search. "Answer:" is case-sensitive throughout. Where
-# the reference allows leading blanks they change no hit, and are left out to stay linear.
+# The first pattern with a hit wins, and of its non-overlapping hits the last whose upper case is a
+# label. "Answer:" is case-sensitive throughout. Leading blanks, which the reference allows, change
+# no hit and are left out, so that the patterns stay linear.
 _ON_RESPONSE = (
     # 1: a bracketed letter beats any later "Answer:" without brackets.
     re.compile(r"Answer:\s*\(([A-Za-z])\)"),
-    # 2: "Final Answer:" is passed over while another "Answer:" stands anywhere; no boundary
-    # behind the letter, so "Answer: Because" is B.
+    # 2: skips "Final Answer:" if there is any other "Answer:"; no boundary after the letter, so
+    # "Answer: Because" is B.
     re.compile(r"(?<!Final )Answer:\s*([A-Za-z])"),
     # 3: now with "Final ".
     re.compile(r"Answer:\s*([A-Za-z])"),
     # 4
     re.compile(r"\(([A-Za-z])\)"),
 )
-# From the fifth on the response has a blank put in front of it.
+# From the fifth pattern on, the reference puts a blank in front of the response.
 _ON_PADDED = (
     # 5: no boundary before the letter: "(abridged)" is d.
     re.compile(r"([A-Za-z])\)"),
@@ -47,7 +47,7 @@ _SHORT_LIMIT = 5
 
 
 def extract(response: str, options: Sequence[str]) -> tuple[str, str] | None:
-    """Returns the letter, in the case it was written, and the reference's rule that found it."""
+    """Returns the letter, in its original case, and the reference's rule that extracted it."""
     response = response.strip()
     padded = " " + response
     tries = [(pattern, response) for pattern in _ON_RESPONSE] + [(pattern, padded) for pattern in _ON_PADDED]
@@ -67,25 +67,25 @@ def _by_option(padded: str, options: Sequence[str]) -> tuple[str, str] | None:
     for label, option in zip(LABELS, options, strict=False):
         if f"answer: {option}" in lowered or f"answer:{option}" in lowered:
             return label, "rule_10"
-    # 11: the option found latest, as a substring of any word; the earlier label on a tie, and
-    # an empty option is found at the very end.
-    places = [padded.rfind(option) for option in options[: len(LABELS)]]
-    latest = max(places, default=-1)
-    return (LABELS[places.index(latest)], "rule_11") if latest >= 0 else None
+    # 11: the option that occurs last, as a substring of any word; on a tie the earlier label. An
+    # empty option occurs at the very end.
+    positions = [padded.rfind(option) for option in options[: len(LABELS)]]
+    latest = max(positions, default=-1)
+    return (LABELS[positions.index(latest)], "rule_11") if latest >= 0 else None
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     if not request.targets:
         raise RequestError("lmms_visualpuzzles needs a target: the right letter")
     variant = choice(request, "variant", ("main", "unig2u"))
-    found = extract(response_of(request), list(request.options))
-    if found is None:
+    extracted = extract(response_of(request), list(request.options))
+    if extracted is None:
         if variant == "unig2u":
             return unparsed(Reason.NO_CHOICE)
-        # 12: the reference draws from a global generator; here the draw is the sample's own.
+        # 12: the reference draws from a global generator; here the key seeds the draw, so that it is reproducible.
         seed = hashlib.sha256(request.key.encode()).digest()
-        found = random.Random(seed).choice(LABELS), Reason.RANDOM_DRAW
-    letter, reason = found
+        extracted = random.Random(seed).choice(LABELS), Reason.RANDOM_DRAW
+    letter, reason = extracted
     right = any(letter.lower() == target.lower() for target in request.targets)
     return scored(letter, float(right), reason=reason)
 

@@ -1,4 +1,4 @@
-"""lmms_vstar: how lmms-eval reads a V*-Bench answer, bugs included."""
+"""lmms_vstar: reads a V*-Bench answer as lmms-eval does, bugs included."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scorer.errors import RequestError
 from scorer.rule import Rule, scored, unparsed
 from scorer.rules.parity import STRIP_REASONING, response_of
 
-# The response is stripped and upper-cased before any of them is tried, and in each the leftmost
-# hit counts. The reference compiles them case-insensitively, which after upper-casing matters
-# only to the dotted capital I of the second.
+# The response is stripped and upper-cased first, and the leftmost hit of a pattern counts. The
+# reference compiles them case-insensitively, which after upper-casing matters only to the dotted
+# capital I of the second.
 _RULES = (
-    # 1: nothing is required behind the letter: "Answer: D" is A, "Cannot tell" is C.
+    # 1: no boundary after the letter: "Answer: D" is A, "Cannot tell" is C.
     re.compile(r"^([A-D])"),
-    # 2: no boundary on either side of the noun, nor behind the letter: "the answer is black" is B.
+    # 2: no boundary around the noun, or after the letter: "the answer is black" is B.
     re.compile(r"(?:ANSWER|CHOICE|OPTION)(?:\s+IS)?[\s:]+([A-D])", re.IGNORECASE),
     # 3: no blanks inside the brackets.
     re.compile(r"\(([A-D])\)"),
@@ -29,7 +29,7 @@ _LETTER = re.compile(r"[A-D]")
 
 
 def extract(response: str) -> tuple[str, str] | None:
-    """Returns the letter and the number of the reference's rule that found it."""
+    """Returns the letter and the number of the reference's rule that extracted it."""
     response = response.strip().upper()
     for number, pattern in enumerate(_RULES, start=1):
         match = pattern.search(response)
@@ -43,10 +43,10 @@ def extract(response: str) -> tuple[str, str] | None:
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
     if not request.targets:
         raise RequestError("lmms_vstar needs a target: the right letter")
-    found = extract(response_of(request))
-    if found is None:
+    extracted = extract(response_of(request))
+    if extracted is None:
         return unparsed(Reason.NO_CHOICE)
-    letter, reason = found
+    letter, reason = extracted
     right = any(letter == target.strip().upper() for target in request.targets)
     return scored(letter, float(right), reason=reason)
 

@@ -1,4 +1,4 @@
-"""number: the number an answer states, against the right one within a tolerance."""
+"""number: compares the number that an answer states with the right one, within a tolerance."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
     if not wanted:
         return _read_text(request)
     answer = read_answer(request.text, partial(read_amount, decimal=decimal), cut=request.cut)
-    found = amount_of(answer.value) if answer.value else None
-    if found is None:
+    stated = amount_of(answer.value) if answer.value else None
+    if stated is None:
         return refused() if answer.reason == Reason.DECLINED else unparsed(answer.reason)
     value = answer.value
-    if answer.span is not None and (money := in_dollars(found, request.text, answer.span)) != found:
-        found, value = money, str(money)
-    right = any(equal(found, each, absolute, relative) for each in wanted)
+    if answer.span is not None and (money := in_dollars(stated, request.text, answer.span)) != stated:
+        stated, value = money, str(money)
+    right = any(equal(stated, target, absolute, relative) for target in wanted)
     return scored(value, float(right), span=answer.span, reason=answer.reason)
 
 
 def _read_text(request: pb.ScoreRequest) -> pb.Verdict:
-    """Reads an answer whose right one is not a number, as some of ChartQA's are: yes or no, or words."""
+    """Reads an answer whose targets are not numbers, such as some of ChartQA's: yes or no, or text."""
     if all(yes_no.meaning(target) for target in request.targets):
         return yes_no.read(request)
     return contains_word.read(request)

@@ -1,4 +1,4 @@
-"""Reading of a request's parameters."""
+"""Typed access to the parameters of a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _param(request: pb.ScoreRequest, name: str) -> struct_pb2.Value | None:
 
 
 def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
-    """Returns a parameter that is a list of texts; () if it is not given."""
+    """Returns a parameter that is a list of texts; () if it is missing."""
     value = _param(request, name)
     if value is None:
         return ()
@@ -26,8 +26,8 @@ def strings(request: pb.ScoreRequest, name: str) -> tuple[str, ...]:
     return items
 
 
-def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
-    """Returns a parameter that is a whole number."""
+def integer(request: pb.ScoreRequest, name: str, default: int) -> int:
+    """Returns a parameter that is a whole number above 0."""
     value = _param(request, name)
     if value is None:
         return default
@@ -38,7 +38,7 @@ def whole(request: pb.ScoreRequest, name: str, default: int) -> int:
 
 
 def real(request: pb.ScoreRequest, name: str, default: float = 0.0, *, most: float = math.inf) -> float:
-    """Returns a parameter that is a number from 0 on."""
+    """Returns a parameter that is a number from 0 to `most`."""
     value = _param(request, name)
     if value is None:
         return default
@@ -51,7 +51,7 @@ def real(request: pb.ScoreRequest, name: str, default: float = 0.0, *, most: flo
 
 
 def reals(request: pb.ScoreRequest, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns a parameter that is a list of as many numbers above 0 as its default has."""
+    """Returns a parameter that is a list of numbers above 0, as long as its default."""
     value = _param(request, name)
     if value is None:
         return default
@@ -68,7 +68,7 @@ def flag(request: pb.ScoreRequest, name: str, default: bool = False) -> bool:
 
 
 def choice(request: pb.ScoreRequest, name: str, allowed: Sequence[str]) -> str:
-    """Returns a parameter that is one of some words; the first if it is not given."""
+    """Returns a parameter that is one of `allowed`; the first of them if it is missing."""
     value = _param(request, name)
     word = allowed[0] if value is None else value.string_value
     if word not in allowed:

@@ -1,4 +1,4 @@
-"""What lmms-eval does to a response before its tasks score it."""
+"""The processing that lmms-eval applies to a response before its tasks score it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _PAIRS = tuple(
 
 
 def strip_reasoning(text: str) -> str:
-    """Returns the text without reasoning tags, as the reference takes them off.
+    """Removes reasoning tags as the reference does.
 
-    Case matters; an opening tag without its end is left as it is; of a closing tag without
-    an opening only what follows the last one is kept.
+    Case matters; an opening tag without its end stays; if there are only closing tags, the text
+    up to the last of them goes.
     """
     for opening, closing, pair in _PAIRS:
         if closing not in text:
             continue
         if opening in text:
-            # A search for a pair costs the rest of the text when no end follows, so stop at the last end.
+            # Without an end the lazy pattern scans all of the text from every opening tag, so it stops at the last end.
             last = text.rindex(closing) + len(closing)
             text = pair.sub("", text[:last]) + text[last:]
         if closing in text and opening not in text:
@@ -33,6 +33,6 @@ def strip_reasoning(text: str) -> str:
 
 
 def response_of(request: pb.ScoreRequest) -> str:
-    """Returns the response as the reference's scorer gets it."""
+    """Returns the response in the form that the reference's scorer gets."""
     strip = flag(request, "strip_reasoning", default=True)
     return strip_reasoning(request.text) if strip else request.text.strip()

@@ -1,4 +1,4 @@
-"""Rules written in YAML: patterns, a set of labels, and which match counts. No code."""
+"""Rules written in YAML, without code: patterns, a set of labels, and the choice of a match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(path: Path) -> list[Rule]:
     """Returns the rules of a YAML file.
 
     Raises:
-        PluginError: If it cannot be read or says something that has no sense; names the place.
+        PluginError: If it cannot be read or is invalid; names the place.
     """
     try:
         document = yaml.safe_load(path.read_text("utf-8"))
@@ -48,10 +48,10 @@ def load(path: Path) -> list[Rule]:
     return [_rule(entry, f"{path}, rule {number}") for number, entry in enumerate(entries, 1)]
 
 
-def _rule(written: object, where: str) -> Rule:
+def _rule(value: object, where: str) -> Rule:
     try:
-        entry = msgspec.convert(written, _Entry)
-        spelled = json.dumps(written, sort_keys=True, ensure_ascii=False)
+        entry = msgspec.convert(value, _Entry)
+        spelled = json.dumps(value, sort_keys=True, ensure_ascii=False)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise PluginError(f"{where}: {error}") from None
     if not NAME.fullmatch(entry.name):
@@ -90,8 +90,8 @@ def _compiled(pattern: str, fold: bool, where: str) -> Any:
 
 
 def _reader(patterns: list[Any], labels: dict[str, str], entry: _Entry) -> Callable[[pb.ScoreRequest], pb.Verdict]:
-    def label_of(word: str) -> str | None:
-        return labels.get(_folded(word, entry.ignore_case)) if labels else word.strip() or None
+    def label_of(text: str) -> str | None:
+        return labels.get(_folded(text, entry.ignore_case)) if labels else text.strip() or None
 
     def read(request: pb.ScoreRequest) -> pb.Verdict:
         if not request.targets:
@@ -102,9 +102,9 @@ def _reader(patterns: list[Any], labels: dict[str, str], entry: _Entry) -> Calla
         targets = {_folded(target, entry.ignore_case) for target in request.targets}
         for pattern in patterns:
             matches = [(label_of(match[pattern.groups] or ""), match) for match in pattern.finditer(request.text)]
-            found = [(label, match) for label, match in matches if label is not None]
-            if found:
-                label, match = found[0 if entry.choose == "first" else -1]
+            labelled = [(label, match) for label, match in matches if label is not None]
+            if labelled:
+                label, match = labelled[0 if entry.choose == "first" else -1]
                 right = _folded(label, entry.ignore_case) in targets
                 return scored(label, float(right), span=match.span(pattern.groups))
         if entry.refusals and declines(request.text):
@@ -114,5 +114,5 @@ def _reader(patterns: list[Any], labels: dict[str, str], entry: _Entry) -> Calla
     return read
 
 
-def _folded(word: str, fold: bool) -> str:
-    return word.strip().casefold() if fold else word.strip()
+def _folded(text: str, fold: bool) -> str:
+    return text.strip().casefold() if fold else text.strip()

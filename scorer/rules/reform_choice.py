@@ -1,4 +1,4 @@
-"""ReForm-Eval's reading of a multiple-choice answer, bit for bit (metrics/singlechoice.py of the reference)."""
+"""reform_choice: reads a multiple-choice answer exactly as ReForm-Eval does (metrics/singlechoice.py there)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
             losses whose lowest wins. `options` name the option that was extracted.
 
     Returns:
-        The verdict; scores.format_hit says whether an index was found, scores.index is that index. What was extracted
-        is the option's text, without options the index. A mark beyond the options is a hit that scores 0, and then
-        the answer itself is what was extracted: the reference measures instability that way.
+        The verdict; scores.format_hit is 1 if the answer holds an index, scores.index is that index. The extracted
+        text is that of the option, or without options the index. A mark beyond the options is a hit that scores 0 and
+        extracts all of the answer, since the reference measures instability that way.
 
     Raises:
-        RequestError: The target is no integer, or a likelihood prediction is none.
+        RequestError: The target or a likelihood prediction is not an integer.
     """
     target = _target(request)
     if any(math.isnan(score.logprob) or not score.token_count for score in request.scores):
@@ -65,7 +65,7 @@ def _marked(request: pb.ScoreRequest) -> int | None:
     match = _MARK.search(request.text)
     if match:
         return _INDEX[match.group(1)]
-    # Only the history of an online dialogue is read with the options at hand; the final scoring is not.
+    # Only the history of an online dialogue is compared with the options; the final scoring is not.
     use_options = request.params.fields.get("use_options")
     if use_options is not None and use_options.bool_value:
         return next((index for index, option in enumerate(request.options) if option == request.text), None)
@@ -80,14 +80,14 @@ def _lowest_loss(request: pb.ScoreRequest) -> int:
 
 def _word(request: pb.ScoreRequest, name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = request.params.fields.get(name)
-    word = default if value is None else value.string_value
-    if word not in allowed:
+    value_or_default = default if value is None else value.string_value
+    if value_or_default not in allowed:
         raise RequestError(f"params.{name}: give {' or '.join(allowed)}", "invalid_param")
-    return word
+    return value_or_default
 
 
 def _target(request: pb.ScoreRequest) -> int:
-    # A mark in brackets is how our own benchmark names the right option; of doubles the reference takes the first.
+    # Our benchmark names the right option by its mark in brackets; of duplicate options the reference takes the first.
     marks = [match and _INDEX[match.group(1)] for match in map(_MARK.fullmatch, request.targets)]
     if marks and marks[0] is not None:
         return marks[0]
@@ -96,11 +96,11 @@ def _target(request: pb.ScoreRequest) -> int:
     return _integer(request.targets[0], "targets[0]")
 
 
-def _integer(text: str, what: str) -> int:
+def _integer(text: str, name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise RequestError(f"{what} is {text!r}: a decimal integer, the option's index from 0") from None
+        raise RequestError(f"{name} is {text!r}: a decimal integer, the option's index from 0") from None
 
 
 RULE = Rule(

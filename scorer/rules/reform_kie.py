@@ -1,4 +1,4 @@
-"""ReForm-Eval's KIEOpenEnded, bit for bit (metrics/ocropenended.py of the reference).
+"""reform_kie: scores exactly as ReForm-Eval's KIEOpenEnded (metrics/ocropenended.py there).
 
 The normalisation is that of the VQA challenge (https://visualqa.org/evaluation.html) with the deviations of its
 public evaluation code, all of which change results and are kept.
@@ -26,7 +26,7 @@ _NUMBERS = {"none": "0"} | {
 }
 _ARTICLES = frozenset(("a", "an", "the"))
 
-# What each contraction lacks is its apostrophes, so the table is kept as the full forms and stripped spellings.
+# Contractions are misspelt by a lack of apostrophes, so that the table follows from the full forms.
 _ONE_APOSTROPHE = """
     ain't aren't can't could've couldn't didn't doesn't don't hadn't hasn't haven't he'd he's how'd how'll how's isn't
     it'd it'll ma'am mightn't might've mustn't must've needn't not've o'clock oughtn't shan't should've shouldn't
@@ -40,16 +40,16 @@ _TWO_APOSTROPHES = """
 """
 
 
-def _without(word: str, which: int) -> str:
-    """Returns the word without its `which`-th apostrophe."""
+def _without(word: str, index: int) -> str:
+    """Returns the word without its `index`-th apostrophe, from 0."""
     pieces = word.split("'")
-    return "'".join([*pieces[:which], pieces[which] + pieces[which + 1], *pieces[which + 2 :]])
+    return "'".join([*pieces[:index], pieces[index] + pieces[index + 1], *pieces[index + 2 :]])
 
 
 _CONTRACTIONS = (
     {word.replace("'", ""): word for word in _ONE_APOSTROPHE.split()}
-    | {_without(word, which): word for word in _TWO_APOSTROPHES.split() for which in (0, 1)}
-    # The irregular ones; "I'd've", "I'm" and "I've" stand in the reference in upper case and are never met.
+    | {_without(word, index): word for word in _TWO_APOSTROPHES.split() for index in (0, 1)}
+    # Irregular entries; the reference's "I'd've", "I'm" and "I've" are upper-case and never match.
     | {
         "somebody'd": "somebodyd",
         "ow's'at": "'ow's'at",
@@ -65,7 +65,7 @@ _CONTRACTIONS = (
 
 
 def normalise(text: str) -> str:
-    """Returns the text as the reference compares it."""
+    """Returns the text in the form that the reference compares."""
     text = text.replace("\n", " ").replace("\t", " ").strip()
     joined = text
     digits = _DIGIT_COMMA_DIGIT.search(text) is not None
@@ -73,12 +73,12 @@ def normalise(text: str) -> str:
         delete = digits or f"{mark} " in text or f" {mark}" in text
         joined = joined.replace(mark, "" if delete else " ")
     joined = _FULL_STOP.sub("", joined, count=_FULL_STOPS_DELETED)
-    words = (_NUMBERS.get(word, word) for word in joined.lower().split())
-    return " ".join(_CONTRACTIONS.get(word, word) for word in words if word not in _ARTICLES)
+    tokens = (_NUMBERS.get(token, token) for token in joined.lower().split())
+    return " ".join(_CONTRACTIONS.get(token, token) for token in tokens if token not in _ARTICLES)
 
 
 def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Searches any normalised target as a whole word in the normalised answer.
+    """Searches the normalised answer for any normalised target, between word boundaries.
 
     Raises:
         RequestError: There is no target.

@@ -1,4 +1,4 @@
-"""ReForm-Eval's OCROpenEnded, bit for bit (metrics/ocropenended.py of the reference)."""
+"""reform_ocr: scores exactly as ReForm-Eval's OCROpenEnded (metrics/ocropenended.py there)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _OTHER = re.compile(r"[^a-zA-Z0-9\s]")
 
 
 def whole_word(sentence: str, word: str) -> bool:
-    """Whether `word` stands in `sentence` between word boundaries; "" stands wherever there is a word."""
+    """Returns true if `sentence` contains `word` between word boundaries; "" is in all that contain a word."""
     return re.search(rf"\b{re.escape(word)}\b", sentence) is not None
 
 
 def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Searches the cleaned target as a whole word in the cleaned answer.
+    """Searches the cleaned answer for the cleaned target, between word boundaries.
 
-    Several targets are one phrase, joined by blanks: the reference's list answers are no alternatives.
+    Several targets form one phrase, joined by blanks: list answers of the reference are not alternatives.
 
     Raises:
         RequestError: There is no target.

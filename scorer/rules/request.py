@@ -18,24 +18,24 @@ def _by_name(labels: tuple[str, ...]) -> dict[str, str]:
 
 
 def label_targets(request: pb.ScoreRequest, labels: Sequence[str], options: Sequence[str]) -> set[str]:
-    """Returns the targets as labels; one may be given as the option's text, if that is unambiguous."""
+    """Returns the targets as labels; a target may be the text of an option, if that is unambiguous."""
     known = _by_name(tuple(labels))
-    found = set()
+    targets = set()
     for target in request.targets:
         plain = target.strip().strip("().").lower()
         if plain in known:
-            found.add(known[plain])
+            targets.add(known[plain])
         elif list(options).count(target) == 1:
-            found.add(labels[list(options).index(target)])
+            targets.add(labels[list(options).index(target)])
         else:
             raise RequestError(f"{request.rule}: target {target!r} is none of the labels {', '.join(labels)}")
-    if not found:
+    if not targets:
         raise RequestError(f"{request.rule} needs a target")
-    return found
+    return targets
 
 
 def verdict(request: pb.ScoreRequest, answer: Answer, targets: set[str]) -> pb.Verdict:
-    """Returns the verdict of what was read of an answer."""
+    """Returns the verdict of a read answer."""
     if answer.value:
         return scored(answer.value, float(answer.value in targets), span=answer.span, reason=answer.reason)
     return refused() if answer.reason == Reason.DECLINED else unparsed(answer.reason)

@@ -1,4 +1,4 @@
-"""two_way: which of two options an answer states in its own words."""
+"""two_way: the option of two that an answer states, in the options' words or in others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scorer.rules.request import verdict
 
 LEXICON = Lexicon("two_way")
 _SAME = [entry.split(", ") for entry in LEXICON.entries("SAME")]
-_GROUP = {word: words for words in _SAME for word in words}
+_GROUP = {word: synonyms for synonyms in _SAME for word in synonyms}
 _CARDINAL = {value: word for word, value in WORDS.items()}
 _YES_NO = {"yes", "no"}
 _ENDS = ("", *".,:;!)\"'\n")
@@ -43,14 +43,14 @@ def _word_variants(word: str) -> set[str]:
 
 
 def _phrase_variants(option: str) -> set[str]:
-    words = re.split(r"[ /]+", option)
-    if len(words) == 1:
+    parts = re.split(r"[ /]+", option)
+    if len(parts) == 1:
         return _word_variants(option)
     forms = {option, option.replace(" ", "-"), option.replace(" ", "")}
-    if len(words) == 2:
-        pairs = {(a, b) for a in _word_variants(words[0]) for b in _word_variants(words[1])}
+    if len(parts) == 2:
+        pairs = {(a, b) for a in _word_variants(parts[0]) for b in _word_variants(parts[1])}
         forms |= {f"{a} {b}" for a, b in pairs}
-        if words[0] in _PLACES and words[1] in _PLACES:
+        if parts[0] in _PLACES and parts[1] in _PLACES:
             for a, b in pairs:
                 forms |= {f"{b} {a}", f"{a}{b}", f"{a} and {b}", f"{b} and {a}", f"{a}/{b}"}
     return forms
@@ -61,24 +61,26 @@ _PLACES = {word for group in _SAME[:4] for word in group} | {"down", "up"}
 
 @lru_cache(maxsize=4096)
 def names_of(options: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns every way to write either of two options, with the option meant.
+    """Returns all ways to write either of two options, in pairs with the option.
 
-    A way that could mean both is left out; so is a variant that equals a word of the other.
+    Ambiguous ways are left out, and so are variants that equal a word of the other option.
     """
     plain = tuple(fold(option).rstrip(".") for option in options)
     variants = [_phrase_variants(option) for option in plain]
-    words = [set(re.split(r"[ /-]+", option)) for option in plain]
+    words_of = [set(re.split(r"[ /-]+", option)) for option in plain]
     names: list[tuple[str, str]] = []
-    for place, option in enumerate(options):
-        other = 1 - place
-        forms = {form for form in variants[place] if form == plain[place] or form not in variants[other]}
-        if len(words[place]) > 1 or len(words[other]) > 1:
+    for index, option in enumerate(options):
+        other = 1 - index
+        forms = {form for form in variants[index] if form == plain[index] or form not in variants[other]}
+        if len(words_of[index]) > 1 or len(words_of[other]) > 1:
             distinctive = {
-                word for word in words[place] - words[other] if len(word) > 2 or not word.isalpha() or len(word) == 1
+                word
+                for word in words_of[index] - words_of[other]
+                if len(word) > 2 or not word.isalpha() or len(word) == 1
             }
             of_words = {form for word in distinctive - _STOP for form in _word_variants(word)}
             forms |= of_words - variants[other]
-        forms = {form for form in forms if form == plain[place] or not (set(form.split()) <= words[other])}
+        forms = {form for form in forms if form == plain[index] or not (set(form.split()) <= words_of[other])}
         names += [(form.replace("-", " "), option) for form in forms if form]
     taken: dict[str, set[str]] = {}
     for form, option in names:
@@ -88,12 +90,12 @@ def names_of(options: tuple[str, str]) -> tuple[tuple[str, str], ...]:
 
 _STOP = {"to", "the", "a", "an", "of", "in", "on", "side", "letter", "number"}
 RIVALS = [("yes", "no"), ("true", "false"), *(tuple(entry.split(", ")) for entry in LEXICON.entries("OPPOSITES"))]
-"""Pairs of words of which an answer means one."""
+"""Pairs of opposite words, of which an answer states one."""
 _OPPOSITES = [set(pair) for pair in RIVALS[2:]]
 
 
 def _names_else(text: str, mention: Mention) -> bool:
-    """Whether a number is the name of a thing ("choice 2") or part of another ("forty-five")."""
+    """Returns true if a number names a thing ("choice 2") or is part of another ("forty-five")."""
     before = text[max(mention.start - 20, 0) : mention.start]
     if text[mention.start : mention.end].lower() == "one" and LEXICON.THE_ONE.search(before):
         return True
@@ -103,14 +105,14 @@ def _names_else(text: str, mention: Mention) -> bool:
 
 
 def _answers(text: str, mention: Mention) -> bool:
-    """Whether a word for yes or no of another language answers, and does not only deny: "нет подписи"."""
+    """Returns true if a foreign word for yes or no answers, and is not a mere negation: "нет подписи"."""
     before = text[max(mention.start - 80, 0) : mention.start]
     begins = before.rstrip(" (\"'*")[-1:] in ("", ":", "\n", ".", "!", "?")
     return text[mention.end : mention.end + 1] in _ENDS and bool(begins or BEFORE.ANSWER.search(before))
 
 
 def _by_negation(text: str, options: dict[str, str], occurrences: list[Occurrence]) -> Reading | None:
-    """Reads "it is not inside" as outside, and an answer to a yes/no question without either word."""
+    """Reads "it is not inside" as outside, and a yes/no answer without either word."""
     if len(text) > 200 or DOCUMENT.ABSTAIN.search(text):
         return None
     if options.keys() == _YES_NO and not occurrences:
@@ -121,8 +123,12 @@ def _by_negation(text: str, options: dict[str, str], occurrences: list[Occurrenc
             return Reading(
                 options["no" if match else "yes"], Reason.NEGATION, match.span() if match else (0, len(first))
             )
-    rejected = {value for each in occurrences for value in each.group.values}
-    if options.keys() in _OPPOSITES and len(rejected) == 1 and all(each.stance == REJECTED for each in occurrences):
+    rejected = {value for occurrence in occurrences for value in occurrence.group.values}
+    if (
+        options.keys() in _OPPOSITES
+        and len(rejected) == 1
+        and all(occurrence.stance == REJECTED for occurrence in occurrences)
+    ):
         value = next(option for option in options.values() if option not in rejected)
         return Reading(value, Reason.NEGATION, occurrences[0].group.span)
     return None
@@ -130,7 +136,7 @@ def _by_negation(text: str, options: dict[str, str], occurrences: list[Occurrenc
 
 def _unstated(text: str, occurrences: list[Occurrence], options: dict[str, str]) -> Reading | None:
     """Reads a text that names the options without stating one."""
-    kept = [each.group for each in occurrences if each.stance in (NAMED, WEAK)]
+    kept = [occurrence.group for occurrence in occurrences if occurrence.stance in (NAMED, WEAK)]
     if not kept:
         return _by_negation(text, options, occurrences)
     group = kept[0]
@@ -139,7 +145,7 @@ def _unstated(text: str, occurrences: list[Occurrence], options: dict[str, str])
         if leads and text[group.last : group.last + 1] in ",.:;\n" and options.keys() == _YES_NO:
             return Reading(group.values[0], Reason.LEADING, group.span)
         return Reading("", Reason.CONFLICT)
-    if any(each.stance == SUPPOSED or cases.holds_if(each) for each in occurrences) or len(text) > 600:
+    if any(one.stance == SUPPOSED or cases.holds_if(one) for one in occurrences) or len(text) > 600:
         return None
     return Reading(group.values[0], Reason.OPTION_TEXT, group.span)
 
@@ -156,20 +162,20 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
         raise RequestError("two_way: params.labels must be two labels")
     forms = forms_of(labels, options) if labels else None
     lower = {option.lower(): option for option in options}
-    words = tuple(pair for pair in names_of(options) if pair[0] not in _YES_NO)
+    names = tuple(pair for pair in names_of(options) if pair[0] not in _YES_NO)
     abroad = None if lower.keys() == _YES_NO else yes_no_abroad(options)
 
     def named_in(text: str) -> list[Mention]:
         if lower.keys() == _YES_NO:
-            found = yes_no(text, lower["yes"], lower["no"])
+            named = yes_no(text, lower["yes"], lower["no"])
         elif abroad:
-            said = [mention for mention in mentions.texts(text, names_of(options)) if _answers(text, mention)]
-            begun = [mention for mention in yes_no(text, *abroad) if not mention.start or _answers(text, mention)]
-            found = mentions.without_overlap(said, begun)
+            answering = [mention for mention in mentions.texts(text, names_of(options)) if _answers(text, mention)]
+            yes_or_no = [mention for mention in yes_no(text, *abroad) if not mention.start or _answers(text, mention)]
+            named = mentions.without_overlap(answering, yes_or_no)
         else:
-            found = [mention for mention in mentions.texts(text, words) if not _names_else(text, mention)]
+            named = [mention for mention in mentions.texts(text, names) if not _names_else(text, mention)]
         return (
-            mentions.without_overlap(found, mentions.labels(text, forms, shy=labels[0].isdigit())) if forms else found
+            mentions.without_overlap(named, mentions.labels(text, forms, shy=labels[0].isdigit())) if forms else named
         )
 
     def unstated(seen: Seen, occurrences: list[Occurrence]) -> Reading | None:
@@ -177,16 +183,16 @@ def _read(request: pb.ScoreRequest) -> pb.Verdict:
 
     def reader(seen: Seen) -> Reading:
         text = seen.text
-        found = named_in(text)
-        reading = read(seen, found, options, unstated)
+        named = named_in(text)
+        reading = read(seen, named, options, unstated)
         if reading.reason in (Reason.CONFLICT, Reason.NO_CHOICE) and lower.keys() != _YES_NO:
-            reading = closing.by_last_sentence(seen, found, named_in, options, unstated) or reading
+            reading = closing.by_last_sentence(seen, named, named_in, options, unstated) or reading
         # "Yes, the shapes. No, not the colours.": a later sentence begins with the other answer.
         both = lower.keys() == _YES_NO and any(
             mention.value != reading.value
             and text[: mention.start].rstrip(" ")[-1:] in (".", ";", "\n")
             and text[mention.end : mention.end + 1] in (",", ".", "!", ";")
-            for mention in found
+            for mention in named
         )
         return Reading("", Reason.CONFLICT) if both and reading.reason in (Reason.BARE, Reason.LEADING) else reading
 

@@ -1,4 +1,4 @@
-"""vqa: how many of ten people gave the answer."""
+"""vqa: the agreement of an answer with those of ten people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scorer.reading.refusals import declines
 from scorer.rule import Rule, refused, scored
 
 _AGREED = 3
-"""Others who gave an answer, from which on it is wholly right."""
+"""Number of people with the same answer from which it scores 1."""
 _SIGNS = ';/[]"{}()=+\\_-><@`,?!'
 _COMMA_IN_NUMBER = re.compile(r"\d,\d")
 _FULL_STOP = re.compile(r"\.(?!\d)")
@@ -20,10 +20,10 @@ _ARTICLES = {"a", "an", "the"}
 
 
 def normalized(text: str) -> str:
-    """Returns a short answer as the official evaluation compares it (https://github.com/GT-Vision-Lab/VQA).
+    """Returns a short answer in the form that the official evaluation compares (https://github.com/GT-Vision-Lab/VQA).
 
-    Signs go, or become a blank between two words; number words up to ten become digits; articles go. Apostrophes go
-    on both sides, in place of the evaluation's list of contractions.
+    Signs are deleted, or become a blank between two words; number words up to ten become digits; articles and
+    apostrophes are deleted, the latter in place of the evaluation's list of contractions.
     """
     text = " ".join(text.split()).lower()
     joined = _COMMA_IN_NUMBER.search(text)
@@ -31,21 +31,21 @@ def normalized(text: str) -> str:
     for sign in _SIGNS:
         apart = f"{sign} " in text or f" {sign}" in text
         new = new.replace(sign, "" if apart or joined else " ")
-    words = _FULL_STOP.sub("", new).replace("'", "").replace("\u2019", "").split()
-    return " ".join(_DIGITS.get(word, word) for word in words if word not in _ARTICLES)
+    tokens = _FULL_STOP.sub("", new).replace("'", "").replace("\u2019", "").split()
+    return " ".join(_DIGITS.get(token, token) for token in tokens if token not in _ARTICLES)
 
 
 def agreement(answer: str, people: list[str]) -> float:
-    """Returns the VQA accuracy: the mean, over each person left out, of min(1, others with this answer / 3).
+    """Returns the VQA accuracy: the mean, over all persons left out in turn, of min(1, others with this answer / 3).
 
     Args:
-        answer: The model's.
-        people: One answer for each person, four at least.
+        answer: The model's answer.
+        people: One answer per person, at least four.
 
     Source: Antol et al., 2015, https://arxiv.org/abs/1505.00468, and the official evaluation.
     """
-    said = normalized(answer)
-    same = [normalized(each) == said for each in people]
+    normal = normalized(answer)
+    same = [normalized(human_answer) == normal for human_answer in people]
     return sum(min(1.0, (sum(same) - mine) / _AGREED) for mine in same) / len(same)
 
 

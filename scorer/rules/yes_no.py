@@ -1,4 +1,4 @@
-"""yes_no: whether an answer says yes or no."""
+"""yes_no: the yes or no that an answer states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAIRS = ((YES, NO), ("true", "false"))
 
 
 def meaning(text: str) -> str:
-    """Returns "yes" or "no" for a right answer in one of its usual forms; "" for any other text."""
+    """Returns "yes" or "no" for a target in one of its usual forms; "" for any other text."""
     return _MEANINGS.get(text.strip().strip(".\"'").lower(), "")
 
 

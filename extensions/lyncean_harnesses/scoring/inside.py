@@ -155,6 +155,6 @@ def _table(columns: Mapping[str, Any]) -> Table:
         repeat=np.array(columns["repeat"], np.int32),
         combination=numbers.copy(),
         labels=columns["labels"],
-        words={"details": numbers.copy()},
+        codes={"details": numbers.copy()},
         vocabulary={"details": columns["details"]},
     )

@@ -1,4 +1,4 @@
-"""VOILA's steps 1 to 3, graded by a judge; see scorer.rules.voila.prompts."""
+"""judge_voila: a judge grades VOILA's steps 1 to 3; see scorer.rules.voila.prompts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scorer.rules.voila import properties
 from scorer.rules.voila.prompts import prompt, verdict
 
 AGREES = "agrees_with_rules"
-"""Part of the score: whether voila_properties gives the same grades, every one."""
+"""Part of the score: 1 if voila_properties gives exactly the same grades."""
 
 
 async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
-    """Asks the judge about one step; raises RequestError where step or target is missing."""
+    """Asks the judge about one step; raises RequestError if step or target is missing."""
     step = properties.step_of(request)
 
     def graded_twice(reply: Mapping[str, Any]) -> pb.Verdict:

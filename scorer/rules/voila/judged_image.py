@@ -1,4 +1,4 @@
-"""VOILA's step 4, graded by a vision judge: a procedure of our own, see scorer.rules.voila.prompts."""
+"""judge_voila_image: a vision judge grades VOILA's step 4, by our procedure; see scorer.rules.voila.prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scorer.rules.voila.vocabulary import ANY, PROPERTIES
 
 
 async def read(request: pb.ScoreRequest, judge: Judge) -> pb.Verdict:
-    """Asks the judge whether the first image shows what is wanted; raises RequestError for another target."""
+    """Asks the judge whether the first image shows the target; raises RequestError for an invalid target."""
     if len(request.targets) != 1:
         raise RequestError("needs one target: the fourth image's description in the data's words")
     truth = truth_of(request.targets[0])

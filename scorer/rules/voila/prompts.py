@@ -1,9 +1,9 @@
 """Prompts for a judge of VOILA's steps, and the verdicts of its replies. The wording is ours.
 
-It follows the conditions that the benchmark's published scorer puts to its judge: similar kinds
+The conditions are those of the benchmark's published scorer: similar kinds
 of animals pass, singular and plural are alike, another age or gender fails, step 2 is about the
 changed or unchanged state alone, and a true "any" takes that word and nothing else. Step 4 has no
-published procedure: a vision judge looks for the properties of the answer, "any" left out.
+published procedure: here a vision judge looks for the properties of the answer, "any" left out.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def verdict(reply: Mapping[str, Any]) -> pb.Verdict:
-    """Returns the verdict that a reply of the schema comes to: parts and score as voila_properties gives them."""
+    """Returns the verdict of a valid reply, with the parts and the score of voila_properties."""
     images = [reply[f"image_{number}"] for number in (1, 2, 3)] if "image_1" in reply else [reply]
-    whole = [float(min(grades.values())) for grades in images]
+    complete = [float(min(grades.values())) for grades in images]
     parts = {prop: sum(grades[prop] for grades in images) / len(images) for prop in PROPERTIES if prop in images[0]}
     if len(images) > 1:
-        parts |= {f"image_{number}": value for number, value in enumerate(whole, 1)}
-    return scored(canonical(reply), sum(whole) / len(whole), scores=parts)
+        parts |= {f"image_{number}": value for number, value in enumerate(complete, 1)}
+    return scored(canonical(reply), sum(complete) / len(complete), scores=parts)

@@ -1,8 +1,8 @@
-"""VOILA's steps 1 to 3, property by property and without a judge.
+"""voila_properties: VOILA's steps 1 to 3, property by property and without a judge.
 
 Targets are the data's own words: for step 1 the three descriptions in one text ("Image 1: two cats
 walking. Image 2: ..."), for step 2 the three relation sentences, for step 3 the fourth image's
-description. What is right where follows the reference's judge instructions; see docs/benchmarks/voila.md.
+description. The conditions follow the reference's judge instructions; see docs/benchmarks/voila.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = {"Number": "number", "Action": "action", "Subject type": "subject_type"
 
 
 def step_of(request: pb.ScoreRequest) -> int:
-    """Returns the step of a request with one target; raises RequestError where step or target is missing."""
+    """Returns the step of a request with one target; raises RequestError if step or target is missing."""
     step = request.params.fields.get("step")
     if step is None or step.number_value not in (1, 2, 3):
         raise RequestError("parameter 'step' must be 1, 2 or 3", "invalid_param")
@@ -31,7 +31,7 @@ def step_of(request: pb.ScoreRequest) -> int:
 
 
 def read(request: pb.ScoreRequest) -> pb.Verdict:
-    """Scores one step; raises RequestError where step or target is not VOILA's."""
+    """Scores one step; raises RequestError if step or target is not VOILA's."""
     score = (_score_images, _score_changes, _score_answer)[step_of(request) - 1]
     return score(Folded(request.text), request.targets[0])
 
@@ -40,11 +40,11 @@ def truth_of(description: str) -> Values:
     """Reads "two cats walking", any part of which may be "any".
 
     Raises:
-        RequestError: It is no description in VOILA's words.
+        RequestError: It is not a description in VOILA's words.
     """
-    words = description.strip().rstrip(".").split(" ")
-    for cut in range(2, len(words)):
-        parts = (words[0], " ".join(words[1:cut]), " ".join(words[cut:]))
+    tokens = description.strip().rstrip(".").split(" ")
+    for cut in range(2, len(tokens)):
+        parts = (tokens[0], " ".join(tokens[1:cut]), " ".join(tokens[cut:]))
         values = {prop: canonical(prop, part) for prop, part in zip(PROPERTIES, parts, strict=True)}
         if all(values.values()):
             return {prop: value or "" for prop, value in values.items()}
@@ -61,15 +61,15 @@ def truth_of_images(target: str) -> list[Values]:
 
 def truth_of_relations(target: str) -> dict[str, tuple[str, str]]:
     """Reads property -> values in images 1 and 2 from step 2's target; raises RequestError."""
-    found = {}
+    relations = {}
     for name, constant, first, second in LEXICON.RELATION.findall(target):
         prop = _NAMES[name]
         values = tuple(canonical(prop, value) for value in ((constant, constant) if constant else (first, second)))
         if values[0] and values[1]:
-            found[prop] = (values[0], values[1])
-    if len(found) != len(PROPERTIES):
+            relations[prop] = (values[0], values[1])
+    if len(relations) != len(PROPERTIES):
         raise RequestError(f"target {target!r} does not say how number, action and subject type change")
-    return found
+    return relations
 
 
 def _score_images(folded: Folded, target: str) -> pb.Verdict:
@@ -81,11 +81,11 @@ def _score_images(folded: Folded, target: str) -> pb.Verdict:
         {prop: float(values.get(prop) == truth[prop]) for prop in PROPERTIES}
         for values, truth in zip(seen, truths, strict=True)
     ]
-    whole = [min(image.values()) for image in right]
+    complete = [min(image.values()) for image in right]
     parts = {prop: sum(image[prop] for image in right) / 3 for prop in PROPERTIES}
-    parts |= {f"image_{number}": value for number, value in enumerate(whole, 1)}
+    parts |= {f"image_{number}": value for number, value in enumerate(complete, 1)}
     extracted = ". ".join(f"Image {number}: {_words(values)}" for number, values in enumerate(seen, 1))
-    return scored(extracted, sum(whole) / 3, scores=parts)
+    return scored(extracted, sum(complete) / 3, scores=parts)
 
 
 def _score_changes(folded: Folded, target: str) -> pb.Verdict:
@@ -100,7 +100,7 @@ def _score_changes(folded: Folded, target: str) -> pb.Verdict:
 
 
 def _agrees(prop: str, change: Change, first: str, second: str) -> bool:
-    """Whether the state is right, and values and direction where they are stated."""
+    """Returns true if the state is right, and so are values and direction if they are stated."""
     if change.changed is None or change.changed != (first != second):
         return False
     if not change.changed:
@@ -112,11 +112,11 @@ def _agrees(prop: str, change: Change, first: str, second: str) -> bool:
 
 def _score_answer(folded: Folded, target: str) -> pb.Verdict:
     truth = truth_of(target)
-    concluded, place = conclusion(folded.text)
+    concluded, span = conclusion(folded.text)
     if not concluded:
         return _nothing(folded.text)
     right = {prop: float(concluded.get(prop) == truth[prop]) for prop in PROPERTIES}
-    return scored(_words(concluded), min(right.values()), scores=right, span=folded.span(*place))
+    return scored(_words(concluded), min(right.values()), scores=right, span=folded.span(*span))
 
 
 def _words(values: Values) -> str:

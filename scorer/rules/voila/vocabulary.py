@@ -1,9 +1,9 @@
-"""VOILA's closed vocabularies, and finding their values in an answer's words.
+"""VOILA's closed vocabularies, and the search for their values in an answer.
 
-A value found is the vocabulary's own word (the plural for subjects), or "" where something is
-stated that is none of them, or two of them at once. Synonyms keep age and gender: "girls" are
-female children, "kids" are nothing, "ladies" are women, "old ladies" senior women. For animals
-age is no property, and the kinds that the reference's judge lets pass (mice for hamsters) pass.
+A value is the vocabulary's word (the plural for subjects), or "" if the answer states another
+value, or two at once. Synonyms keep age and gender: "girls" are female children, "kids" are no
+value, "ladies" are women, "old ladies" senior women. Animals have no age, and the kinds that the
+reference's judge accepts (mice for hamsters) are accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROPERTIES = ("number", "subject_type", "action")
 """The three properties, by the names of the parts of a score."""
 
 Values = Mapping[str, str]
-"""Property -> value; a property of which nothing is said is missing."""
+"""Property -> value; without the properties that a text does not mention."""
 
 ANY = "any"
 
@@ -30,7 +30,7 @@ NUMBERS = tuple(LEXICON.mapping("NUMBERS"))[:4]
 
 def _pattern(table: str, before: str, after: str) -> tuple[re.Pattern[str], list[str]]:
     values = LEXICON.mapping(table)
-    choices = "|".join(f"(?P<v{place}>{words})" for place, words in enumerate(values.values()))
+    choices = "|".join(f"(?P<v{index}>{words})" for index, words in enumerate(values.values()))
     return re.compile(f"{before}(?:{choices}){after}", re.IGNORECASE), list(values)
 
 
@@ -42,7 +42,7 @@ _VALUES = {
 
 
 class PropertyValue(NamedTuple):
-    """A value and where it stands."""
+    """A value and its span."""
 
     value: str
     start: int
@@ -50,7 +50,7 @@ class PropertyValue(NamedTuple):
 
 
 def mentions(prop: str, text: str) -> Iterator[PropertyValue]:
-    """Yields every value of a property in a text; for numbers, "" for those beyond the vocabulary."""
+    """Yields all values of a property in a text; "" for numbers beyond the vocabulary."""
     pattern, names = _VALUES[prop]
     for match in pattern.finditer(_without_image_numbers(text) if prop == "number" else text):
         yield PropertyValue(names[int((match.lastgroup or "v0")[1:])], *match.span())
@@ -61,7 +61,7 @@ def _without_image_numbers(text: str) -> str:
 
 
 def canonical(prop: str, surface: str) -> str | None:
-    """Returns the vocabulary's value for one of the data's own words, None if it is none."""
+    """Returns the vocabulary's value for a word of the data; None for any other word."""
     pattern, names = _VALUES[prop]
     match = pattern.match(surface)
     if surface == ANY:
@@ -75,11 +75,11 @@ _TRIM = " \t\"'.,;:()[]"
 
 
 def value_of(prop: str, stated: str) -> str:
-    """Reads what stands behind "number = ", "subject = " or "action = ".
+    """Reads the text after "number = ", "subject = " or "action = ".
 
     Returns:
-        The value; "any" where exactly that stands there; "" where it cannot be used: unknown
-        words, two different values, or a hedge.
+        The value; "any" for exactly that word; "" for unusable text: unknown words, two different
+        values, or a hedge.
     """
     bare = LEXICON.PARENTHESIS.sub(" ", stated).strip(_TRIM) or stated.strip(_TRIM)
     if bare.lower() == ANY:
@@ -88,7 +88,7 @@ def value_of(prop: str, stated: str) -> str:
         return ""
     if prop == "number":
         bare = LEXICON.LATER.split(bare)[-1]
-    values = {found.value for found in mentions(prop, bare)}
+    values = {mention.value for mention in mentions(prop, bare)}
     return values.pop() if len(values) == 1 else ""
 
 
@@ -102,11 +102,11 @@ class Label(NamedTuple):
 
 
 def labels(text: str) -> list[Label]:
-    """Returns every "property = value" in a text, in order, an echoed "{number}" left out."""
-    found = []
+    """Returns all "property = value" of a text in order, without an echoed "{number}"."""
+    labelled = []
     matches = list(LEXICON.LABELS.finditer(text))
-    for place, match in enumerate(matches):
-        limit = matches[place + 1].start() if place + 1 < len(matches) else len(text)
+    for index, match in enumerate(matches):
+        limit = matches[index + 1].start() if index + 1 < len(matches) else len(text)
         stop = LEXICON.STOP.search(text, match.end(), limit)
         end = stop.start() if stop else limit
         stated = text[match.end() : end]
@@ -114,35 +114,35 @@ def labels(text: str) -> list[Label]:
         value = value_of(prop, stated)
         # "The subject is running" names no subject, where "subject = running" names a wrong one.
         if stated.strip(_TRIM) and not LEXICON.PLACEHOLDER.fullmatch(stated) and (value or not match["verb"]):
-            found.append(Label(prop, value, match.start(), end))
-    return found
+            labelled.append(Label(prop, value, match.start(), end))
+    return labelled
 
 
 def described(text: str) -> dict[str, str]:
     """Reads a description of one image, labelled or in free words.
 
-    The first subject and the first action named are the description's; subjects joined by "and"
-    or "or", and actions joined by "or", are no value at all. A number belongs to its subject.
+    The first subject and the first action count; subjects joined by "and"
+    or "or", and actions joined by "or", are no value. A number belongs to its subject.
 
     Returns:
-        Property -> value, "" where something unusable is stated; nothing where nothing is.
+        Property -> value, "" for unusable text; without the properties that the text does not mention.
     """
-    read: dict[str, str] = {}
+    values: dict[str, str] = {}
     for label in labels(text):
-        read.setdefault(label.prop, label.value)
+        values.setdefault(label.prop, label.value)
     subject = _first("subject_type", text, LEXICON.JOINED)
     action = _first("action", text, LEXICON.HEDGED)
     number = _number(text, subject)
-    for prop, found in zip(PROPERTIES, (number, subject, action), strict=True):
-        if found:
-            read.setdefault(prop, found.value)
-    return read
+    for prop, mention in zip(PROPERTIES, (number, subject, action), strict=True):
+        if mention:
+            values.setdefault(prop, mention.value)
+    return values
 
 
 def _first(prop: str, text: str, joined: re.Pattern[str]) -> PropertyValue | None:
-    found = mentions(prop, text)
-    first = next(found, None)
-    second = next((other for other in found if first and other.value != first.value), None)
+    matches = mentions(prop, text)
+    first = next(matches, None)
+    second = next((other for other in matches if first and other.value != first.value), None)
     if first and second and joined.match(text[first.end : second.start]):
         return PropertyValue("", first.start, first.end)
     return first
@@ -151,16 +151,16 @@ def _first(prop: str, text: str, joined: re.Pattern[str]) -> PropertyValue | Non
 def _number(text: str, subject: PropertyValue | None) -> PropertyValue | None:
     stated = list(mentions("number", text))
     if subject is None:
-        return next((found for found in stated if LEXICON.NOUN.match(text, found.end)), None)
+        return next((mention for mention in stated if LEXICON.NOUN.match(text, mention.end)), None)
     start = 1 + max(text.rfind(sign, 0, subject.start) for sign in ".;:!?\n")
-    near = [found for found in stated if start <= found.start < subject.start]
+    near = [mention for mention in stated if start <= mention.start < subject.start]
     if near and len(text[near[-1].end : subject.start].split()) <= 5:
         return near[-1]
     after = LEXICON.AFTER.match(text, subject.end)
     if after:
-        found = next(mentions("number", after["number"]), None)
-        if found:
-            return PropertyValue(found.value, after.start("number"), after.end("number"))
+        mention = next(mentions("number", after["number"]), None)
+        if mention:
+            return PropertyValue(mention.value, after.start("number"), after.end("number"))
     if LEXICON.ARTICLE.search(text, start, subject.start) and not LEXICON.PLURAL.match(
         text[subject.start : subject.end]
     ):

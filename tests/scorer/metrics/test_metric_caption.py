@@ -35,7 +35,7 @@ def metric(rows, measure="cider", tokenize="raw"):
         sample=np.arange(count),
         combination=np.zeros(count, np.int64),
         labels=[{}],
-        words={
+        codes={
             "extracted": np.array([vocabulary["extracted"].index(text) for _, text, _ in rows]),
             "targets": np.array([vocabulary["targets"].index(tuple(refs)) for *_, refs in rows]),
         },
