@@ -1,4 +1,4 @@
-"""Rules and metrics of plugins that ask for a cell: each answer, and each table, in a fresh closed process."""
+"""Cells for rules and metrics of plugins that ask for one: every answer and every table gets a fresh closed process."""
 
 from __future__ import annotations
 

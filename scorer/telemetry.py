@@ -17,11 +17,11 @@ class NoTelemetry:
     """Counts nothing, for a server whose metrics have no reader."""
 
     def stream(self) -> AbstractContextManager[object]:
-        """Counts one stream, whatever becomes of it."""
+        """Counts one stream, open and by its final status."""
         return nullcontext()
 
     def message(self) -> AbstractContextManager[Tally[tuple[str, str]]]:
-        """Times one message; what is tallied by rule and outcome is added at its end."""
+        """Times one message, and adds the tally by rule and outcome at its end."""
         return nullcontext(Tally())
 
     def waiting(self) -> AbstractContextManager[object]:
@@ -54,7 +54,7 @@ class Telemetry(NoTelemetry):
 
     @contextmanager
     def stream(self) -> Iterator[None]:
-        """Counts one stream, whatever becomes of it."""
+        """Counts one stream, open and by its final status."""
         code = "OK"
         with self.streams.track_inprogress():
             try:
@@ -77,7 +77,7 @@ class Telemetry(NoTelemetry):
 
     @contextmanager
     def message(self) -> Iterator[Tally[tuple[str, str]]]:
-        """Times one message; what is tallied by rule and outcome is added at its end."""
+        """Times one message, and adds the tally by rule and outcome at its end."""
         tally: Tally[tuple[str, str]] = Tally()
         start = time.perf_counter()
         try:

@@ -152,7 +152,7 @@ def _specs(file: BinaryIO) -> list[pb.MetricSpec]:
         if not isinstance(entries, list):
             raise ValueError("not a list")
         if not all(isinstance(entry, dict) for entry in entries):
-            raise ValueError("an entry is no object")
+            raise ValueError("an entry is not an object")
         return [ParseDict(entry, pb.MetricSpec()) for entry in entries]
     except (ValueError, ParseError) as error:
         raise UserError(f"{file.name}: no list of MetricSpec in proto3 JSON: {_one_line(error)}") from error

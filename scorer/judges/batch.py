@@ -198,7 +198,7 @@ class Batch:
             if isinstance(line, Mapping) and "custom_id" in line:
                 lines.append(line)
             else:
-                log.warning("judge: a line of %s is no reply: %.200s", file, text)
+                log.warning("judge: a line of %s is not a reply: %.200s", file, text)
         return lines
 
     async def _ended(self, batch: str) -> Any:

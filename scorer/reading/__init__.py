@@ -1,1 +1,1 @@
-"""What the rules share for reading an answer the way a careful person does."""
+"""The reading of answers that the rules share: it stands in for a careful person."""

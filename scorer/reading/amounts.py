@@ -18,16 +18,16 @@ from scorer.reading.resolve import Reading, seen as prefilter
 
 PERCENT = "%"
 _ROUNDING = 1e-9
-"""Share by which two equal numbers may differ by their representation alone."""
+"""Relative difference of equal numbers that comes from their representation."""
 _STAND_IN = 100_000_000
-"""From here on whole numbers stand in for amounts that are not plain whole numbers."""
+"""First integer that stands in for an amount that is not a plain integer."""
 _MOST_DIGITS = 300
 
 _SENTENCE_END = re.compile(r"[.!?](?=\s\S)|\n")
 
 
 def _units() -> dict[str, tuple[str, float]]:
-    """Returns what each unit measures, and its size; amounts of two kinds are never equal."""
+    """Returns unit -> quantity that it measures and size; amounts of two quantities are never equal."""
     units: dict[str, tuple[str, float]] = {}
     for names, meaning in Lexicon("amounts").mapping("UNITS").items():
         kind, size = meaning.split()
@@ -44,45 +44,45 @@ LEXICON = Lexicon(
     NUMBER_WORD=WORD_PATTERN,
     UNIT="|".join(f"(?i:{re.escape(name)})" if len(name) > 2 else re.escape(name) for name in _NAMES),
 )
-_SCALES = {words: float(size) for words, size in LEXICON.mapping("SCALES").items()}
+_SCALES = {name: float(size) for name, size in LEXICON.mapping("SCALES").items()}
 
 
 class Amount(NamedTuple):
-    """A number with what stands beside it.
+    """A number and its unit.
 
     Attributes:
-        value: The number as it is written, in its unit; 12.5 of "12.5%".
-        unit: A known unit, "%" among them; "" where none stands there.
+        value: The number as written, in its unit; 12.5 of "12.5%".
+        unit: A known unit or "%"; "" without one.
     """
 
     value: float
     unit: str
 
     def __str__(self) -> str:
-        """The shortest text of it, as verdicts show it."""
+        """Returns its shortest text, which verdicts show."""
         number = f"{self.value:.15g}"
         return number + (self.unit if self.unit in ("", PERCENT) else f" {self.unit}")
 
 
 _DOLLAR = re.compile(r"\$\s?-?\s?\Z")
 _CLOSING = re.compile(r"[^$\n]*(?:(?<!\s)\$|\$(?!\s?\d))")
-"""The rest of a formula between two dollar signs; before a further amount a blank stands, and no closing sign."""
+"""The rest of a formula and its closing dollar sign; one after a blank and before a digit opens a further amount."""
 
 
-def in_dollars(found: Amount, text: str, span: tuple[int, int]) -> Amount:
-    """Returns an amount that was read from a folded text with the dollar sign that folding takes for a formula's.
+def in_dollars(amount: Amount, text: str, span: tuple[int, int]) -> Amount:
+    """Restores the dollar sign of an amount, which folding takes for the sign of a formula.
 
     Args:
-        found: The amount; another unit is its unit.
-        text: The answer as it was given.
-        span: Where the amount stands in it.
+        amount: The amount read from the folded text; a known unit stays.
+        text: The unfolded answer.
+        span: The amount's position in it.
     """
     dollars = _DOLLAR.search(text[: span[0]]) and not _CLOSING.match(text, span[1])
-    return found._replace(unit="$") if dollars and not found.unit else found
+    return amount._replace(unit="$") if dollars and not amount.unit else amount
 
 
 def _digits(text: str, decimal: str) -> float | None:
-    """Returns the number that digits with separators stand for; None where they fit neither way: a version, a date."""
+    """Returns the number of digits with separators; None if they fit no convention, as in a version or a date."""
     text = re.sub("[ \u00a0\u2009\u202f']", "", text)
     other = "," if decimal == "." else "."
     signs = [sign for sign in text if sign in ".,"]
@@ -94,7 +94,7 @@ def _digits(text: str, decimal: str) -> float | None:
     if grouped:
         return float(text.replace(other, "").replace(decimal, "."))
     foreign = re.fullmatch(rf"\d{{1,3}}(?:[{decimal}]\d{{3}})+[{other}]\d+", text)
-    if foreign:  # with both signs in it, only the last can be the decimal one
+    if foreign:  # with both signs present, only the last can be the decimal sign
         return float(text.replace(decimal, "").replace(other, "."))
     return float(text.replace(",", ".")) if len(signs) == 1 else None
 
@@ -121,20 +121,20 @@ def _amount(match: re.Match[str], decimal: str) -> Amount | None:
 
 
 def amount_of(text: str, decimal: str = ".") -> Amount | None:
-    """Returns the amount that a text is, such as a right answer; None for any other text."""
+    """Returns the amount of a text that is nothing else, such as a target; None for any other text."""
     text = text.strip().removesuffix(".").strip()
     if (word := value_of(text)) is not None:
         return Amount(float(word), "")
     match = LEXICON.AMOUNT.match(text)
-    # What follows is a unit that is not known, if it is one word: "1,250 voters".
+    # A single word after the number is an unknown unit: "1,250 voters".
     rest = text[match.end() :].strip() if match else "?"
     return _amount(match, decimal) if match and (not rest or rest.isalpha()) else None
 
 
 def read_amount(seen: Seen, decimal: str = ".") -> Reading:
-    """Returns the amount that an answer states, from a folded text; its value is a text of `Amount`.
+    """Reads the amount that a folded text states; the reading's value is the text of an `Amount`.
 
-    Of several amounts the last sentence decides where it alone names what follows from them: "The difference is 2.2".
+    Among several amounts a last sentence that alone derives one from the others decides: "The difference is 2.2".
     """
     reading = _read(seen, decimal)
     if reading.reason not in (Reason.CONFLICT, Reason.NO_CONCLUSION):
@@ -149,60 +149,60 @@ def read_amount(seen: Seen, decimal: str = ".") -> Reading:
 
 
 def _read(seen: Seen, decimal: str) -> Reading:
-    """Returns the amount stated.
+    """Reads the amount that a text states.
 
-    Each amount is written as a whole number first, so that what an answer counts, announces, rejects or supposes is
-    told as for counts.
+    Amounts are first replaced by integers, so that the reader of counts decides which of them the answer counts,
+    announces, rejects or supposes; its span is then mapped back. Equal amounts get equal integers.
     """
     parts: list[str] = []
-    places: list[tuple[int, int, int, Amount]] = []  # beginning in the new text and in the old, end in the old
+    replaced: list[tuple[int, int, int, Amount]] = []  # start in the new text, start and end in the old one
     tokens: dict[Amount, int] = {}
     last = length = 0
     for match in LEXICON.AMOUNT.finditer(seen.text):
         amount = _amount(match, decimal)
         if amount is None:
             continue
-        whole = not amount.unit and amount.value.is_integer() and 0 <= amount.value < _STAND_IN
-        plain = whole and match[0].isdecimal()
-        token = int(amount.value) if whole else tokens.setdefault(amount, _STAND_IN + len(tokens) * len(tokens) + 1)
+        integral = not amount.unit and amount.value.is_integer() and 0 <= amount.value < _STAND_IN
+        plain = integral and match[0].isdecimal()
+        token = int(amount.value) if integral else tokens.setdefault(amount, _STAND_IN + len(tokens) * len(tokens) + 1)
         start = match.start() + (len(match[0]) - len(match[0].lstrip()))
         before = seen.text[last:start]
         parts += [before, match[0] if plain else str(token)]
-        places.append((length + len(before), start, match.end(), amount))
+        replaced.append((length + len(before), start, match.end(), amount))
         length += len(before) + len(parts[-1])
         last = match.end()
     reading = read_count(prefilter("".join((*parts, seen.text[last:]))))
     if not reading.value:
         return reading
-    at = bisect_right(places, reading.span[0], key=lambda place: place[0]) - 1
-    if at >= 0 and places[at][0] == reading.span[0]:
-        _, start, end, amount = places[at]
-        if at and places[at - 1][3] != amount and LEXICON.LISTED.fullmatch(seen.text, places[at - 1][2], start):
+    at = bisect_right(replaced, reading.span[0], key=lambda row: row[0]) - 1
+    if at >= 0 and replaced[at][0] == reading.span[0]:
+        _, start, end, amount = replaced[at]
+        if at and replaced[at - 1][3] != amount and LEXICON.LISTED.fullmatch(seen.text, replaced[at - 1][2], start):
             return Reading("", Reason.CONFLICT)
         return reading._replace(value=str(amount), span=(start, end))
     moved = sum(len(part) for part in parts[1 : 2 * at + 2 : 2])
-    shift = sum(end - start for _, start, end, _ in places[: at + 1]) - moved
+    shift = sum(end - start for _, start, end, _ in replaced[: at + 1]) - moved
     return reading._replace(value=reading.value, span=(reading.span[0] + shift, reading.span[1] + shift))
 
 
-def equal(found: Amount, wanted: Amount, absolute: float = 0.0, relative: float = 0.0) -> bool:
-    """Whether an amount is the wanted one within a tolerance.
+def equal(amount: Amount, target: Amount, absolute: float = 0.0, relative: float = 0.0) -> bool:
+    """Returns true if an amount equals the target within a tolerance.
 
-    A unit on one side alone says nothing. A percent on one side alone is read both as a unit and as a hundredth.
+    A unit on one side only is ignored. A percent on one side only counts both as a unit and as a hundredth.
 
     Args:
-        found: The answer's.
-        wanted: The ground truth.
-        absolute: Largest difference, in the unit of `wanted`.
-        relative: Largest difference as a share of `wanted`.
+        amount: The amount of the answer.
+        target: The ground truth.
+        absolute: Largest difference, in the unit of `target`.
+        relative: Largest difference as a share of `target`.
     """
-    values = [found.value]
-    if (found.unit == PERCENT) is not (wanted.unit == PERCENT):
-        values.append(found.value / 100 if found.unit == PERCENT else found.value * 100)
-    elif found.unit and wanted.unit:
-        (kind, size), (other, base) = UNITS[found.unit], UNITS[wanted.unit]
+    values = [amount.value]
+    if (amount.unit == PERCENT) is not (target.unit == PERCENT):
+        values.append(amount.value / 100 if amount.unit == PERCENT else amount.value * 100)
+    elif amount.unit and target.unit:
+        (kind, size), (other, base) = UNITS[amount.unit], UNITS[target.unit]
         if kind != other:
             return False
-        values = [found.value * size / base]
-    reach = max(absolute, relative * abs(wanted.value)) + _ROUNDING * abs(wanted.value)
-    return any(abs(value - wanted.value) <= reach for value in values)
+        values = [amount.value * size / base]
+    reach = max(absolute, relative * abs(target.value)) + _ROUNDING * abs(target.value)
+    return any(abs(value - target.value) <= reach for value in values)

@@ -1,4 +1,4 @@
-"""Tells whether an answer is one of several that hold side by side, each in a case of its own.
+"""Detects answers that hold only in a case, or beside others for other cases.
 
 "If the arrow is read from the tail, the answer is B; if from the tip, the answer is D" states neither.
 """
@@ -14,16 +14,16 @@ from scorer.reading.stance import ASIDE, REJECTED
 
 LEXICON = Lexicon("cases")
 NEAR = 200
-"""Code points between two answers that stand side by side, at most."""
+"""Most code points between two answers of different cases."""
 _WORD = re.compile(r"[\u3040-\u9fff]|[^\W\d_\u3040-\u9fff]+")
 _SHORT = 3
-"""Words of a sentence that says no more than that something depends."""
+"""Most words of a sentence like "It depends."."""
 
 
 def near(text: str, one: Group, other: Occurrence) -> bool:
-    """Returns whether an answer may stand beside what is named before it: close, and no word turns to the answer.
+    """Returns true if an answer may be an alternative to the group before it: close, without a turn ("but") between.
 
-    Whatever turns, the same word behind both may tell for what each holds.
+    A turn does not matter if a word after the answer names its case.
     """
     if other.group.first - one.last > NEAR:
         return False
@@ -31,16 +31,16 @@ def near(text: str, one: Group, other: Occurrence) -> bool:
 
 
 def beside(text: str, one: Occurrence, other: Occurrence, *, apart: bool) -> bool:
-    """Returns whether the second of two answers that are `near` is no more stated than the first.
+    """Returns true if the second of two answers that are `near` is stated no more firmly than the first.
 
-    They are alternatives, or announced in the same words, or the same word behind both tells for what each holds: "true
-    for the first panel, but false for the second".
+    They are alternatives, or have the same announcement, or the same word after both names their cases: "true for the
+    first panel, but false for the second".
 
     Args:
         text: The folded text.
-        one: The first of them.
-        other: The second.
-        apart: Whether they may stand in two sentences.
+        one: The first answer.
+        other: The second answer.
+        apart: Whether they may be in two sentences.
     """
     if one.stance in (REJECTED, ASIDE) or set(one.group.values) & set(other.group.values):
         return False
@@ -58,33 +58,33 @@ def beside(text: str, one: Occurrence, other: Occurrence, *, apart: bool) -> boo
 
 
 def _holds(answer: Occurrence) -> str:
-    """Returns the word behind an answer that tells for what it holds; "" if there is none."""
+    """Returns the word after an answer that introduces its case; "" if there is none."""
     holds = LEXICON.HOLDS.match(answer.here.tail.text)
     return holds[1].lower() if holds else ""
 
 
 def _parallel(lead: str, between: str, *, apart: bool) -> bool:
-    """Whether what announces two answers, before the first and between them, is alike; in two sentences if `apart`."""
+    """Returns true if two answers have similar announcements: the lead of the first and the text between them."""
     if "\n" in between or LEXICON.TURN.search(lead):
         return False
     if LEXICON.CONDITION.search(between) and (LEXICON.CONDITION.search(lead) or LEXICON.OTHERWISE.search(between)):
         return True
-    one, other = (_WORD.findall(said.lower()) for said in (lead, between))
+    one, other = (_WORD.findall(announcement.lower()) for announcement in (lead, between))
     if not one or not other or one[-1] != other[-1]:
         return False
     return one == other if apart else one[0] == other[0] or one[-2:] == other[-2:] != one[-1:]
 
 
 def holds_if(answer: Occurrence) -> bool:
-    """Returns whether an answer holds under a condition alone: "Yes if the shadow counts"."""
+    """Returns true if an answer holds only under a condition: "Yes if the shadow counts"."""
     return LEXICON.HOLDS_IF.match(answer.here.tail.text) is not None
 
 
 def depends(text: str, start: int) -> bool:
-    """Returns whether an answer at a place is said to depend on something, in its sentence or in a short one before."""
+    """Returns true if the sentence of an answer, or a short one before it, states that the answer depends."""
     low = max(start - NEAR, 0)
-    words = next(iter(LEXICON.DEPENDS.finditer(text, low, start)), None)
-    if words is None or LEXICON.TURN.search(text, words.end(), start):
+    match = next(iter(LEXICON.DEPENDS.finditer(text, low, start)), None)
+    if match is None or LEXICON.TURN.search(text, match.end(), start):
         return False
-    stop = BEFORE.SENTENCE_END.search(text, words.end(), start)
+    stop = BEFORE.SENTENCE_END.search(text, match.end(), start)
     return stop is None or len(text[low : stop.end()].split()) <= _SHORT

@@ -1,4 +1,4 @@
-"""The words around what is named, within its sentence."""
+"""The text around a mention, within its sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scorer.reading.mentions import Group
 from scorer.reading.prefilter import Prefilter, Seen
 
 LEAD, TAIL = 160, 200
-"""Code points looked at before and after something named, at most."""
+"""Most code points before and after a mention that are searched."""
 
 LEADS = Prefilter(lambda: (*BEFORE.marked("lead"), *ASIDES.marked("lead")))
 TAILS = Prefilter(lambda: (*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDES.marked("tail")), anchored=True)
@@ -17,11 +17,11 @@ TAILS = Prefilter(lambda: (*BEFORE.marked("tail"), *AFTER.marked("tail"), *ASIDE
 
 _THAT = (" dass ", " daß ", " что ", " że ")
 _THOUGHT = ("dachte ich", "glaubte ich", "meinte ich", "dachte man")
-"""Behind and before a comma that begins no clause of its own: what is thought."""
+"""Text after and before a comma that separates a verb of thinking from its object, and does not begin a clause."""
 
 
 class Context(NamedTuple):
-    """The words around a group within its sentence."""
+    """The text around a group within its sentence."""
 
     lead: Seen
     clause: Seen
@@ -32,12 +32,12 @@ class Context(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether nothing but signs stands beside what is named on its line."""
+        """True if the group shares its line with nothing but signs."""
         return bool(BEFORE.LINE_START.fullmatch(self.line_before) and BEFORE.BLANK.fullmatch(self.line_after.text))
 
 
 def context(text: str, group: Group) -> Context:
-    """Returns the words around a group within its sentence."""
+    """Returns the text around a group within its sentence."""
     low = max(group.first - LEAD, 0)
     before = text[low : group.first]
     newline = before.rfind("\n")
@@ -51,15 +51,15 @@ def context(text: str, group: Group) -> Context:
     line_after = after.split("\n", 1)[0]
     stop = BEFORE.SENTENCE_STOP.search(line_after)
     question = bool(stop and "?" in stop[0])
-    ahead, behind = LEADS(lead), TAILS(line_after)
-    tail = behind.piece(line_after[: stop.start()]) if stop else behind
+    ahead, following = LEADS(lead), TAILS(line_after)
+    tail = following.piece(line_after[: stop.start()]) if stop else following
     start = _clause(ahead)
     clause = ahead.piece(lead[start:].lstrip(",; ")) if start >= 0 else ahead
-    return Context(ahead, clause, tail, line_before, behind, question)
+    return Context(ahead, clause, tail, line_before, following, question)
 
 
 def _clause(lead: Seen) -> int:
-    """Returns where the last clause of a lead begins, -1 if it is the only one."""
+    """Returns the start of the last clause of a lead; -1 if it is the only one."""
     comma = lead.text.rfind(",")
     if comma > 0 and (lead.text.startswith(_THAT, comma + 1) or lead.text.endswith(_THOUGHT, 0, comma)):
         comma = lead.text.rfind(",", 0, comma)
@@ -71,7 +71,7 @@ def _clause(lead: Seen) -> int:
 
 
 def sentence(line: str, limit: int | None = None) -> str:
-    """Returns the last sentence of a line that begins at `limit` at most."""
+    """Returns the last sentence of a line that begins at or before `limit`."""
     start = 0
     for match in BEFORE.SENTENCE_END.finditer(line):
         if limit is None or match.end() <= limit:

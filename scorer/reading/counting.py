@@ -1,4 +1,4 @@
-"""Reads which number of things an answer states."""
+"""Reads the number of things that an answer states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEXICON = Lexicon(
     FOREIGN="|".join(FOREIGN),
     BEGINS="".join({word[0] for word in (*WORDS, *FOREIGN, "half", "a", "just", "only", "none") if word.isascii()}),
 )
-_AMOUNTS = {words: int(value) for words, value in LEXICON.mapping("AMOUNTS").items()}
+_AMOUNTS = {name: int(value) for name, value in LEXICON.mapping("AMOUNTS").items()}
 _LEADS = Prefilter(lambda: (*BEFORE.marked("number"), *LEXICON.marked("number")))
 _TAILS = Prefilter(lambda: LEXICON.marked("behind"), anchored=True)
 
@@ -38,16 +38,16 @@ class _Number(NamedTuple):
 
 
 MOST = 400
-"""Numbers looked at: the last so many, and an eighth of that at the beginning."""
+"""Most numbers that are ranked: the last `MOST`, and the first `MOST // 8` of the others."""
 
 
 def numbers(text: str) -> list[_Number]:
-    """Returns the numbers that may be an answer, each with how firmly it is stated.
+    """Returns the numbers that may be an answer, with ranks of how firmly they are stated.
 
     Rank 3 is announced as the answer or a total, 2 concludes, 1 is mentioned, 0 is part of a
     sum or a product, -1 is rejected or vague.
     """
-    found = []
+    ranked = []
     ranks: dict[tuple[str, str], int | None] = {}
     ends = [match.start() for match in BEFORE.SENTENCE_END.finditer(text)]
     several_lines = "\n" in text
@@ -70,12 +70,12 @@ def numbers(text: str) -> list[_Number]:
             continue
         if several_lines and match["digits"] and len(word) < 3 and not lead.strip() and LEXICON.ITEM.match(tail):
             rank = 0
-        found.append(_Number(value, start, end, rank, bisect(ends, start)))
-    return found
+        ranked.append(_Number(value, start, end, rank, bisect(ends, start)))
+    return ranked
 
 
 def _lead(text: str, start: int) -> str:
-    """Returns the words before a number in its sentence, or the heading above it."""
+    """Returns the text before a number in its sentence, or the heading above it."""
     before = text[max(start - 160, 0) : start]
     line = before.rpartition("\n")[2]
     lead = sentence(line, len(line.rstrip()) - 1)
@@ -87,7 +87,7 @@ def _lead(text: str, start: int) -> str:
 
 
 def _rank(lead: Seen, tail: Seen) -> int | None:
-    """Returns how firmly a number is stated; None if it names something: "panel 3"."""
+    """Returns the rank of a number; None if it is part of a name: "panel 3"."""
     before, after = lead.text, tail.text
     if lead.search(LEXICON.MARKS) or (
         lead.search(LEXICON.NAME) and not LEXICON.NUMBER_OF.search(before[-12:]) and not lead.search(BEFORE.ANSWER)
@@ -124,18 +124,18 @@ def _rank(lead: Seen, tail: Seen) -> int | None:
 
 
 def read_count(seen: Seen) -> Reading:
-    """Returns the number stated, from a folded text and what may be found in it."""
+    """Reads the number that a folded text states."""
     text = seen.text
-    found = _after_aloud(text, _after_items(text, numbers(text)))
-    usable = [number for number in found if number.rank > 0]
-    lines = found[0] if len(found) == 1 and found[0].rank == 0 else None
+    ranked = _after_aloud(text, _after_items(text, numbers(text)))
+    usable = [number for number in ranked if number.rank > 0]
+    lines = ranked[0] if len(ranked) == 1 and ranked[0].rank == 0 else None
     if lines and LEXICON.LINES.match(text, lines.end) and LEXICON.TABLE.search(text, 0, lines.start):
         return lines.read(Reason.ONLY_NUMBER)
     if not usable:
-        nothing = None if found else LEXICON.NO_SUCH.match(text)
-        if nothing and not DOCUMENT.ABSTAIN.search(text, nothing.end()):
+        no_such = None if ranked else LEXICON.NO_SUCH.match(text)
+        if no_such and not DOCUMENT.ABSTAIN.search(text, no_such.end()):
             return Reading("0", Reason.NONE, (0, len(text)))
-        reckons = any(number.rank == 0 for number in found)
+        reckons = any(number.rank == 0 for number in ranked)
         return Reading("", Reason.NO_CONCLUSION if reckons else Reason.NO_NUMBER)
     rank = max(number.rank for number in usable)
     at_rank = [number for number in usable if number.rank == rank]
@@ -155,40 +155,40 @@ def read_count(seen: Seen) -> Reading:
     return last.read(Reason.STATED, inferred=rank == 2)
 
 
-def _after_items(text: str, found: list[_Number]) -> list[_Number]:
-    """Returns the numbers; those that number the items of a list mean nothing: "1) a red car 2) a blue car"."""
-    items = [number for number in found if LEXICON.NUMBERS_ITEM.match(text, number.end)]
+def _after_items(text: str, ranked: list[_Number]) -> list[_Number]:
+    """Ranks the numbers of list items as 0, since they count nothing: "1) a red car 2) a blue car"."""
+    items = [number for number in ranked if LEXICON.NUMBERS_ITEM.match(text, number.end)]
     if [number.value for number in items] != [*range(1, len(items) + 1)] or len(items) < 2:
-        return found
-    return [number._replace(rank=0) if number in items else number for number in found]
+        return ranked
+    return [number._replace(rank=0) if number in items else number for number in ranked]
 
 
-def _after_aloud(text: str, found: list[_Number]) -> list[_Number]:
-    """Returns the numbers; those of counting aloud conclude nothing, but for the last: "one, two, three birds"."""
+def _after_aloud(text: str, ranked: list[_Number]) -> list[_Number]:
+    """Ranks numbers that count aloud as 0 at most, except for the last: "one, two, three birds"."""
     last = 0
     while (
-        last < len(found)
-        and found[last].value == last + 1
-        and (not last or text[found[last - 1].end : found[last].start].strip(" ,.") in ("", "and"))
+        last < len(ranked)
+        and ranked[last].value == last + 1
+        and (not last or text[ranked[last - 1].end : ranked[last].start].strip(" ,.") in ("", "and"))
     ):
         last += 1
     if last < 3:
-        return found
-    counted = text[found[last - 1].end : found[last - 1].end + 2]
-    aloud = [number._replace(rank=min(number.rank, 0)) for number in found[:last]]
-    if counted[:1] == " " and counted[1:].isalpha() and not LEXICON.OR.match(text, found[last - 1].end):
-        aloud[-1] = aloud[-1]._replace(rank=max(found[last - 1].rank, 1))
-    return [*aloud, *found[last:]]
+        return ranked
+    counted = text[ranked[last - 1].end : ranked[last - 1].end + 2]
+    aloud = [number._replace(rank=min(number.rank, 0)) for number in ranked[:last]]
+    if counted[:1] == " " and counted[1:].isalpha() and not LEXICON.OR.match(text, ranked[last - 1].end):
+        aloud[-1] = aloud[-1]._replace(rank=max(ranked[last - 1].rank, 1))
+    return [*aloud, *ranked[last:]]
 
 
 def _in_passing(text: str, usable: list[_Number]) -> bool:
-    """Whether numbers are named in the middle of a description of several sentences alone."""
+    """Returns true if all numbers are in the middle of a description of several sentences."""
     ends = [match.end() for match in BEFORE.SENTENCE_END.finditer(text.rstrip())]
     return len(ends) > 3 and ends[0] <= usable[0].start and usable[-1].end <= ends[-2]
 
 
 def _parallel(text: str, stated: list[_Number]) -> bool:
-    """Whether the last statements are those of a list, of which none is more than another: "Row 1 has a total of 3"."""
+    """Returns true if the last two statements are items of a list, and neither decides: "Row 1 has a total of 3"."""
     if len(stated) < 2 or DOCUMENT.RESUMED.search(text, stated[-2].end, stated[-1].start):
         return False
     leads = [LEXICON.NO_LETTERS.sub(" ", _lead(text, number.start)).split()[-2:] for number in stated[-2:]]
@@ -196,7 +196,7 @@ def _parallel(text: str, stated: list[_Number]) -> bool:
 
 
 def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
-    """Returns what a total comes to where some of it does not count: "9 in total, with one missing, so 8"."""
+    """Returns the remainder if a part of a total does not count: "9 in total, with one missing, so 8"."""
     for number in usable:
         near = last.rank == 3 and number.rank == 2 and last.end <= number.start <= last.end + 120
         if near and LEXICON.LESS.search(text, last.end, number.start):
@@ -205,7 +205,7 @@ def _lessened(text: str, usable: list[_Number], last: _Number) -> _Number:
 
 
 def _again(text: str, usable: list[_Number]) -> bool:
-    """Whether as many of other things are listed next: "One dog, one cat", not "a dozen eggs, 12, are"."""
+    """Returns true if an equal number of other things follows: "One dog, one cat", not "a dozen eggs, 12, are"."""
     if len(usable) < 2:
         return False
     one, other = usable[0].end, usable[1].end
@@ -214,13 +214,13 @@ def _again(text: str, usable: list[_Number]) -> bool:
 
 
 def _given_up(text: str, end: int) -> bool:
-    """Whether the reasoning goes on behind a number, and comes to none."""
+    """Returns true if the reasoning continues after a number and ends without one."""
     resumed = DOCUMENT.RESUMED.search(text, end)
     return resumed is not None and DOCUMENT.ABSTAIN.search(text, resumed.end()) is not None
 
 
 def _parts(text: str, usable: list[_Number]) -> bool:
-    """Whether the numbers of a sentence are parts that nobody adds up: "Two on the left, three on the right"."""
+    """Returns true if the numbers of a sentence are parts without a sum: "Two on the left, three on the right"."""
     first, rest = usable[0], [number.value for number in usable[1:] if number.sentence == usable[0].sentence]
     if not rest or sum(rest) == first.value:
         return False
@@ -232,7 +232,7 @@ def _parts(text: str, usable: list[_Number]) -> bool:
 
 
 def _sum(text: str, usable: list[_Number]) -> _Number | None:
-    """Returns the number that is the sum of all others named with it in one sentence."""
+    """Returns the number that is the sum of all others in the same sentence."""
     if len({number.sentence for number in usable}) != 1 or len(usable) < 3:
         return None
     # "One dog, two cats and three birds"
@@ -245,7 +245,7 @@ def _sum(text: str, usable: list[_Number]) -> _Number | None:
 
 
 def _mentioned(text: str, usable: list[_Number], *, parts: bool) -> Reading:
-    """Reads numbers that nothing announces; where they are `parts`, the text says that there is more."""
+    """Reads numbers without an announcement; with `parts` the text states that there are more."""
     first, last = usable[0], usable[-1]
     lines = text.rsplit("\n", 1)
     if not text[: first.start].strip(" (\"'") and (

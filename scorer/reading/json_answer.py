@@ -1,6 +1,7 @@
-"""Finds the answer of a text in JSON: the value of the key that is called the answer, or the item that is judged true.
+"""Finds the answer in JSON: the value of a key such as "answer", or the item with a true verdict.
 
-Text that only resembles JSON is read alike: cut ones, ones with LaTeX in their strings, and those with single quotes.
+Patterns replace a parser, because answers often only resemble JSON: they are cut, hold LaTeX in their strings, or use
+single quotes.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ _NOTHING = frozenset(("", "null", "None", "none"))
 
 
 class _Pair(NamedTuple):
-    """A key and its value; that of an object or a list is "", and stands where it is within its brackets.
+    """A key and its value; for an object or a list the value is "", and its span is the inside of the brackets.
 
     Attributes:
-        inside: Where the object or list begins that the pair stands in.
-        depth: How many of them it stands in.
+        inside: Start of the innermost object or list that holds the pair.
+        depth: Number of objects and lists that hold the pair.
         key: The key.
-        name: Where the key stands.
+        name: Span of the key.
         value: The value.
-        span: Where the value stands.
+        span: Span of the value.
     """
 
     inside: int
@@ -49,40 +50,40 @@ class _Pair(NamedTuple):
     value: str
     span: Span
 
-    def called(self, table: str) -> bool:
-        """Returns whether a word of the key is in a table."""
-        return any(getattr(LEXICON, table).fullmatch(word) for word in _WORD.findall(self.key))
+    def called(self, name: str) -> bool:
+        """Returns true if a word of the key is in a list of the lexicon."""
+        return any(getattr(LEXICON, name).fullmatch(word) for word in _WORD.findall(self.key))
 
     @property
     def answers(self) -> bool:
-        """Whether the key is called the answer."""
+        """True if the key is a word for the answer."""
         if self.called("OTHER_KEY"):
             return False
         return self.called("ANSWER_KEY") or (self.called("VERDICT_KEY") and not self.boolean)
 
     @property
     def judges(self) -> bool:
-        """Whether the key says that what stands beside it is judged."""
+        """True if the key holds a verdict on its object."""
         return self.called("VERDICT_KEY") and not self.called("ANSWER_KEY")
 
     @property
     def true(self) -> bool:
-        """Whether the value is a word for true."""
-        return bool(LEXICON.TRUE.fullmatch(_said(self.value)))
+        """True if the value is a word for true."""
+        return bool(LEXICON.TRUE.fullmatch(_unexplained(self.value)))
 
     @property
     def boolean(self) -> bool:
-        """Whether the value is a word for true or false."""
-        return self.true or bool(LEXICON.FALSE.fullmatch(_said(self.value)))
+        """True if the value is a word for true or false."""
+        return self.true or bool(LEXICON.FALSE.fullmatch(_unexplained(self.value)))
 
 
-def _said(value: str) -> str:
-    """Returns a value without what explains it: "wrong" of "wrong - no shadow"."""
+def _unexplained(value: str) -> str:
+    """Returns a value without its explanation: "wrong" of "wrong - no shadow"."""
     return _EXPLAINED.split(value)[0].strip(" .!").lower()
 
 
 def answers(text: str) -> list[Span] | None:
-    """Returns where the answers of a text in JSON stand; None if it is not one, and is read as any other."""
+    """Returns the spans of the answers in a JSON text; None if it is not one, and is read like any other text."""
     begins = _BEGINS.match(text)
     pairs, end = _pairs(text)
     if not pairs:
@@ -104,13 +105,13 @@ def answers(text: str) -> list[Span] | None:
 
 
 def _named(pairs: Sequence[_Pair]) -> tuple[list[_Pair], bool]:
-    """Returns the outermost pairs whose key is called the answer, and whether items of a list have such ones.
+    """Returns the outermost pairs whose key is a word for the answer, and whether any of them is left out.
 
-    What each item of a list has is its own: {"option": "A", "correct": false}.
+    A key that several items of a list have with different values is left out: {"option": "A", "correct": false}.
     """
     denied = {pair.inside for pair in pairs if pair.judges and pair.boolean and not pair.true}
     called = [] if _submitted(pairs) else [pair.depth for pair in pairs if LEXICON.CALL_KEY.fullmatch(pair.key)]
-    # What a tool is called with, or is told of what a detector finds, is no answer; what stands around it may be one.
+    # Arguments of a tool call, or detections, are not an answer; the object around them may hold one.
     named = [
         pair
         for pair in pairs
@@ -125,7 +126,7 @@ def _named(pairs: Sequence[_Pair]) -> tuple[list[_Pair], bool]:
 
 
 def _submitted(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Returns what a tool is called with that takes the answer; nothing of any other call."""
+    """Returns the arguments of a tool that submits the answer; none of other tools."""
     if not any(LEXICON.TOOL_KEY.fullmatch(pair.key) and LEXICON.SUBMITS.search(pair.value) for pair in pairs):
         return []
     calls = {pair.span[0] - 1 for pair in pairs if LEXICON.CALL_KEY.fullmatch(pair.key) and not pair.value}
@@ -133,7 +134,7 @@ def _submitted(pairs: Sequence[_Pair]) -> list[_Pair]:
 
 
 def _judged(pairs: Sequence[_Pair]) -> list[Span] | None:
-    """Returns the items that are judged true, by a key of their own or as keys themselves; None if none is judged."""
+    """Returns the spans of items with the verdict true, by a key of the item or as keys; None without verdicts."""
     objects: dict[int, list[_Pair]] = defaultdict(list)
     for pair in pairs:
         if pair.value:
@@ -141,11 +142,11 @@ def _judged(pairs: Sequence[_Pair]) -> list[Span] | None:
     names = {pair.span[0] - 1: pair.name for pair in pairs if not pair.value}
     true: list[Span] = []
     seen = False
-    for inside, own in objects.items():
-        if len(own) > 1 and all(pair.boolean for pair in own):
-            return [pair.name for pair in own if pair.true]
-        verdicts = [pair for pair in own if pair.judges and pair.boolean]
-        label = names.get(inside) or next((pair.span for pair in own if pair not in verdicts), None)
+    for inside, members in objects.items():
+        if len(members) > 1 and all(pair.boolean for pair in members):
+            return [pair.name for pair in members if pair.true]
+        verdicts = [pair for pair in members if pair.judges and pair.boolean]
+        label = names.get(inside) or next((pair.span for pair in members if pair not in verdicts), None)
         if verdicts and label:
             seen = True
             true += [label] if verdicts[-1].true else []
@@ -153,9 +154,9 @@ def _judged(pairs: Sequence[_Pair]) -> list[Span] | None:
 
 
 def _pairs(text: str) -> tuple[list[_Pair], int]:
-    """Returns all keys with their values, and where the last object ends; 0 if it does not."""
+    """Returns all keys with their values, and the end of the last object; 0 if it is not closed."""
     matches = list(_PAIR.finditer(text))
-    found: list[_Pair] = []
+    pairs: list[_Pair] = []
     inside: list[int] = []
     closed: dict[int, int] = {}
     done = end = 0
@@ -172,9 +173,9 @@ def _pairs(text: str) -> tuple[list[_Pair], int]:
             name = match.span("key" if match["key"] is not None else "other")
             kind = next((kind for kind in ("text", "single", "plain") if match[kind] is not None), "")
             span = match.span(kind) if kind else (done + 1, done + 1)
-            found.append(_Pair(inside[-1], len(inside), text[slice(*name)], name, match[kind] if kind else "", span))
-    found = [
+            pairs.append(_Pair(inside[-1], len(inside), text[slice(*name)], name, match[kind] if kind else "", span))
+    pairs = [
         pair if pair.value else pair._replace(span=(pair.span[0], closed.get(pair.span[0] - 1, pair.span[1])))
-        for pair in found
+        for pair in pairs
     ]
-    return found, 0 if inside else end
+    return pairs, 0 if inside else end

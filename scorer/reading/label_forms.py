@@ -1,4 +1,4 @@
-"""How labels are written, and where a text writes one."""
+"""The ways to write labels, and the search for them in a text."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from scorer.reading.numbers import ORDINALS
 
 LEXICON = Lexicon("labels")
 _VERBS = "|".join(
-    f"{first}(?:{'|'.join(word[1:] for word in words)})"
-    for first, words in groupby(sorted(LEXICON.entries("AFTER_LABEL")), key=itemgetter(0))
+    f"{first}(?:{'|'.join(verb[1:] for verb in verbs)})"
+    for first, verbs in groupby(sorted(LEXICON.entries("AFTER_LABEL")), key=itemgetter(0))
 )
-"""What may follow a label that is no article, by first letters, so that few of them are tried."""
+"""Verbs after a label, which show that "A" is not an article; grouped by first letter, so that few are tried."""
 _ANNOUNCING = frozenset(
     ("", *(word for name in ("ANNOUNCING", "LABEL_NOUN", "THING_NOUN") for word in LEXICON.entries(name)))
 )
-"""All words by which a label is announced."""
+"""All words that announce a label."""
 _WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_.#")}
 _REACH = 80
-"""Code points that what announces a label is long, at most, and that the label and what is looked at behind it are."""
+"""Most code points of the announcement before a label."""
 
 
 class Forms:
-    """Every way to write some labels.
+    """All ways to write some labels.
 
     Attributes:
-        meanings: The label each form stands for.
+        meanings: Form -> label.
         pattern: Finds the forms in folded text.
     """
 
@@ -48,27 +48,27 @@ class Forms:
         self._anywhere = _anywhere(meanings)
 
     def find(self, text: str) -> Iterator[re.Match[str]]:
-        """Yields what `pattern.finditer` does, which in ASCII is looked for only where a form stands."""
+        """Yields the matches of `pattern.finditer`; in ASCII it tries the slow pattern only around a form."""
         if not text.isascii():
             yield from self.pattern.finditer(text)
             return
         done = tried = 0
         for form in self._anywhere.finditer(text):
-            place = form.start()
-            while done <= place:
-                match = self._match(text, place, max(done, tried))
+            position = form.start()
+            while done <= position:
+                match = self._match(text, position, max(done, tried))
                 if not match:
-                    tried = place + 1
+                    tried = position + 1
                     break
                 yield match
                 done = match.end()
 
-    def _match(self, text: str, place: int, low: int) -> re.Match[str] | None:
-        """Returns the first match that begins at `low` at least and at the place of a form at most."""
-        bracket = place
-        while bracket > max(low, place - 3) and text[bracket - 1] in "([\"'<":
+    def _match(self, text: str, position: int, low: int) -> re.Match[str] | None:
+        """Returns the first match that begins between `low` and the position of a form."""
+        bracket = position
+        while bracket > max(low, position - 3) and text[bracket - 1] in "([\"'<":
             bracket -= 1
-        for start in (*reversed(_announced(text, bracket, low)), *range(bracket, place + 1)):
+        for start in (*reversed(_announced(text, bracket, low)), *range(bracket, position + 1)):
             match = self.pattern.match(text, start)
             if match:
                 return match
@@ -76,7 +76,7 @@ class Forms:
 
 
 def _announced(text: str, end: int, low: int) -> list[int]:
-    """Returns where each of the words begins that may announce what stands at `end`, the last first."""
+    """Returns the starts of all words that may announce a label at `end`, the last word first."""
     starts: list[int] = []
     low = max(low, end - _REACH)
     before = text[low:end].lower().replace("\n", " ").rstrip()
@@ -97,50 +97,52 @@ def _announced(text: str, end: int, low: int) -> list[int]:
 
 
 def _anywhere(meanings: Mapping[str, str]) -> re.Pattern[str]:
-    """Returns a pattern of how the forms begin: their first word, two more where it is the article."""
+    """Returns a pattern of the beginnings of forms: their first word, and two more after an article."""
     keys = sorted({" ".join(name.split(" ")[: 3 if name[:4].lower() == "the " else 1]) for name in meanings})
-    begins = {re.escape(first): list(words) for first, words in groupby(keys, key=itemgetter(0))}
+    begins = {re.escape(first): list(group) for first, group in groupby(keys, key=itemgetter(0))}
     forms = "|".join(
-        rf"(?<={first})(?:{'|'.join(re.escape(word[1:]) for word in words)})" for first, words in begins.items()
+        rf"(?<={first})(?:{'|'.join(re.escape(key[1:]) for key in group)})" for first, group in begins.items()
     )
     return re.compile(
         rf"[{''.join(begins)}](?:(?<![0-9A-Za-z].)|(?i:(?<=option.)|(?<=choice.)))(?:{forms})(?![0-9A-Za-z_])"
     )
 
 
-def _spelled(words: Sequence[str]) -> str:
-    """Returns a pattern of any of some words, letter by letter: the first of them where one begins another."""
-    first, last = min(words), max(words)
+def _spelled(names: Sequence[str]) -> str:
+    """Returns a pattern of names as a tree of their letters; of two that match, the first wins."""
+    first, last = min(names), max(names)
     shared = next(
-        (place for place, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first)
+        (index for index, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), len(first)
     )
     begins: dict[str, list[str]] = {}
-    for word in words:
-        begins.setdefault(word[shared : shared + 1], []).append(word[shared:])
-    rests = "|".join(map(_spelled, begins.values())) if len(words) > 1 else ""
+    for name in names:
+        begins.setdefault(name[shared : shared + 1], []).append(name[shared:])
+    rests = "|".join(map(_spelled, begins.values())) if len(names) > 1 else ""
     return re.escape(first[:shared]) + (f"(?:{rests})" if rests else "")
 
 
 @lru_cache(maxsize=256)
 def forms_of(names: tuple[str, ...], values: tuple[str, ...] = ()) -> Forms:
-    """Returns the forms of labels, in any case and by place, each standing for itself or for the value at its place."""
+    """Returns the forms of labels, in any case and by ordinal; a form means its label, or the value at its position."""
     pairs = list(zip(names, values or names, strict=True))
-    by_place = {
+    by_position = {
         form: value
-        for place, value in (*by_ordinal(tuple(value for _, value in pairs)).items(), ("last", pairs[-1][1]))
+        for ordinal, value in (*by_ordinal(tuple(value for _, value in pairs)).items(), ("last", pairs[-1][1]))
         for noun in ("option", "choice")
-        for name in (f"{place} {noun}", f"the {place} {noun}")
+        for name in (f"{ordinal} {noun}", f"the {ordinal} {noun}")
         for form in (name, name.capitalize())
     }
-    by_place |= {f"the {place} one": value for place, value in by_ordinal(tuple(value for _, value in pairs)).items()}
+    by_position |= {
+        f"the {ordinal} one": value for ordinal, value in by_ordinal(tuple(value for _, value in pairs)).items()
+    }
     return Forms(
-        by_place | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
+        by_position | {form: value for name, value in reversed(pairs) for form in (name.lower(), name.upper(), name)}
     )
 
 
 @lru_cache(maxsize=256)
 def by_ordinal(values: tuple[str, ...]) -> dict[str, str]:
-    """Returns some labels by the ordinals of their places."""
+    """Returns labels by the ordinals of their positions."""
     return {ordinal: value for number, value in enumerate(values[:9], 1) for ordinal in ordinals(number)}
 
 

@@ -1,4 +1,4 @@
-"""Finds what a text enumerates: of the items of a list none is stated more than another."""
+"""Finds lists of options in a text: no item of a list is stated more firmly than another."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ _NO_LETTERS = re.compile(r"[\W\d_]+")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def listed(text: str, judged: Sequence[Occurrence], order: Sequence[str]) -> set[int]:
-    """Returns where the items of a list begin.
+def listed(text: str, occurrences: Sequence[Occurrence], order: Sequence[str]) -> set[int]:
+    """Returns the starts of list items.
 
-    Two or more options in their order, with words behind each and the same words before each: "Option A shows a circle.
-    Option B shows a square." Sums of which none is part of the next: "Row 1 sums to 12. Row 2 sums to 15."
+    A list has two or more options in their order, with text after and the same words before each of them: "Option A
+    shows a circle. Option B shows a square." Or sums that are not part of the next: "Row 1 sums to 12. Row 2 sums to
+    15."
     """
-    heads = [each for each in judged if each.stance in (NAMED, LED) and not each.here.alone]
-    sums = [each for each in judged if each.stance == FIRM and each.reason == SUM]
+    heads = [
+        occurrence for occurrence in occurrences if occurrence.stance in (NAMED, LED) and not occurrence.here.alone
+    ]
+    sums = [occurrence for occurrence in occurrences if occurrence.stance == FIRM and occurrence.reason == SUM]
     follow = set(itertools.pairwise(order))
     pairs = [
         *(pair for pair in itertools.pairwise(heads) if (_value(pair[0]), _value(pair[1])) in follow),
@@ -32,45 +35,54 @@ def listed(text: str, judged: Sequence[Occurrence], order: Sequence[str]) -> set
             if _value(pair[0]) != _value(pair[1]) and not _goes_on(text, *pair)
         ),
     ]
-    items = {each.group.first for pair in pairs if _alike(text, *pair) for each in pair}
-    announced = next((each for each in judged if each.stance == FIRM and each.group.values == [order[0]]), None)
-    labels = [_value(each) for each in heads if each.group.mentions[0].kind == LABEL]
+    items = {occurrence.group.first for pair in pairs if _alike(text, *pair) for occurrence in pair}
+    announced = next(
+        (
+            occurrence
+            for occurrence in occurrences
+            if occurrence.stance == FIRM and occurrence.group.values == [order[0]]
+        ),
+        None,
+    )
+    labels = [_value(occurrence) for occurrence in heads if occurrence.group.mentions[0].kind == LABEL]
     if announced and len(order) > 2 and labels == [*order[1:]]:
         # "Options: A. red, B. blue, C. green"
         items |= {announced.group.first} if _LETTER.search(text, announced.group.last, heads[0].group.first) else set()
     return items
 
 
-def next_item(text: str, group: Group, judged: Sequence[Occurrence], order: Sequence[str]) -> bool:
-    """Returns whether a group begins the first item of a list, or the one behind that of the label before it.
+def next_item(text: str, group: Group, occurrences: Sequence[Occurrence], order: Sequence[str]) -> bool:
+    """Returns true if a group begins the first item of a list, or the item after that of the preceding label.
 
     "- B: too short, - C: fits" has items, and so has a text that ends with "A: the line".
     """
-    place = next(index for index, each in enumerate(judged) if each.group is group)
-    own = judged[place]
-    if own.here.alone:
+    index = next(index for index, occurrence in enumerate(occurrences) if occurrence.group is group)
+    item = occurrences[index]
+    if item.here.alone:
         return False
-    heads = [each for each in judged[:place] if BEFORE.LINE_START.fullmatch(each.here.line_before)]
-    if heads and (_value(heads[-1]), _value(own)) in set(itertools.pairwise(order)):
-        return _alike(text, heads[-1], own)
-    return _value(own) == order[0] and bool(text[: group.first].strip(" \"'(["))
+    heads = [
+        occurrence for occurrence in occurrences[:index] if BEFORE.LINE_START.fullmatch(occurrence.here.line_before)
+    ]
+    if heads and (_value(heads[-1]), _value(item)) in set(itertools.pairwise(order)):
+        return _alike(text, heads[-1], item)
+    return _value(item) == order[0] and bool(text[: group.first].strip(" \"'(["))
 
 
-def _value(judged: Occurrence) -> str:
-    return judged.group.values[0]
+def _value(occurrence: Occurrence) -> str:
+    return occurrence.group.values[0]
 
 
 def _goes_on(text: str, one: Occurrence, other: Occurrence) -> bool:
-    """Whether a sum is part of the next: "3 + 9 = 12, 12 + 6 = 18"."""
+    """Returns true if a sum is part of the next: "3 + 9 = 12, 12 + 6 = 18"."""
     return text[slice(*one.group.span)] in other.here.clause.text
 
 
 def _alike(text: str, one: Occurrence, other: Occurrence) -> bool:
-    """Whether the same words stand before both in their clauses."""
+    """Returns true if the clauses of both have the same words before the mention."""
     return _frame(text, one) == _frame(text, other)
 
 
-def _frame(text: str, judged: Occurrence) -> tuple[str, str]:
-    mention = judged.group.mentions[0]
-    words = _NO_LETTERS.sub(" ", judged.here.clause.text + text[judged.group.first : mention.start]).lower()
-    return mention.kind, words.removeprefix(" and").strip()
+def _frame(text: str, occurrence: Occurrence) -> tuple[str, str]:
+    mention = occurrence.group.mentions[0]
+    lead = _NO_LETTERS.sub(" ", occurrence.here.clause.text + text[occurrence.group.first : mention.start]).lower()
+    return mention.kind, lead.removeprefix(" and").strip()

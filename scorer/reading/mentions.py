@@ -1,4 +1,4 @@
-"""Finds where a text names a label or an option's text."""
+"""Finds the mentions of labels and options in a text."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LABEL, TEXT = "label", "text"
 
 
 class Mention(NamedTuple):
-    """A label or an option's text, named somewhere.
+    """A label or an option's text in an answer.
 
     Attributes:
-        start: Where the name begins.
-        end: Where it ends.
-        value: The label meant.
+        start: Start of the name.
+        end: End of the name.
+        value: The label that it means.
         kind: LABEL or TEXT.
-        first: Where its wrapping begins: brackets, quotes, "option".
-        last: Where its wrapping ends.
-        plain: Whether it could as well be an ordinary word: no wrapping, and nothing around
-            it says that a label is meant. Counts only where an answer is announced.
-        lower: Whether it is a label written in lower case.
+        first: Start of the name with its wrapping: brackets, quotes, "option".
+        last: End of the name with its wrapping.
+        plain: Whether it may be an ordinary word: no wrapping, and no cue around it that it is
+            a label. Counts only after an announcement.
+        lower: Whether it is a label in lower case.
     """
 
     start: int
@@ -44,13 +44,13 @@ class Mention(NamedTuple):
 
 
 def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
-    """Yields every mention of a label.
+    """Yields all mentions of labels.
 
     Args:
         text: The folded text.
-        forms: How the labels may be written.
-        shy: Whether all of them are names of other things, too, as digits are: then each
-            counts only where it is announced.
+        forms: The ways to write the labels.
+        shy: Whether the labels also name other things, as digits do: they then count only
+            after an announcement.
     """
     for match in forms.find(text):
         word, opening, closing, prefix, thing, soft = match.group("label", "open", "close", "prefix", "thing", "soft")
@@ -75,12 +75,12 @@ def labels(text: str, forms: Forms, *, shy: bool) -> Iterator[Mention]:
             one = word.lower() == "one"
             if LEXICON.DETERMINED.search(text, max(start - 12, 0), start) if one else text[end : end + 1] == ",":
                 continue
-        said = " " in word and LEXICON.A_CHOICE.search(word)
+        a_choice = " " in word and LEXICON.A_CHOICE.search(word)
         plain = True
-        if wrapped or said or (prefix and (not soft or (word == value and word != "I"))):
+        if wrapped or a_choice or (prefix and (not soft or (word == value and word != "I"))):
             plain = False
         elif soft and (shy or word != value or word in ("A", "I", "a", "i")):
-            # A new sentence may follow, but no noun of which the word is the article or the number.
+            # A new sentence may follow, but not a noun, whose article or number the word would be.
             if not (shy and thing and thing.strip().isalpha()) and (
                 word != "A" or not text[stop + 1 : stop + 2].isupper() or text[stop + 1 : stop + 3].isupper()
             ):
@@ -104,7 +104,7 @@ def _sharing(text: str, forms: Forms, begin: int, word: str) -> Iterator[Mention
 _SHARED = 30
 _NOT_CHOICES = tuple(f" {noun}" for noun in LEXICON.entries("NOT_CHOICES"))
 _NOUN, _NOUN_ENDS = max(map(len, _NOT_CHOICES)) + 1, frozenset(f"{noun[-1]} " for noun in _NOT_CHOICES)
-"""Nouns before a letter that names no choice, the longest of them with its blanks, and how they end."""
+"""Nouns before a letter that is not a choice; the length of the longest with its blanks; and their last letters."""
 _RANGE = re.compile(r"-\d")
 _SIGNS, _SUMS = tuple("-+*/"), tuple("+*/=")
 _BY_BEGINS = (" by", " x ", "-by", " of")
@@ -112,7 +112,7 @@ _BY_BEGINS = (" by", " x ", "-by", " of")
 
 @lru_cache(maxsize=4096)
 def option_text(option: str, label: str) -> str:
-    """Returns an option's text as it is searched: folded, without its label, article and full stop."""
+    """Returns an option's text in the form that is searched: folded, without its label, article and full stop."""
     text = fold(option)
     match = LEXICON.LABELLED.match(text)
     if match and (match[1] or match[2]) == label.lower():
@@ -124,7 +124,7 @@ def option_text(option: str, label: str) -> str:
 
 
 def without_article(text: str) -> str:
-    """Returns a lower-case text without the article that it begins with."""
+    """Returns a lower-case text without its first article."""
     match = LEXICON.ARTICLE.match(text)
     return text[match.end() :] if match and len(text) > match.end() else text
 
@@ -135,20 +135,20 @@ _IDIOMS = (
     ("above", LEXICON.MENTIONED_ABOVE),
     ("below", LEXICON.MENTIONED_ABOVE),
 )
-"""Where these words are no directions."""
+"""Directions, and the idioms in which they mean something else."""
 
 
-_RANGE_BEHIND, _RANGE_BEFORE = re.compile(r" ?- ?\d"), re.compile(r"\d - ?$")
-"""Makes a number the end of a range, or part of a subtraction."""
+_RANGE_AFTER, _RANGE_BEFORE = re.compile(r" ?- ?\d"), re.compile(r"\d - ?$")
+"""Signs that make a number the end of a range, or part of a subtraction."""
 _JOINED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _COMPOUNDS = frozenset(LEXICON.entries("COMPOUNDS"))
 _HYPHEN = re.compile(r"(?<=[^\W_])-(?=[^\W\d_])")
 _APART = ("", " ", "\n")
-"""What parts words, whatever they are."""
+"""Text that separates words of any script."""
 
 
 def _boundary(text: str, start: int, end: int, name: str) -> bool:
-    if name[0].isdigit() and (_RANGE_BEHIND.match(text, end) or _RANGE_BEFORE.search(text, max(start - 5, 0), start)):
+    if name[0].isdigit() and (_RANGE_AFTER.match(text, end) or _RANGE_BEFORE.search(text, max(start - 5, 0), start)):
         return False
     if text[start - 1 : start] in _APART and text[end : end + 1] in _APART:
         return True
@@ -178,17 +178,17 @@ def _latin(char: str) -> bool:
 def texts(
     text: str, names: Sequence[tuple[str, str]], loosely: Sequence[partial_match.PartialName] = ()
 ) -> list[Mention]:
-    """Returns every mention of a text, the longest where several overlap.
+    """Returns all mentions of options by their text, the longest of those that overlap.
 
     Args:
         text: The folded text.
-        names: Pairs of a lower-case name and the label it stands for.
-        loosely: Those of several words that are found in other wording, too.
+        names: Pairs of a lower-case name and its label.
+        loosely: The names of several words that are also found in other wording.
     """
     raw = low = text.lower()
     if "-" in raw and any(" " in name for name, _ in names):
         low = _HYPHEN.sub(" ", raw)
-    found = list(partial_match.find(low, loosely))
+    hits = list(partial_match.find(low, loosely))
     idioms = {
         low.find(word, match.start())
         for word, idiom in _IDIOMS
@@ -201,15 +201,15 @@ def texts(
             end = start + len(name)
             prefixed = raw[start - 1 : start] == "-" and LEXICON.PREFIX.search(raw, max(start - 8, 0), start)
             if _boundary(low, start, end, name) and not prefixed and start not in idioms:
-                found.append((start, end, value))
+                hits.append((start, end, value))
                 start = low.find(name, end)
             else:
                 start = low.find(name, start + 1)
     if "-" in raw:
-        found = [hit for each in found if (hit := _in_compound(raw, *each, names))]
-    found.sort(key=lambda hit: (hit[0], -hit[1]))
+        hits = [hit for candidate in hits if (hit := _in_compound(raw, *candidate, names))]
+    hits.sort(key=lambda hit: (hit[0], -hit[1]))
     kept: list[Mention] = []
-    for start, end, value in found:
+    for start, end, value in hits:
         if kept and start < kept[-1].end:
             if end - start <= kept[-1].end - kept[-1].start:
                 continue
@@ -221,29 +221,29 @@ def texts(
 def _in_compound(
     text: str, start: int, end: int, value: str, names: Sequence[tuple[str, str]]
 ) -> tuple[int, int, str] | None:
-    """Returns a mention as it is within a compound; None where the compound is another thing.
+    """Returns the span and value of a mention inside a compound; None if the compound is another thing.
 
-    "Counter-clockwise" is the option "counterclockwise", a "horse-drawn carriage" is no horse, and what is "dark-green"
-    is green.
+    "Counter-clockwise" is the option "counterclockwise", a "horse-drawn carriage" is not a horse, and a "dark-green"
+    thing is green.
     """
-    joined = next((each for each in _JOINED.finditer(text) if each.start() < end and start < each.end()), None)
+    joined = next((match for match in _JOINED.finditer(text) if match.start() < end and start < match.end()), None)
     if joined is None or (start <= joined.start() and joined.end() <= end):
         return start, end, value
-    whole, behind = joined[0].replace("-", ""), text[end : joined.end()].removeprefix("-")
+    compound, rest = joined[0].replace("-", ""), text[end : joined.end()].removeprefix("-")
     named = dict(names)
-    if whole in named:
-        return *joined.span(), named[whole]
-    return (start, end, value) if not behind or behind in _COMPOUNDS or behind in named else None
+    if compound in named:
+        return *joined.span(), named[compound]
+    return (start, end, value) if not rest or rest in _COMPOUNDS or rest in named else None
 
 
 def is_number(text: str, mention: Mention) -> bool:
-    """Whether a text that is named is a number, with a unit or without."""
+    """Returns true if a mention is a number, with or without a unit."""
     name = text[mention.start : mention.end].lower()
     return (name[0].isdigit() and "-" not in name) or name in WORDS
 
 
 def _within(label: Mention, text: Mention) -> bool:
-    """Whether a label is a word of an option's text: "vitamin C"."""
+    """Returns true if a label is a word of an option's text: "vitamin C"."""
     return (
         label.kind == LABEL
         and text.start <= label.first
@@ -252,37 +252,37 @@ def _within(label: Mention, text: Mention) -> bool:
     )
 
 
-_SIGNS_BEHIND = tuple(").:]\"'")
-"""Between a label and its option's words, where nothing else can be meant."""
+_SIGNS_AFTER = tuple(").:]\"'")
+"""Signs after a label that introduce its option's text beyond doubt."""
 
 
-def without_own(text: str, by_label: list[Mention], own: Sequence[Mention]) -> list[Mention]:
-    """Returns the labels without those in the words of an option that follow its label: 3 in "(1) 3", B in "A: A > B".
+def without_own(text: str, by_label: list[Mention], by_text: Sequence[Mention]) -> list[Mention]:
+    """Drops labels inside the text of an option that follows its label: 3 in "(1) 3", B in "A: A > B".
 
     Args:
         text: The folded text.
-        by_label: All labels that it names, in order.
-        own: All options that it names by their words, in order.
+        by_label: All its labels, in order.
+        by_text: All its options by their text, in order.
     """
-    words = {mention.start: mention for mention in own} if len(by_label) > 1 else {}
+    options = {mention.start: mention for mention in by_text} if len(by_label) > 1 else {}
     kept: list[Mention] = []
     end = 0
     for label in by_label:
         if label.start < end:
             continue
         kept.append(label)
-        signs = words and text[label.end : label.end + 1] in _SIGNS_BEHIND
-        behind = LEXICON.BEHIND_LABEL.match(text, label.end) if signs else None
-        said = words.get(behind.end()) if behind else None
-        if said and said.value == label.value:
-            end = said.end
+        signs = options and text[label.end : label.end + 1] in _SIGNS_AFTER
+        separator = LEXICON.BEHIND_LABEL.match(text, label.end) if signs else None
+        option = options.get(separator.end()) if separator else None
+        if option and option.value == label.value:
+            end = option.end
     return kept
 
 
 def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[Mention]:
-    """Returns all mentions in their order, `ours` before `others` where both cover a place.
+    """Returns all mentions in order; of two that overlap, the one in `ours` wins.
 
-    A label that is a word of an option's text is no label.
+    A label that is a word of an option's text is dropped.
     """
     taken: list[Mention] = []
     merged = sorted([(m.start, 0, m) for m in ours] + [(m.start, 1, m) for m in others], key=lambda item: item[:2])
@@ -298,13 +298,13 @@ def without_overlap(ours: Sequence[Mention], others: Iterable[Mention]) -> list[
 
 
 class Group:
-    """Things named in one breath: one value, or several ("A and C").
+    """Mentions in one phrase: one value, or several ("A and C").
 
     Attributes:
-        mentions: Each name.
-        values: What they stand for, each once.
-        first: Where it begins.
-        last: Where it ends.
+        mentions: The mentions.
+        values: Their values, without repeats.
+        first: Start of the phrase.
+        last: End of the phrase.
     """
 
     __slots__ = ("first", "last", "mentions", "values")
@@ -316,7 +316,7 @@ class Group:
         self.last = mention.last
 
     def add(self, mention: Mention) -> None:
-        """Adds what is named next in the same breath."""
+        """Adds the next mention of the same phrase."""
         self.mentions.append(mention)
         if mention.value not in self.values:
             self.values.append(mention.value)
@@ -324,17 +324,17 @@ class Group:
 
     @property
     def plain(self) -> bool:
-        """Whether all its names are plain."""
+        """True if all mentions are plain."""
         return all(mention.plain for mention in self.mentions)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where its first name stands."""
+        """Span of the first name."""
         return self.mentions[0].start, self.mentions[0].end
 
     @property
     def article(self) -> bool:
-        """Whether it is a lower-case "a" and may be the article of something cut off."""
+        """True for a plain "a" or "I", which may be an article whose noun was cut off, or the pronoun."""
         mention = self.mentions[0]
         return (
             mention.plain
@@ -344,32 +344,36 @@ class Group:
 
 
 def groups(text: str, mentions: Sequence[Mention], *, two: bool = False) -> list[Group]:
-    """Returns the mentions, those that are named in one breath together.
+    """Groups the mentions of one phrase.
 
-    With only `two` things to name, "not one, the other" is two breaths.
+    With only `two` options, "not one, the other" is two phrases.
     """
-    found: list[Group] = []
+    phrases: list[Group] = []
     for mention in mentions:
-        if found and _joins(text, found[-1], mention, two):
-            found[-1].add(mention)
+        if phrases and _joins(text, phrases[-1], mention, two):
+            phrases[-1].add(mention)
         else:
-            found.append(Group(mention))
-    return found
+            phrases.append(Group(mention))
+    return phrases
 
 
 def _joins(text: str, group: Group, mention: Mention, two: bool) -> bool:
-    """Whether something is named in one breath with what is named before it."""
+    """Returns true if a mention belongs to the phrase of the group before it."""
     between = text[group.last : mention.first] if mention.first >= group.last else ""
     if len(between) >= 40 or "\n" in between:
         return False
     before = group.mentions[-1]
-    own = before.kind == LABEL and mention.kind == TEXT
-    if len(group.values) > 1 and mention.value in group.values and not (own and before.value == mention.value):
+    label_then_text = before.kind == LABEL and mention.kind == TEXT
+    if (
+        len(group.values) > 1
+        and mention.value in group.values
+        and not (label_then_text and before.value == mention.value)
+    ):
         return False
     sign = between.strip()
     if sign in (",", ", the", ", a", ", an") and BEFORE.NOT.search(text, max(group.first - 20, 0), group.first):
-        # "Not A, D." puts one in the place of the other.
+        # "Not A, D." replaces one with the other.
         corrects = len(group.values) == 1 and BEFORE.STOPS.match(text, mention.last)
         if corrects or (two and sign == ","):
             return False
-    return bool((own and BEFORE.OWN_TEXT.fullmatch(between)) or BEFORE.JOIN.fullmatch(between))
+    return bool((label_then_text and BEFORE.OWN_TEXT.fullmatch(between)) or BEFORE.JOIN.fullmatch(between))

@@ -1,4 +1,4 @@
-"""Folds an answer's typography away, and maps what was found back to the answer."""
+"""Removes an answer's typography, and maps spans of the folded text back to the answer."""
 
 from __future__ import annotations
 
@@ -40,20 +40,21 @@ _CONSTANT = {
     **{"box": " boxed:", "boxed": " boxed:", "unbox": ")", "open": "(", "close": ")", "times": " x ", "arrow": " → "},
     **{"escape": "\n", "line": "\n", "gone": "", "escaped": "", "pi": "π"},
 }
-"""What markup stands for; a blank where nothing is named."""
+"""Group of a markup pattern -> its replacement; a blank for all others."""
 
 _UNTIDY = r"[\n ][\n ]|[(\[] | [.,:;!?)\]]|\A[\n ]|[\n ]\z|[\t\r\v\f\x1c-\x1f]"
 
 
 def _set_of(*patterns: str) -> re2.Set:
-    found = re2.Set.SearchSet()
+    patterns_set = re2.Set.SearchSet()
     for pattern in patterns:
-        found.Add(pattern)
-    found.Compile()
-    return found
+        patterns_set.Add(pattern)
+    patterns_set.Compile()
+    return patterns_set
 
 
-# Finds whatever the patterns above do in a text of ASCII; in another, degrees and fractions alone.
+# One pass that tells which of the slower patterns below can match a text of ASCII; of any other text it tells only
+# degrees and fractions.
 _TYPOGRAPHY = _set_of(
     r"\^ ?\{? ?\\+circ|degree",
     r"frac",
@@ -66,7 +67,7 @@ _IS_UNTIDY = _set_of(_UNTIDY)
 
 
 def _junk(match: re.Match[str]) -> str:
-    """Returns what a sign stands for; no second blank beside another, and none before a full stop."""
+    """Returns the replacement of a sign, without a blank next to another or before a full stop."""
     kind = match.lastgroup or ""
     if kind == "cyrillic":
         return match[0].translate(_CYRILLIC)
@@ -87,7 +88,7 @@ def _space(match: re.Match[str]) -> str:
 
 
 class Folded:
-    """A text without its typography.
+    """A text without its typography, and the cuts that lead back to the original.
 
     Full-width, mathematical and circled characters become plain ones; Markdown, LaTeX and
     HTML markup goes (struck-out words with it, a box becomes the word "boxed:"); runs of
@@ -100,40 +101,40 @@ class Folded:
     def __init__(self, source: str) -> None:
         self._stages: list[tuple[int, list[tuple[int, int, int]]]] = []
         text = source if source.isascii() else source.translate(_TABLE)
-        found = _TYPOGRAPHY.Match(text) or []
+        kinds = _TYPOGRAPHY.Match(text) or []
         if not text.isascii():
-            found = [*found, _HEADS_OR_ITEMS, _MARKUP, _BLANKS]
-        if _HEADS_OR_ITEMS in found:
+            kinds = [*kinds, _HEADS_OR_ITEMS, _MARKUP, _BLANKS]
+        if _HEADS_OR_ITEMS in kinds:
             text = self._replaced(LEXICON.HEAD, lambda match: "\n" if match.start() else "", text)
-        if _DEGREES in found:
+        if _DEGREES in kinds:
             text = self._replaced(LEXICON.DEGREE, lambda _: "°", text)
-        if _FRACTIONS in found:
+        if _FRACTIONS in kinds:
             text = self._replaced(LEXICON.FRACTION, lambda match: f"{match[1]}/{match[2]}", text)
-        if _MARKUP in found:
+        if _MARKUP in kinds:
             text = self._replaced(LEXICON.JUNK, _junk, text)
-        if found and not (text.isascii() and not _IS_UNTIDY.Match(text)):
+        if kinds and not (text.isascii() and not _IS_UNTIDY.Match(text)):
             text = self._replaced(LEXICON.SPACE, _space, text)
         self.text = text
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the range of the source that a non-empty range of the folded text came from."""
+        """Returns the range of the source for a non-empty range of the folded text."""
         return self._origin(start), self._origin(end - 1) + 1
 
-    def _origin(self, place: int) -> int:
-        """Returns where a character of the folded text stood; looked for from the end, near which answers stand."""
+    def _origin(self, position: int) -> int:
+        """Returns a character's position in the source; walks cuts from the end, since answers are mostly near it."""
         for removed, cuts in reversed(self._stages):
-            place += removed
+            position += removed
             for start, end, length in reversed(cuts):
-                if place >= end:
+                if position >= end:
                     break
-                place -= end - start - length
-                if place >= start:
-                    place = min(place, end)
+                position -= end - start - length
+                if position >= start:
+                    position = min(position, end)
                     break
-        return place
+        return position
 
     def _replaced(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
-        """Returns the text with every match replaced; notes beginning, end and new length of each."""
+        """Replaces all matches, and records start, end and new length of every cut for `span`."""
         cuts: list[tuple[int, int, int]] = []
 
         def cut(match: re.Match[str]) -> str:
@@ -148,5 +149,5 @@ class Folded:
 
 
 def fold(text: str) -> str:
-    """Returns a short text, such as an option, folded, with neither case nor blanks around."""
+    """Returns a short text, such as an option, folded, in lower case and stripped."""
     return Folded(text).text.strip().lower()

@@ -1,4 +1,4 @@
-"""Whole numbers as digits and in words."""
+"""Whole numbers, as digits and as words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORD_PATTERN = rf"(?:{_TEN})[ -](?:{_UNIT})|{'|'.join(sorted(WORDS, key=len, rev
 
 
 def value_of(word: str) -> int | None:
-    """Returns the number a word stands for, None if it stands for none."""
+    """Returns the number of a word; None for any other word."""
     word = word.lower()
     if word.isascii() and word.isdigit():
         return int(word)

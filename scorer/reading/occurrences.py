@@ -1,4 +1,4 @@
-"""Judges everything that a text names, each in its sentence and in view of what is named before it."""
+"""Assigns a stance to every group of mentions, from its sentence and the groups before it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from scorer.reading.stance import (
 )
 
 MOST = 1600
-"""Things named that are looked at: the last so many, and an eighth of that at the beginning."""
+"""Most groups that get a stance: the last `MOST`, and the first `MOST // 8` of the others."""
 
 
 _BULLETS = " *-#>\"'(["
 
 
 class Occurrence(NamedTuple):
-    """Things named in one breath, and what their sentence does with them.
+    """A group of mentions and the stance of its sentence.
 
     Attributes:
-        group: What is named.
-        stance: What the sentence does with it.
-        reason: How that was said.
-        here: The words around it.
+        group: The group.
+        stance: The stance of the sentence towards it.
+        reason: The evidence for the stance.
+        here: The text around it.
     """
 
     group: Group
@@ -47,50 +47,50 @@ class Occurrence(NamedTuple):
 
     @property
     def marks(self) -> bool:
-        """Whether it is one of a list of verdicts: a tick, or "B: plausible", with no words before it."""
+        """True for an item of a list of verdicts: a tick, or "B: plausible", without text before it."""
         return self.reason == Reason.MARKED or (self.reason == STATED and not self.here.clause.text.strip(_BULLETS))
 
     @property
     def depends(self) -> bool:
-        """Whether what becomes of the group depends on those before it."""
+        """True if the final stance depends on the groups before it."""
         return self.stance in (LED, ALSO) or (self.stance == FIRM and len(self.group.values) > 1)
 
 
 class Occurrences:
-    """What the sentences of a text do with what they name, each looked at when it is asked for.
+    """The stances of a text's sentences, computed on demand: the last statement often decides alone.
 
     Args:
         text: The folded text.
-        mentions: Everything it names, in order, without overlap.
+        mentions: All mentions in it, in order, without overlap.
         order: The labels in their order.
     """
 
     def __init__(self, text: str, mentions: Sequence[Mention], order: Sequence[str]) -> None:
         self._text = text
-        found = groups(text, mentions, two=len(order) == 2)
-        self._groups = found[:-MOST][: MOST // 8] + found[-MOST:]
+        phrases = groups(text, mentions, two=len(order) == 2)
+        self._groups = phrases[:-MOST][: MOST // 8] + phrases[-MOST:]
         self._apart: dict[int, Occurrence] = {}
 
     def backward(self) -> Iterator[Occurrence]:
-        """Yields every group from the last on, judged apart from the others."""
+        """Yields all groups from the last to the first, with stances that ignore the other groups."""
         return map(self._judged_apart, range(len(self._groups) - 1, -1, -1))
 
     def all(self) -> list[Occurrence]:
-        """Returns every group in order, judged in view of those before it."""
-        judged: list[Occurrence] = []
-        for place in range(len(self._groups)):
-            apart = self._judged_apart(place)
-            judged.append(self._closing(place, _after(self._text, apart, judged)) if apart.depends else apart)
-        return judged
+        """Returns all groups in order, with their final stances."""
+        occurrences: list[Occurrence] = []
+        for index in range(len(self._groups)):
+            apart = self._judged_apart(index)
+            occurrences.append(self._closing(index, _after(self._text, apart, occurrences)) if apart.depends else apart)
+        return occurrences
 
     def before(self, group: Group) -> Group | None:
-        """Returns the group before another; None if it is the first."""
-        place = self._groups.index(group)
-        return self._groups[place - 1] if place else None
+        """Returns the group before another; None for the first."""
+        index = self._groups.index(group)
+        return self._groups[index - 1] if index else None
 
-    def begins_line(self, judged: Occurrence) -> bool:
-        """Returns whether a group may be an answer by beginning its line."""
-        group, stance, _, here = judged
+    def begins_line(self, occurrence: Occurrence) -> bool:
+        """Returns true if a group may be an answer because it begins its line."""
+        group, stance, _, here = occurrence
         return (
             len(group.values) == 1
             and stance not in (REJECTED, ASIDE)
@@ -98,36 +98,36 @@ class Occurrences:
             and (here.alone or _leads(self._text, group, here))
         )
 
-    def _judged_apart(self, place: int) -> Occurrence:
-        if place not in self._apart:
-            group = self._groups[place]
+    def _judged_apart(self, index: int) -> Occurrence:
+        if index not in self._apart:
+            group = self._groups[index]
             here = context(self._text, group)
-            self._apart[place] = self._closing(place, Occurrence(group, *stance_of(self._text, group, here), here))
-        return self._apart[place]
+            self._apart[index] = self._closing(index, Occurrence(group, *stance_of(self._text, group, here), here))
+        return self._apart[index]
 
-    def _closing(self, place: int, judged: Occurrence) -> Occurrence:
-        """Returns the last group as stated where it is a label that its sentence arrives at: "the lightest is C"."""
-        mention = judged.group.mentions[0]
-        named = not judged.group.plain or mention.first < mention.start
-        last = judged.stance == NAMED and place == len(self._groups) - 1 and named
-        closes = last and judged.group.mentions[0].kind == LABEL and self._ends_with(judged)
+    def _closing(self, index: int, occurrence: Occurrence) -> Occurrence:
+        """Marks the last group as stated if its sentence ends with it: "the lightest is C"."""
+        mention = occurrence.group.mentions[0]
+        named = not occurrence.group.plain or mention.first < mention.start
+        last = occurrence.stance == NAMED and index == len(self._groups) - 1 and named
+        closes = last and occurrence.group.mentions[0].kind == LABEL and self._ends_with(occurrence)
         return (
-            judged._replace(stance=FIRM, reason=CONCLUDED)
-            if closes or (last and self._sums_up(place, judged.here.lead.text))
-            else judged
+            occurrence._replace(stance=FIRM, reason=CONCLUDED)
+            if closes or (last and self._sums_up(index, occurrence.here.lead.text))
+            else occurrence
         )
 
-    def _ends_with(self, judged: Occurrence) -> bool:
-        """Whether a sentence arrives at a label by "is": the first clause, or the last one, at the end of the text."""
-        if judged.here.lead.search(BEFORE.FINALLY):
+    def _ends_with(self, occurrence: Occurrence) -> bool:
+        """Returns true if "is" or the like leads to a label, after "finally" or at the end of the text."""
+        if occurrence.here.lead.search(BEFORE.FINALLY):
             return True
-        end = not self._text[judged.group.last :].strip(" .!)\"'*")
-        return end and bool(BEFORE.LATELY.search(judged.here.lead.text))
+        end = not self._text[occurrence.group.last :].strip(" .!)\"'*")
+        return end and bool(BEFORE.LATELY.search(occurrence.here.lead.text))
 
-    def _sums_up(self, place: int, lead: str) -> bool:
-        """Whether a sentence that concludes names one thing, at its end and that of the text: "So it sank in 1912"."""
-        group = self._groups[place]
-        before = self._groups[place - 1].last if place else 0
+    def _sums_up(self, index: int, lead: str) -> bool:
+        """Returns true for a last sentence that concludes and ends with its only mention: "So it sank in 1912"."""
+        group = self._groups[index]
+        before = self._groups[index - 1].last if index else 0
         german = lead.strip().lower() == "also" and BEFORE.GERMAN.search(self._text)
         return bool(
             len(group.values) == 1
@@ -137,12 +137,12 @@ class Occurrences:
         )
 
 
-def _after(text: str, apart: Occurrence, judged: list[Occurrence]) -> Occurrence:
-    """Returns a group judged in view of those before it."""
+def _after(text: str, apart: Occurrence, earlier: list[Occurrence]) -> Occurrence:
+    """Returns the final stance of a group, which depends on the groups before it."""
     group, stance, reason, here = apart
-    before = judged[-1] if judged else None
+    before = earlier[-1] if earlier else None
     if stance == LED:
-        leads = _nothing_leads(group, here, judged) and not BEFORE.ARTICLE.search(here.lead.text)
+        leads = _nothing_leads(group, here, earlier) and not BEFORE.ARTICLE.search(here.lead.text)
         stance = FIRM if leads else NAMED
     if stance == ALSO and reason == LIKEWISE and before and before.stance == REJECTED:
         stance = REJECTED  # "A is wrong, and so is B."
@@ -152,10 +152,10 @@ def _after(text: str, apart: Occurrence, judged: list[Occurrence]) -> Occurrence
     return apart._replace(stance=stance)
 
 
-def _nothing_leads(group: Group, here: Context, judged: list[Occurrence]) -> bool:
-    """Whether nothing named before in the sentence is what leads to the group."""
+def _nothing_leads(group: Group, here: Context, earlier: list[Occurrence]) -> bool:
+    """Returns true if no earlier mention in the sentence leads to the group."""
     start = group.first - len(here.lead.text)
-    for other, stance, _, _ in reversed(judged[-8:]):
+    for other, stance, _, _ in reversed(earlier[-8:]):
         if other.first < start:
             return True
         number = other.mentions[0].plain and other.values[0].isdigit()

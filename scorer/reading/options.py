@@ -1,4 +1,4 @@
-"""What the options of a question are called, and where an answer names them by their words."""
+"""The names of a question's options, and the search for them in an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIRECTIONS = _ACROSS | _UPRIGHT | _COMPASS
 _COLORS = frozenset(LEXICON.entries("COLORS"))
 _SENTENCE, _NEAR = 120, 40
 _OTHER_KIND, _ADJECTIVES = map(LEXICON.mapping, ("OTHER_KIND", "ADJECTIVES"))
-_SAME = {words: others.split(", ") for words, others in LEXICON.mapping("SAME").items()}
+_SAME = {phrase: others.split(", ") for phrase, others in LEXICON.mapping("SAME").items()}
 _OPPOSITES = ({"true", "false"}, {"correct", "incorrect"}, {"right", "wrong"})
 
 
@@ -28,17 +28,17 @@ class Options:
     """The options of one question.
 
     Attributes:
-        whole: Each option's text as it is searched, with its label; none that names nothing.
-        names: Every text that names one option, with the label meant.
-        loose: The options that are found by their telling words.
+        pairs: The searched text and the label of all options with a text.
+        names: All texts that name exactly one option, with its label.
+        loose: The options that are also found by their telling words.
         things: Labels of the options that are a noun with its article: "A dog".
-        yes_no: The labels of the two options that are or begin with "yes" and "no".
-        opposites: Whether there are two options, of which one holds where the other does not.
-        corners: Whether there are options in both directions, so that "upper left" is neither of them.
-        sides: Of two options that say on which side of another a thing is, the thing and the other; None of any else.
+        yes_no: The labels of two options that are or begin with "yes" and "no"; else None.
+        opposites: Whether there are two options that exclude each other.
+        corners: Whether there are options in both directions, so that "upper left" is none of them.
+        sides: For two options on the side of one thing seen from another, the two things; else None.
     """
 
-    whole: tuple[tuple[str, str], ...]
+    pairs: tuple[tuple[str, str], ...]
     names: tuple[tuple[str, str], ...]
     loose: tuple[partial_match.PartialName, ...]
     things: frozenset[str]
@@ -49,37 +49,37 @@ class Options:
 
     @cached_property
     def form(self) -> Form:
-        """What they share, and what differs in them."""
-        return form_of(self.whole)
+        """The common and the distinctive parts of the options."""
+        return form_of(self.pairs)
 
     @cached_property
     def colored(self) -> bool:
-        """Whether an option names a color."""
+        """True if an option names a color."""
         return any(not _COLORS.isdisjoint(name.split()) for name, _ in self.names)
 
     def find(self, folded: str) -> list[Mention]:
-        """Returns every mention of an option by its words in a folded text."""
-        found = texts(folded, self.names, self.loose) if self.names else []
-        found = [mention for mention in found if not self._means_else(folded, mention)]
-        return without_overlap(found, yes_no(folded, *self.yes_no)) if self.yes_no else found
+        """Returns all mentions of options by their text in a folded text."""
+        named = texts(folded, self.names, self.loose) if self.names else []
+        named = [mention for mention in named if not self._means_else(folded, mention)]
+        return without_overlap(named, yes_no(folded, *self.yes_no)) if self.yes_no else named
 
     def find_parts(self, folded: str) -> list[Mention]:
-        """Returns every mention of an option by what differs in it: "10" for "10 years" where all are years.
+        """Returns all mentions of options by their distinctive parts: "10" for "10 years" if all are years.
 
-        "The tree is behind the car" is none of "The car is behind the tree": what they share is in another order.
+        "The tree is behind the car" does not mention "The car is behind the tree": the common words differ in order.
         """
         form = self.form
         low = folded.lower() if form.parts else ""
-        places = [place for word in form.shared if (place := low.find(word)) >= 0]
+        positions = [position for word in form.shared if (position := low.find(word)) >= 0]
         return [
             mention
-            for mention in (texts(folded, form.parts) if form.parts and places == sorted(places) else ())
+            for mention in (texts(folded, form.parts) if form.parts and positions == sorted(positions) else ())
             if not self._means_else(folded, mention)
             and not (folded[mention.start].isdigit() and LEXICON.OTHER_UNIT.match(folded, mention.end))
         ]
 
     def _means_else(self, text: str, mention: Mention) -> bool:
-        """Whether the words are part of the name of another thing: "dog stand", "hot dog", "upper left"."""
+        """Returns true if a mention is part of the name of another thing: "dog stand", "hot dog", "upper left"."""
         if self.sides and _of_the_other(text, mention, *self.sides):
             return True
         if mention.value in self.things and LEXICON.COMPOUND.match(text, mention.end):
@@ -99,16 +99,16 @@ class Options:
         return attribute in kinds.split() and before.endswith((" ", "-"))
 
     def _among_colors(self, text: str, mention: Mention) -> bool:
-        """Whether the words are part of several colors in one breath that are not all options: "brown and white"."""
+        """Returns true if a mention is part of a list of colors that are not all options: "brown and white"."""
         low = max(mention.start - _NEAR, 0)
         start, end = mention.start - low, mention.end - low
-        own = [name for name, _ in self.names]
+        option_names = [name for name, _ in self.names]
         return any(
-            found.start() < end
-            and start < found.end()
-            and not (start <= found.start() and found.end() <= end)
-            and not all(color in own for color in LEXICON.COLORS.findall(found[0]))
-            for found in LEXICON.COLOR_LIST.finditer(text[low : mention.end + _NEAR].lower())
+            match.start() < end
+            and start < match.end()
+            and not (start <= match.start() and match.end() <= end)
+            and not all(color in option_names for color in LEXICON.COLORS.findall(match[0]))
+            for match in LEXICON.COLOR_LIST.finditer(text[low : mention.end + _NEAR].lower())
         )
 
 
@@ -117,58 +117,58 @@ NO_OPTIONS = Options((), (), (), frozenset(), None, False, False, None)
 
 @lru_cache(maxsize=4096)
 def options_of(labels: tuple[str, ...], options: tuple[str, ...]) -> Options:
-    """Returns what the options with these labels are called."""
+    """Returns the names of the options with these labels."""
     if not options:
         return NO_OPTIONS
     named = list(zip(labels, options, strict=False))
-    whole = tuple((name, label) for label, option in named if (name := option_text(option, label)))
-    by_name = dict(whole)
+    pairs = tuple((name, label) for label, option in named if (name := option_text(option, label)))
+    by_name = dict(pairs)
     # Paris for "Paris, France"; kitchen where all options are of the form "In the kitchen".
-    places, rooms = (_parts(pattern, whole) for pattern in (LEXICON.PLACE, LEXICON.IN))
+    places, rooms = (_parts(pattern, pairs) for pattern in (LEXICON.PLACE, LEXICON.IN))
     firsts = {first for (first, *_), _ in places}
     if len(firsts) < len(places) or firsts & {around for (_, around, *_), _ in places}:
         places = []
     if len({preposition for (preposition, *_), _ in rooms}) != 1:
         rooms = []
-    says = {name.partition(",")[0]: (name.partition(", ")[2], label) for name, label in whole}
-    yes_no = len(whole) == 2 and says.keys() == {"yes", "no"}
+    says = {name.partition(",")[0]: (name.partition(", ")[2], label) for name, label in pairs}
+    yes_no = len(pairs) == 2 and says.keys() == {"yes", "no"}
     return Options(
-        whole,
+        pairs,
         _names(
-            (tuple(says.values()) + tuple(pair for pair in whole if pair[0] not in says) if yes_no else whole)
+            (tuple(says.values()) + tuple(pair for pair in pairs if pair[0] not in says) if yes_no else pairs)
             + tuple((p[0], label) for p, label in places)
             + tuple((p[1], label) for p, label in rooms)
         ),
-        partial_match.partial_names(whole),
+        partial_match.partial_names(pairs),
         frozenset(label for label, option in named if LEXICON.THING.fullmatch(option.strip(" .").lower()))
         | {label for _, label in rooms},
         (says["yes"][1], says["no"][1]) if yes_no else None,
         len(options) == 2 and set(by_name) in _OPPOSITES,
         bool(by_name.keys() & _ACROSS and by_name.keys() & _UPRIGHT),
-        _sides(whole),
+        _sides(pairs),
     )
 
 
-def _parts(pattern: re.Pattern[str], whole: tuple[tuple[str, str], ...]) -> list[tuple[tuple[str, ...], str]]:
-    """Returns the groups of a pattern in every option, with its label; nothing if an option does not match."""
-    parts = [(match.groups(), label) for name, label in whole if (match := pattern.fullmatch(name))]
-    return parts if len(parts) == len(whole) else []
+def _parts(pattern: re.Pattern[str], pairs: tuple[tuple[str, str], ...]) -> list[tuple[tuple[str, ...], str]]:
+    """Returns the groups of a pattern in all options, with the labels; [] if an option does not match."""
+    parts = [(match.groups(), label) for name, label in pairs if (match := pattern.fullmatch(name))]
+    return parts if len(parts) == len(pairs) else []
 
 
-def _sides(whole: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
-    """Returns the thing and the other where two options say on which side of the other the thing is."""
-    if len(whole) != 2 or not _telling(whole).keys() & (_ACROSS | _UPRIGHT):
+def _sides(pairs: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    """Returns the thing and its reference if two options place the thing on sides of the reference; else None."""
+    if len(pairs) != 2 or not _telling(pairs).keys() & (_ACROSS | _UPRIGHT):
         return None
-    parts = LEXICON.SIDES.fullmatch(whole[0][0])
+    parts = LEXICON.SIDES.fullmatch(pairs[0][0])
     return (parts[1], parts[2]) if parts and parts[1] != parts[2] else None
 
 
 def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
-    """Whether a side is that of another thing: "The woman is on the left" where that of her bag is asked for."""
+    """Returns true if a side is that of another thing: "The woman is on the left", if the question is on her bag."""
     before = text[max(mention.start - _SENTENCE, 0) : mention.start].lower()
     clause = LEXICON.STOP.split(before)[-1]
-    said = LEXICON.IS.search(clause)
-    subject = clause[: said.start()].split() if said else []
+    verb = LEXICON.IS.search(clause)
+    subject = clause[: verb.start()].split() if verb else []
     if subject[-1:] == [other] and thing not in subject:
         return True
     new = LEXICON.THERE_IS.search(clause) or LEXICON.LIES_NEW.match(text[mention.end : mention.end + _SENTENCE].lower())
@@ -176,7 +176,7 @@ def _of_the_other(text: str, mention: Mention, thing: str, other: str) -> bool:
 
 
 def _names(texts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Returns every text that names one option, with the label meant."""
+    """Returns all texts that name exactly one option, with its label."""
     known: dict[str, str] = {}
     for name, label in texts:
         known[name] = label if name not in known else ""
@@ -192,27 +192,27 @@ def _names(texts: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple((name, label) for name, label in known.items() if name and label)
 
 
-def _telling(whole: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Returns the words by which options of one form differ: "brown" of "The color of the dog is brown"."""
-    words = [name.split() for name, _ in whole]
-    first = _alike(words)
-    rests = [part[first:] for part in words]
+def _telling(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Returns the distinctive words of options of one form: "brown" of "The color of the dog is brown"."""
+    rows = [name.split() for name, _ in pairs]
+    first = _alike(rows)
+    rests = [part[first:] for part in rows]
     last = _alike([rest[::-1] for rest in rests])
     parts = [" ".join(rest[: len(rest) - last]) for rest in rests]
     if not (first or last) or not all(parts):
         return {}
-    if len(whole) > 2 and not all((len(part) > 1 or part.isdigit()) and partial_match.telling(part) for part in parts):
+    if len(pairs) > 2 and not all((len(part) > 1 or part.isdigit()) and partial_match.telling(part) for part in parts):
         return {}
-    return {part: label for part, (_, label) in zip(map(without_article, parts), whole, strict=True)}
+    return {part: label for part, (_, label) in zip(map(without_article, parts), pairs, strict=True)}
 
 
 class Form(NamedTuple):
-    """What options of one form share, and what differs in them.
+    """The common and the distinctive parts of options of one form.
 
     Attributes:
-        parts: What differs, with the labels meant: "10" of "10 years", "red" of "It is red"; none of other options.
-        shared: The telling words that they share, in their order.
-        numbers: The labels by their numbers; {} if not each option tells another whole number.
+        parts: The distinctive parts, with their labels: "10" of "10 years", "red" of "It is red"; () without a form.
+        shared: The common telling words, in order.
+        numbers: Number -> label; {} unless all options have different whole numbers.
     """
 
     parts: tuple[tuple[str, str], ...]
@@ -220,35 +220,35 @@ class Form(NamedTuple):
     numbers: dict[str, str]
 
 
-def form_of(whole: tuple[tuple[str, str], ...]) -> Form:
-    """Returns the form of some options (`Options.whole`)."""
-    parts = _differing(whole)
-    numbers = {str(value_of(part)): label for part, label in (parts or whole)}
-    others = [set(partial_match.telling(name)) for name, _ in whole[1:]] if parts else []
-    shared = partial_match.telling(whole[0][0]) if parts else []
+def form_of(pairs: tuple[tuple[str, str], ...]) -> Form:
+    """Returns the form of some options (`Options.pairs`)."""
+    parts = _differing(pairs)
+    numbers = {str(value_of(part)): label for part, label in (parts or pairs)}
+    others = [set(partial_match.telling(name)) for name, _ in pairs[1:]] if parts else []
+    shared = partial_match.telling(pairs[0][0]) if parts else []
     return Form(
         parts,
         tuple(word for word in shared if all(word in other for other in others)),
-        numbers if len(numbers) == len(whole) and "None" not in numbers else {},
+        numbers if len(numbers) == len(pairs) and "None" not in numbers else {},
     )
 
 
 def _alike(rows: Sequence[Sequence[str]]) -> int:
-    """Returns how many words all of some rows begin with."""
-    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*rows, strict=False)))
+    """Returns the number of first words that all rows share."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False)))
 
 
-def _differing(whole: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Returns what differs in options of one form, with the labels meant: "10" of "10 years" and of "$10"."""
-    amounts = _parts(LEXICON.AMOUNT, whole)
-    units = {(before, behind) for (before, _, behind), _ in amounts}
+def _differing(pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Returns the distinctive parts of options of one form, with labels: "10" of "10 years" and of "$10"."""
+    amounts = _parts(LEXICON.AMOUNT, pairs)
+    units = {(before, after) for (before, _, after), _ in amounts}
     if not amounts:
-        return tuple(_telling(whole).items())
+        return tuple(_telling(pairs).items())
     return tuple((parts[1], label) for parts, label in amounts) if len(units) == 1 and units != {("", "")} else ()
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yields other ways to write an option: dogs for dog, 5cm for 5 cm, north-east for northeast, blue and white."""
+    """Yields other spellings of an option: dogs for dog, 5cm for 5 cm, north-east for northeast, blue and white."""
     measure = LEXICON.MEASURE.fullmatch(name)
     if measure:
         yield f"{measure[1]}{'' if measure[2] else ' '}{measure[3]}"
@@ -277,7 +277,7 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def _reworded(name: str) -> Iterator[str]:
-    """Yields other words for the same: "under" for "underneath", "only figure 2", a list for a sequence of arrows."""
+    """Yields other wordings of an option: "under" for "underneath", "only figure 2", a list for a chain of arrows."""
     percent = re.fullmatch(r"(.*\d)%(.*)", name)
     if percent:
         yield f"{percent[1]} %{percent[2]}"
@@ -288,15 +288,15 @@ def _reworded(name: str) -> Iterator[str]:
     if len(steps) > 2:
         yield from (between.join(steps) for between in (", ", " - ", ", then ", " then ", " > "))
         yield from (f"{', '.join(steps[:-1])}{last} {steps[-1]}" for last in (" and", ", and", " then", ", then"))
-    for words, others in _SAME.items():
+    for phrase, others in _SAME.items():
         for other in others if " " in name else ():
-            reworded = re.sub(rf"\b{re.escape(words)}\b", other, name)
+            reworded = re.sub(rf"\b{re.escape(phrase)}\b", other, name)
             if reworded != name:
                 yield reworded
 
 
 def yes_no(text: str, yes: str, no: str) -> list[Mention]:
-    """Returns every place where a folded text says yes or no, with the label that stands for it."""
+    """Returns all mentions of yes and no in a folded text, with the labels that mean them."""
     return [
         Mention(*match.span(), yes if match["yes"] or match["si"] else no, TEXT, *match.span())
         for match in LEXICON.YES_NO.finditer(text)
@@ -304,7 +304,7 @@ def yes_no(text: str, yes: str, no: str) -> list[Mention]:
 
 
 def yes_no_abroad(options: Sequence[str]) -> tuple[str, str] | None:
-    """Returns which of two options is yes and which is no in another language than English; None if they are not."""
+    """Returns the options that are yes and no in another language than English; None if there are none."""
     yes = [option for option in options if LEXICON.YES_ABROAD.fullmatch(option.strip(" ."))]
     no = [option for option in options if LEXICON.NO_ABROAD.fullmatch(option.strip(" ."))]
     return (yes[0], no[0]) if len(yes) == len(no) == 1 else None

@@ -1,4 +1,4 @@
-"""Finds options of several words that an answer names in its own wording: "the man holding the umbrella"."""
+"""Finds options of several words in other wording: "the man holding the umbrella"."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scorer.reading.lexicon import Lexicon
 LEXICON = Lexicon("naming")
 _ANYWHERE = frozenset(LEXICON.entries("ANYWHERE"))
 _LITTLE = _ANYWHERE | frozenset(LEXICON.entries("LITTLE"))
-"""Words that an answer may put in or leave out without naming another thing, and with these all that name nothing."""
+"""Words that an answer may insert or omit without naming another thing; and these with all other empty words."""
 _SHOWN = "(?: (?:in|of|from) (?:the|this) (?:image|picture|photo|scene))"
-"""Says nothing but where to look."""
+"""A phrase that only points at the image."""
 _DESCRIBED = r"(?: (?:an?|the|his|her|its|their) [a-z]{3,})"
 """An attribute: "drives a red car"."""
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -23,10 +23,10 @@ _LONGEST = 120
 
 
 class PartialName(NamedTuple):
-    """An option by its telling words.
+    """An option and its telling words.
 
     Attributes:
-        stems: The words without their endings; all of them stand where the option is named.
+        stems: Its telling words without endings; a mention holds all of them.
         name: Its text, folded.
         label: Its label.
     """
@@ -47,40 +47,40 @@ def _stem(word: str) -> str:
 
 
 def telling(text: str) -> list[str]:
-    """Returns the words of a lower-case text that name anything."""
+    """Returns the telling words of a lower-case text, which are all but empty words such as articles."""
     return [word for word in _WORD.findall(text.replace("-", " ")) if word not in _LITTLE]
 
 
 def _within(few: Sequence[str], many: Sequence[str]) -> bool:
-    """Whether all of the few stand among the many, in their order."""
+    """Returns true if `few` is a subsequence of `many`."""
     rest = iter(many)
     return all(word in rest for word in few)
 
 
 @lru_cache(maxsize=4096)
 def partial_names(names: tuple[tuple[str, str], ...]) -> tuple[PartialName, ...]:
-    """Returns how to find those options by their telling words that no other option shares.
+    """Returns the options that telling words identify: those whose words are not all in another option.
 
     Args:
-        names: Each option's text, folded, with its label.
+        names: The folded texts of the options, with their labels.
     """
-    told = [telling(name) for name, _ in names]
-    stems = [[_stem(word) for word in words] for words in told]
-    found = []
-    for place, ((name, label), words) in enumerate(zip(names, told, strict=True)):
-        others = [other for index, other in enumerate(stems) if index != place]
-        if not 2 <= len(words) <= _MOST or any(_within(stems[place], other) for other in others):
+    all_tokens = [telling(name) for name, _ in names]
+    stems = [[_stem(word) for word in tokens] for tokens in all_tokens]
+    partial = []
+    for index, ((name, label), tokens) in enumerate(zip(names, all_tokens, strict=True)):
+        others = [*stems[:index], *stems[index + 1 :]]
+        if not 2 <= len(tokens) <= _MOST or any(_within(stems[index], other) for other in others):
             continue
-        if all(word.isascii() and word.isalpha() for word in words):
-            found.append(PartialName(tuple(stems[place]), name, label))
-    return tuple(found)
+        if all(word.isascii() and word.isalpha() for word in tokens):
+            partial.append(PartialName(tuple(stems[index]), name, label))
+    return tuple(partial)
 
 
 @lru_cache(maxsize=4096)
 def _pattern(name: str) -> re.Pattern[str]:
-    """Returns what finds an option's telling words in lower-case text in their order, with little words between."""
-    own = {word for word in _WORD.findall(name) if word in _LITTLE}
-    little = "|".join(sorted(_ANYWHERE | own))
+    """Returns a pattern of an option's telling words in order, with little words between them, for lower-case text."""
+    little_of_name = {word for word in _WORD.findall(name) if word in _LITTLE}
+    little = "|".join(sorted(_ANYWHERE | little_of_name))
     gap = rf"(?: (?:{little})|{_DESCRIBED}|{_SHOWN}){{0,4}} "
     # "Black with a white collar" is not black and white.
     joined = rf"(?: (?:{little})){{0,3}} (?:and|&) (?:(?:{little}) ){{0,3}}"
@@ -95,7 +95,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def _inflected(word: str) -> str:
-    """Returns a pattern of a word, in all forms if it is one of a verb: "is riding", "rides"."""
+    """Returns a pattern of a word; of "-ing" verbs all forms: "is riding", "rides"."""
     if not word.endswith("ing") or len(word) < 6:
         return word
     stem = _stem(word)
@@ -103,32 +103,34 @@ def _inflected(word: str) -> str:
 
 
 def find(low: str, names: Sequence[PartialName]) -> Iterator[tuple[int, int, str]]:
-    """Yields where options are named by their telling words: start, end and label.
+    """Yields start, end and label of options that are named by their telling words.
 
     Args:
         low: The text in lower case, with blanks for hyphens.
         names: The options.
     """
     for stems, name, label in names:
-        # Most options are not named, and a pattern takes longer to make than an answer to read.
+        # Most options are not named, and compiling a pattern takes longer than reading an answer.
         if all(stem in low for stem in stems):
             for match in _pattern(name).finditer(low):
                 yield match.start(), match.end(), label
 
 
 def short_for(text: str, names: Sequence[tuple[str, str]]) -> str:
-    """Returns the label of the one option of which a short text says a part, and nothing else; "" if none.
+    """Returns the label of the only option of which a short text is a part; "" if there is none.
 
-    "A man is fixing a bicycle" says a part of "The man is fixing a bicycle in the garage".
+    "A man is fixing a bicycle" is a part of "The man is fixing a bicycle in the garage".
     """
-    said = [_stem(word) for word in telling(text.lower())] if len(text) <= _LONGEST else []
-    if not said or not (len(said) > 1 or said[0].isalpha()):
+    text_stems = [_stem(word) for word in telling(text.lower())] if len(text) <= _LONGEST else []
+    if not text_stems or not (len(text_stems) > 1 or text_stems[0].isalpha()):
         return ""
     stems = [[_stem(word) for word in telling(name)] for name, _ in names]
-    labels = {label for (_, label), words in zip(names, stems, strict=True) if _within(said, words)}
+    labels = {label for (_, label), option in zip(names, stems, strict=True) if _within(text_stems, option)}
     if len(labels) != 1:
         return ""
     label = labels.pop()
-    own = {word for (_, other), words in zip(names, stems, strict=True) if other == label for word in words}
-    shared = {word for (_, other), words in zip(names, stems, strict=True) if other != label for word in words}
-    return label if set(said) & (own - shared) else ""
+    stems_of_option = {
+        word for (_, other), option in zip(names, stems, strict=True) if other == label for word in option
+    }
+    shared = {word for (_, other), option in zip(names, stems, strict=True) if other != label for word in option}
+    return label if set(text_stems) & (stems_of_option - shared) else ""

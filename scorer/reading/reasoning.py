@@ -1,4 +1,4 @@
-"""Takes a model's reasoning off its answer, once, before any rule reads it."""
+"""Removes a model's reasoning from its answer, once, before any rule reads it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ LEXICON = Lexicon("typography")
 
 
 _PRINTED = "assistantfinal"
-"""Channel markup that a server printed as words."""
+"""Channel markup that a server printed as text."""
 
 
 class Reasoned(NamedTuple):
     """An answer without the reasoning before it.
 
     Attributes:
-        answer: What is left to read; "" where all was reasoning.
+        answer: The answer; "" if all of the text is reasoning.
         offset: Code points cut from the front: `answer` is `text[offset:offset + len(answer)]`.
-        removed: Whether anything was cut.
+        removed: Whether text was cut.
     """
 
     answer: str
@@ -30,10 +30,10 @@ class Reasoned(NamedTuple):
 def split(text: str) -> Reasoned:
     """Returns the part of a text that is the answer.
 
-    The answer is the last stretch outside all reasoning that holds anything, so that it stays
-    one contiguous piece of the text and spans map back by adding `offset`. Tags are matched
-    in any case, with or without their opening half (chat templates put that in the prompt),
-    and may nest. Behind an opening tag that is never closed all is reasoning.
+    The answer is the last non-blank stretch outside all reasoning: one contiguous piece, so that
+    spans map back by adding `offset`. Tags match in any case, with or without their opening half
+    (chat templates put that in the prompt), and may nest. All text after an opening tag that is
+    never closed is reasoning.
     """
     if not any(sign in text for sign in ("<", "[", "◁", _PRINTED)):
         return Reasoned(text, 0, False)

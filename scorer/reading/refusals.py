@@ -1,4 +1,4 @@
-"""Tells a model that declines to answer from one that merely fails to."""
+"""Detects answers in which the model declines; a mere failure to answer is not a refusal."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _PREFILTER = Prefilter(lambda: [LEXICON.DECLINES])
 
 
 def declines(text: str) -> bool:
-    """Returns whether the words decline to answer, whatever else they say.
+    """Returns true if a clause of a text declines to answer.
 
-    "I cannot tell from the image" is no refusal: it is an answer without content.
+    "I cannot tell from the image" is not a refusal, but an answer without content.
     """
     return next(clauses(text), None) is not None
 
 
-def overrules(text: str, place: int) -> bool:
-    """Returns whether what a text names at a place is part of a refusal, or of what is offered instead.
+def overrules(text: str, position: int) -> bool:
+    """Returns true if a position in a text is part of a refusal, or of an offer of something else.
 
     "I can't identify the person, but the shirt is red" declines one thing and answers another.
     """
     declined = list(clauses(text))
-    if any(start <= place < end for start, end in declined):
+    if any(start <= position < end for start, end in declined):
         return True
-    ends = [match.end() for match in LEXICON.SENTENCES.finditer(text, 0, place)]
-    return bool(declined and LEXICON.OFFERS.search(text[ends[-1] if ends else 0 : place]))
+    ends = [match.end() for match in LEXICON.SENTENCES.finditer(text, 0, position)]
+    return bool(declined and LEXICON.OFFERS.search(text[ends[-1] if ends else 0 : position]))
 
 
 def only_declines(text: str) -> bool:
-    """Returns whether a text declines to answer, and says nothing else but courtesies and offers."""
+    """Returns true if a text holds nothing but a refusal, courtesies and offers."""
     rest, done = [], 0
     for start, end in clauses(text):
         rest.append(text[done:start])
@@ -49,7 +49,7 @@ def only_declines(text: str) -> bool:
 
 
 def clauses(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where each clause that declines begins and ends, of the first 4,000 code points."""
+    """Yields the spans of clauses that decline, within the first 4,000 code points."""
     head = text[:4000].replace("’", "'")
     if not _PREFILTER(head).may(LEXICON.DECLINES):
         return

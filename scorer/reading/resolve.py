@@ -1,8 +1,8 @@
-"""Reads what an answer states about the things it names.
+"""Resolves the stances of an answer's sentences to the one option that it states.
 
-Everything named is looked at in its own sentence: is it stated as the answer, rejected,
-supposed, or only mentioned? The last statement decides. Where nothing is stated, or several
-answers are, nothing is read: a wrong reading is worse than none.
+Every mention has a stance from its sentence: stated as the answer, rejected, supposed, or only
+mentioned. The last statement decides. Without a statement, or with several answers, there is no
+reading: a wrong one is worse than none.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from scorer.reading.prefilter import Prefilter, Seen
 from scorer.reading.stance import ALSO, ASIDE, FIRM, NAMED, REJECTED, SUM, SUPPOSED, WEAK
 
 seen = Prefilter(lambda: (*DOCUMENT.marked("text"), *BEFORE.marked("text"), *AFTER.marked("text")))
-"""Tells of a folded text what may be found anywhere in it."""
+"""Prefilter of cues that are searched in all of a folded text."""
 
 
 class Reading(NamedTuple):
-    """What was read.
+    """The value that a text states, or the reason why there is none.
 
     Attributes:
-        value: The value stated; "" where nothing was.
-        reason: How it was read, or why nothing was.
-        span: Where it stands in the folded text.
-        inferred: Whether it only follows from the numbers that the text names.
+        value: The stated value; "" if there is none.
+        reason: The evidence for the value, or the reason why there is none.
+        span: The value's position in the folded text.
+        inferred: Whether the value only follows from numbers that the text names.
     """
 
     value: str
@@ -44,15 +44,15 @@ class Reading(NamedTuple):
 
 
 def takes_back(text: Seen, start: int) -> bool:
-    """Returns whether anything from `start` on withdraws what was said before."""
+    """Returns true if the text from `start` on withdraws an earlier statement."""
     return text.may(DOCUMENT.TAKEN_BACK) and any(
         not DOCUMENT.FINE.search(match[0]) for match in DOCUMENT.TAKEN_BACK.finditer(text.text, start)
     )
 
 
 def also_possible(text: Seen) -> bool:
-    """Returns whether a text may name a second answer beside the one that it states."""
-    return bool(text.found & _second())
+    """Returns true if a text may name a second answer besides the one that it states."""
+    return bool(text.hits & _second())
 
 
 @cache
@@ -60,45 +60,50 @@ def _second() -> int:
     return seen.bits(AFTER.ALSO, BEFORE.ANOTHER, DOCUMENT.LIKEWISE)
 
 
-Lone = Callable[[Seen, list[Occurrence]], Reading | None]
-"""Reads a text that states nothing from everything that it names."""
+Fallback = Callable[[Seen, list[Occurrence]], Reading | None]
+"""Reads a text that states no option, from all groups of mentions."""
 
 
-def read(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], lone: Lone) -> Reading:
+def read(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], fallback: Fallback) -> Reading:
     """Returns the one value that the text states as its answer.
 
     Args:
-        seen: The folded text, and what may be found in it (see `seen`).
-        mentions: Everything it names, in order, without overlap.
+        seen: The folded text, with the hits of the prefilter `seen`.
+        mentions: All mentions in it, in order, without overlap.
         order: The labels in their order, by which a list of the options is recognized.
-        lone: Reads a text that states nothing from everything that it names.
+        fallback: Reads a text that states no option.
     """
     text = seen.text
-    occurrences = Occurrences(text, mentions, order)
+    stances = Occurrences(text, mentions, order)
+    # Most texts are decided by their last statement; the rest of this function is for the others.
     if not also_possible(seen):
-        reading = _stated_last(seen, occurrences, mentions, order)
+        reading = _stated_last(seen, stances, mentions, order)
         if reading:
             return reading
-    judged = occurrences.all()
-    items = listed(text, judged, order)
-    lines = [each for each in judged if occurrences.begins_line(each) and each.group.first not in items]
+    occurrences = stances.all()
+    items = listed(text, occurrences, order)
+    lines = [
+        occurrence
+        for occurrence in occurrences
+        if stances.begins_line(occurrence) and occurrence.group.first not in items
+    ]
     statements = [
-        (each.group, each.reason)
-        for each in judged
-        if each.stance == FIRM
-        and each.group.first not in items
-        and not (len(each.group.values) > 1 and each.here.clause.search(BEFORE.LOOKING))
+        (occurrence.group, occurrence.reason)
+        for occurrence in occurrences
+        if occurrence.stance == FIRM
+        and occurrence.group.first not in items
+        and not (len(occurrence.group.values) > 1 and occurrence.here.clause.search(BEFORE.LOOKING))
     ]
     stated = {value for group, _ in statements for value in group.values}
     answers = [
-        group for group in _line_answers(text, lines, order, stated) if not next_item(text, group, judged, order)
+        group for group in _line_answers(text, lines, order, stated) if not next_item(text, group, occurrences, order)
     ]
     several = len(answers) > 1 and answers[0].values != answers[1].values
     if several and BEFORE.BLANK.fullmatch(text, answers[0].last, answers[1].first):
         return Reading("", Reason.CONFLICT)
     statements += [(group, Reason.BARE) for group in answers]
-    if judged and judged[-1].group.first not in items and _ends_alone(text, judged):
-        statements.append((judged[-1].group, Reason.BARE))
+    if occurrences and occurrences[-1].group.first not in items and _ends_alone(text, occurrences):
+        statements.append((occurrences[-1].group, Reason.BARE))
     # A sum explains a label that was stated before it: "Answer: B. 3 + 9 = 12".
     labels = (group.last for group, reason in statements if reason != SUM and group.mentions[0].kind == LABEL)
     label = max(labels, default=0)
@@ -109,92 +114,94 @@ def read(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], lone: Lo
     ]
     if statements:
         group, reason = max(reversed(statements), key=lambda statement: statement[0].first)
-        place = next(index for index, each in enumerate(judged) if each.group is group)
-        if _has_beside(text, judged[max(place - 1, 0) : place + 2], judged[place]):
+        index = next(index for index, occurrence in enumerate(occurrences) if occurrence.group is group)
+        if _has_beside(text, occurrences[max(index - 1, 0) : index + 2], occurrences[index]):
             return Reading("", Reason.CONFLICT)
-        return _concluded(seen, group, reason, judged, mentions)
-    return _unstated(seen, judged, mentions) or lone(seen, judged) or Reading("", Reason.NO_CHOICE)
+        return _concluded(seen, group, reason, occurrences, mentions)
+    return _unstated(seen, occurrences, mentions) or fallback(seen, occurrences) or Reading("", Reason.NO_CHOICE)
 
 
 def read_end(seen: Seen, mentions: Sequence[Mention], order: Sequence[str], start: int) -> Reading | None:
-    """Returns what is stated last, behind `start` in the end of a longer text; None where more of it must be read.
+    """Reads the last statement in the end of a long text, if it is after `start`; None if more text must be read.
 
-    What stands before changes nothing, except where it names a second answer.
+    The text before cannot change that reading, unless it names a second answer.
     """
     reading = _stated_last(seen, Occurrences(seen.text, mentions, order), mentions, order)
     return reading if reading and reading.value and reading.span[0] >= start else None
 
 
-def _stated_last(
-    seen: Seen, occurrences: Occurrences, mentions: Sequence[Mention], order: Sequence[str]
-) -> Reading | None:
-    """Returns the last statement where that alone decides, so that nothing before it need be looked at.
+def _stated_last(seen: Seen, stances: Occurrences, mentions: Sequence[Mention], order: Sequence[str]) -> Reading | None:
+    """Returns the last statement if it alone decides, which saves the stances of all earlier groups.
 
-    It does where one value is stated, by more than a tick, no line behind it is an answer by itself, and the text
-    nowhere says that there is another answer: of this the caller makes sure.
+    It does if it states one value, by more than a tick, and no later line is an answer by itself. The caller makes
+    sure that the text names no second answer.
     """
-    behind: list[Occurrence] = []
-    backward = occurrences.backward()
-    for judged in backward:
-        if judged.depends or occurrences.begins_line(judged):
+    following: list[Occurrence] = []
+    backward = stances.backward()
+    for occurrence in backward:
+        if occurrence.depends or stances.begins_line(occurrence):
             return None
-        behind.insert(0, judged)
-        if judged.stance == FIRM:
+        following.insert(0, occurrence)
+        if occurrence.stance == FIRM:
             if (
-                judged.marks
-                or judged.reason == SUM
-                or _ends_alone(seen.text, behind)
-                or listed(seen.text, behind, order)
+                occurrence.marks
+                or occurrence.reason == SUM
+                or _ends_alone(seen.text, following)
+                or listed(seen.text, following, order)
             ):
                 return None
-            before = occurrences.before(judged.group)
-            near = [next(backward)] if before and cases.near(seen.text, before, judged) else []
-            if _has_beside(seen.text, [*near, *behind[:2]], judged):
+            before = stances.before(occurrence.group)
+            near = [next(backward)] if before and cases.near(seen.text, before, occurrence) else []
+            if _has_beside(seen.text, [*near, *following[:2]], occurrence):
                 return Reading("", Reason.CONFLICT)
-            return _concluded(seen, judged.group, judged.reason, behind, mentions)
+            return _concluded(seen, occurrence.group, occurrence.reason, following, mentions)
     return None
 
 
-def _has_beside(text: str, around: Sequence[Occurrence], own: Occurrence) -> bool:
-    """Whether what is named before or behind an answer stands beside it, no less stated."""
+def _has_beside(text: str, around: Sequence[Occurrence], answer: Occurrence) -> bool:
+    """Returns true if a neighbour of an answer is an alternative to it, stated as firmly."""
     return any(
-        own in (one, other)
+        answer in (one, other)
         and cases.near(text, one.group, other)
-        and cases.beside(text, one, other, apart=other is own)
+        and cases.beside(text, one, other, apart=other is answer)
         for one, other in itertools.pairwise(around)
     )
 
 
-def _ends_alone(text: str, judged: list[Occurrence]) -> bool:
-    """Whether the text ends in a label and nothing else, or in what a sentence leads to: "the tears settle it: B."."""
-    group, stance, _, here = judged[-1]
+def _ends_alone(text: str, occurrences: list[Occurrence]) -> bool:
+    """Returns true if a text ends with a lone label, or one that its sentence leads to: "the tears settle it: B."."""
+    group, stance, _, here = occurrences[-1]
     mention, lead = group.mentions[0], here.lead.text
     if stance != NAMED or len(group.values) > 1 or not BEFORE.STOPS.match(text, group.last):
         return False
     if lead.rstrip("( ").endswith(":") and (not mention.plain or BEFORE.HAVING_LOOKED.match(lead)):
-        words = [word.strip(",:;()").isalpha() for word in here.clause.text.split()]
-        if sum(words) >= (3 if mention.plain else 4) and len(words) - sum(words) < 2:
+        are_words = [word.strip(",:;()").isalpha() for word in here.clause.text.split()]
+        if sum(are_words) >= (3 if mention.plain else 4) and len(are_words) - sum(are_words) < 2:
             return True
     if mention.kind == TEXT:
-        if len(judged) > 1 and not lead.strip() and all(each.stance == SUPPOSED for each in judged[:-1]):
+        if (
+            len(occurrences) > 1
+            and not lead.strip()
+            and all(occurrence.stance == SUPPOSED for occurrence in occurrences[:-1])
+        ):
             return True
         leads = not mention.plain or BEFORE.HAVING_LOOKED.match(lead)
         return bool(leads and BEFORE.QUESTIONED.search(lead))
     if mention.plain or lead.strip() or not here.line_before.strip():
         return False
     cut_off = not text[group.last :].strip()
-    if cut_off and (group.values[0] == "A" or any(each.stance == NAMED for each in judged[:-1])):
+    if cut_off and (group.values[0] == "A" or any(occurrence.stance == NAMED for occurrence in occurrences[:-1])):
         return False
-    return bool(text[judged[-2].group.last if len(judged) > 1 else 0 : group.first].strip(" .,;:)(\n"))
+    return bool(text[occurrences[-2].group.last if len(occurrences) > 1 else 0 : group.first].strip(" .,;:)(\n"))
 
 
 def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stated: set[str]) -> list[Group]:
-    """Returns the groups that are an answer by standing alone on the first or the last line."""
+    """Returns the groups that are an answer because they are alone on the first or the last line."""
     if not lines:
         return []
     first, last = lines[0], lines[-1]
     values = [line.group.values[0] for line in lines]
-    places = list(map(order.index, values))
+    positions = list(map(order.index, values))
     several = len(set(values)) > 1
     bare, rest = last.here.alone, last.here.line_after.text
     begins = len(lines) == 1 and not text[: first.group.first].strip()
@@ -202,13 +209,13 @@ def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stat
     if (
         BEFORE.LINE_START.fullmatch(text[: first.group.first])
         and (first.here.alone or not several)
-        and places[1:2] != [places[0] + 1]
+        and positions[1:2] != [positions[0] + 1]
     ):
         answers.append(first)
     if (
         "\n" not in text[last.group.last :].strip()
         and (bare or not (several or stated - {values[-1]}))
-        and places[-2:-1] != [places[-1] - 1]
+        and positions[-2:-1] != [positions[-1] - 1]
         and last not in answers
         and not (bare and not begins and (":" in rest or ".." in rest))  # "Option B: ..."
     ):
@@ -221,22 +228,28 @@ def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stat
 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
-    """Returns where the text says that it has no answer, unless an option says so, or it declines another thing."""
-    found = list(DOCUMENT.ABSTAIN.finditer(seen.text, start)) if seen.may(DOCUMENT.ABSTAIN) else []
-    if not found:
+    """Returns the matches of statements that there is no answer, except in options and in refusals of other things."""
+    matches = list(DOCUMENT.ABSTAIN.finditer(seen.text, start)) if seen.may(DOCUMENT.ABSTAIN) else []
+    if not matches:
         return []
     others = [(mention.start, mention.end) for mention in mentions if mention.kind == TEXT]
     others += refusals.clauses(seen.text)
-    return [match for match in found if not any(first < match.end() and match.start() < last for first, last in others)]
+    return [
+        match for match in matches if not any(first < match.end() and match.start() < last for first, last in others)
+    ]
 
 
-def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading:
-    """Returns the last statement, unless what follows takes it back or sets another beside it."""
+def _concluded(
+    seen: Seen, group: Group, reason: str, occurrences: list[Occurrence], mentions: Sequence[Mention]
+) -> Reading:
+    """Returns the last statement, unless the text after it retracts it or adds another."""
     text = seen.text
     if text[group.last :].strip(" .!)*\n"):
         denied = any(
-            each.group.first > group.last and each.stance == REJECTED and each.group.values == group.values
-            for each in judged
+            occurrence.group.first > group.last
+            and occurrence.stance == REJECTED
+            and occurrence.group.values == group.values
+            for occurrence in occurrences
         )
         lasting = group.mentions[0].kind == LABEL or DOCUMENT.RESUMED.search(text, group.last)
         if takes_back(seen, group.last) or (denied and lasting):
@@ -245,15 +258,15 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
             seen.may(DOCUMENT.RESUMED)
             and DOCUMENT.RESUMED.search(text, group.last)
             and any(
-                each.group.first > group.last
-                and each.stance not in (REJECTED, SUPPOSED, ASIDE)
-                and each.group.values != group.values
-                and each.group.mentions[0].kind == group.mentions[0].kind
-                for each in judged
+                occurrence.group.first > group.last
+                and occurrence.stance not in (REJECTED, SUPPOSED, ASIDE)
+                and occurrence.group.values != group.values
+                and occurrence.group.mentions[0].kind == group.mentions[0].kind
+                for occurrence in occurrences
             )
         ):
             return Reading("", Reason.CONFLICT)
-        # Another option behind it says that there is no answer: "not sure".
+        # A later option says that there is no answer: "not sure".
         if seen.may(DOCUMENT.ABSTAIN) and any(
             mention.kind == TEXT
             and mention.start >= group.last
@@ -276,7 +289,7 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
                 text, max(group.last, match.start() - 60), match.start()
             ):
                 return Reading("", Reason.ABSTAINED)
-    marked = [each.group for each in judged if each.stance == FIRM and each.marks]
+    marked = [occurrence.group for occurrence in occurrences if occurrence.stance == FIRM and occurrence.marks]
     if seen.may(DOCUMENT.OTHER_CASE) and _is_case(text, group) and DOCUMENT.OTHER_CASE.search(text, group.last):
         return Reading("", Reason.CONFLICT)
     if group in marked and any(
@@ -285,38 +298,40 @@ def _concluded(seen: Seen, group: Group, reason: str, judged: list[Occurrence], 
     ):
         return Reading("", Reason.CONFLICT)
     if len(group.values) > 1 or any(
-        each.stance == ALSO
-        and each.group.values != group.values
+        occurrence.stance == ALSO
+        and occurrence.group.values != group.values
         and (
-            each.group.first > group.first
-            or not (each.reason == "another" or BEFORE.CONTRAST.search(text, each.group.last, group.first))
+            occurrence.group.first > group.first
+            or not (occurrence.reason == "another" or BEFORE.CONTRAST.search(text, occurrence.group.last, group.first))
         )
-        for each in judged
+        for occurrence in occurrences
     ):
         return Reading("", Reason.CONFLICT)
     return Reading(group.values[0], Reason.CONCLUDED if reason == SUM else reason, group.span)
 
 
 def _is_case(text: str, group: Group) -> bool:
-    """Whether a statement holds under a condition alone: "If the rule is a rotation, the answer would be B"."""
+    """Returns true if a statement is conditional: "If the rule is a rotation, the answer would be B"."""
     return bool(BEFORE.IF_FIRST.match(sentence(text[max(group.first - LEAD, 0) : group.first])))
 
 
-def _unstated(seen: Seen, judged: list[Occurrence], mentions: Sequence[Mention]) -> Reading | None:
-    """Returns what a text says that states nothing: a single tentative choice, or that it has no answer."""
+def _unstated(seen: Seen, occurrences: list[Occurrence], mentions: Sequence[Mention]) -> Reading | None:
+    """Reads a text without a statement: a single tentative choice, or an abstention."""
     text = seen.text
     abstained = _abstentions(seen, mentions)
-    weak = [each for each in judged if each.stance == WEAK]
+    weak = [occurrence for occurrence in occurrences if occurrence.stance == WEAK]
     if weak:
         first, last = weak[0].group, weak[-1].group
         named = {
-            each.group.values[0] for each in judged if each.stance in (NAMED, WEAK) and len(each.group.values) == 1
+            occurrence.group.values[0]
+            for occurrence in occurrences
+            if occurrence.stance in (NAMED, WEAK) and len(occurrence.group.values) == 1
         }
-        also = {value for each in judged if each.stance == ALSO for value in each.group.values}
-        certain = {value for each in weak for value in each.group.values}
-        closes = weak[-1] is judged[-1] and len(text) - last.last <= 200
+        also = {value for occurrence in occurrences if occurrence.stance == ALSO for value in occurrence.group.values}
+        certain = {value for occurrence in weak for value in occurrence.group.values}
+        closes = weak[-1] is occurrences[-1] and len(text) - last.last <= 200
         sentence = last.first - len(weak[-1].here.lead.text)
-        apart = closes and (len(judged) < 2 or judged[-2].group.last <= sentence)
+        apart = closes and (len(occurrences) < 2 or occurrences[-2].group.last <= sentence)
         if len(certain | also) > 1 or (len(named) > 1 and len(text) <= 400 and not apart):
             return Reading("", Reason.CONFLICT)
         if not abstained or abstained[-1].end() < last.first:

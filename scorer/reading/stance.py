@@ -1,4 +1,4 @@
-"""What a sentence does with what it names: states it as the answer, rejects it, supposes it, or only mentions it."""
+"""The stance of a sentence towards its mentions: states one as the answer, rejects, supposes or only mentions it."""
 
 from __future__ import annotations
 
@@ -16,52 +16,55 @@ from scorer.reading.prefilter import Seen
 
 
 class Stance(Enum):
-    """What a sentence does with what it names."""
+    """The stance of a sentence towards a group of mentions."""
 
     FIRM = "firm"
-    """States it as the answer."""
+    """Stated as the answer."""
     WEAK = "weak"
-    """Prefers it tentatively."""
+    """Preferred tentatively."""
     LED = "led"
-    """Arrives at it, unless something else named in the sentence is what leads there."""
+    """Concluded, unless another mention in the sentence is the conclusion."""
     ALSO = "also"
-    """Calls it another possible answer."""
+    """Called another possible answer."""
     SUPPOSED = "supposed"
-    """Supposes it, or asks."""
+    """Supposed, or asked."""
     REJECTED = "rejected"
-    """Denies it."""
+    """Denied."""
     ASIDE = "aside"
-    """Speaks of another thing: it is neither the answer nor denied."""
+    """Part of a remark on another thing: neither the answer nor denied."""
     NAMED = "named"
-    """Only mentions it."""
+    """Only mentioned."""
 
 
 FIRM, WEAK, LED, ALSO, SUPPOSED, REJECTED, ASIDE, NAMED = Stance
 STATED, CHOSEN, CONCLUDED, CORRECTED = Reason.STATED, Reason.CHOSEN, Reason.CONCLUDED, Reason.CORRECTED
 SUM, LIKEWISE, ANOTHER = "sum", "likewise", "another"
-"""How a number is stated that others come to ("3 + 9 = 12"), and how another answer is."""
+"""Evidence besides `Reason`: a number that others add up to ("3 + 9 = 12"), and two ways to name another answer."""
 
 Status = tuple[Stance, str]
-"""The stance to something named, and how it is said: a reason, or one of the words above."""
+"""A stance and its evidence: a `Reason`, or one of the three above."""
 
 _REJECTED, _SUPPOSED, _NAMED, _OF_ANOTHER = (REJECTED, ""), (SUPPOSED, ""), (NAMED, ""), (ASIDE, CONCLUDED)
 _STATED, _MARKED, _PREFERRED = (FIRM, STATED), (FIRM, Reason.MARKED), (WEAK, STATED)
 _LEFT = re.compile(r"\bleft\b", re.IGNORECASE)
-"""The right one, beside a left one, is not the correct one."""
+"""Next to a left one, "the right one" is a side, not the correct one."""
 NEAR = 160
-"""Code points before and behind a name in which a left one is looked for."""
+"""Code points before and after a mention in which "left" is searched."""
 _VERB = re.compile(r"[)\s]*(?:is|was|can|could|must|would|does)(?:n't|not)?\b", re.IGNORECASE)
-"""Behind a box: its sentence goes on, where often the next one begins without a full stop before it."""
+"""Verb after a box: the sentence goes on. Without it a new one begins, often without a full stop before it."""
 _OWN_LABEL = re.compile(r"(?i:option|choice) [\"'(]?[A-Z1-9]\b")
-"""Announces its own label and no answer: "in option B there are"."""
+"""An announcement that only names a label: "in option B there are"."""
 _TRUTHS = frozenset(("true", "false", "correct", "incorrect", "right", "wrong"))
 _RELATIONS = tuple("=<>+≈≥≤≠")
 
 
-class _Words(NamedTuple):
-    """Cues with what they state; and bits: a text in which none of these may be found need not be searched for each."""
+class _Cues(NamedTuple):
+    """Cues of announcements with their reasons, and prefilter bits of sets of cues.
 
-    cues: Sequence[tuple[re.Pattern[str], str]]
+    A text without a bit of a set cannot match any of its cues, which saves a search for each of them.
+    """
+
+    announcements: Sequence[tuple[re.Pattern[str], str]]
     singles: int
     verdict: int
     other_lead: int
@@ -74,8 +77,8 @@ class _Words(NamedTuple):
 
 
 @cache
-def _words() -> _Words:
-    cues = (
+def _cues() -> _Cues:
+    announcements = (
         (BEFORE.BOXED, Reason.BOXED),
         (BEFORE.ANSWER, STATED),
         (BEFORE.CHOOSE, CHOSEN),
@@ -84,14 +87,14 @@ def _words() -> _Words:
         (BEFORE.ANSWER_NOUN, STATED),
         (BEFORE.IDENTIFIES, CONCLUDED),
     )
-    return _Words(
-        cues,
+    return _Cues(
+        announcements,
         singles=LEADS.bits(BEFORE.BOXED, BEFORE.ONLY, BEFORE.ALL_BUT),
         verdict=TAILS.bits(AFTER.NO, AFTER.YES),
         other_lead=LEADS.bits(*ASIDES.marked("lead")),
         other_tail=TAILS.bits(ASIDES.WOULD, ASIDES.GROUND, ASIDES.EDGE),
         denies=TAILS.bits(AFTER.NOT_BELONGING, AFTER.WRONG, AFTER.IF, AFTER.ALSO, AFTER.AT_FIRST),
-        cued=LEADS.bits(*(pattern for pattern, _ in cues)),
+        cued=LEADS.bits(*(pattern for pattern, _ in announcements)),
         supposes=LEADS.bits(BEFORE.HYPOTHETICAL, BEFORE.NEGATED),
         praises=TAILS.bits(AFTER.SOLE_TAIL, AFTER.SOLELY, AFTER.RIGHT, AFTER.FITS, AFTER.MEETS),
         leans=LEADS.bits(BEFORE.LED, BEFORE.MATCHES, BEFORE.MAYBE),
@@ -99,14 +102,14 @@ def _words() -> _Words:
 
 
 def supposes(clause: Seen) -> bool:
-    """Returns whether a clause supposes rather than states."""
+    """Returns true if a clause is a supposition, not a statement."""
     return clause.may(BEFORE.HYPOTHETICAL) and bool(
         BEFORE.HYPOTHETICAL.search(BEFORE.LOOKED.sub(" ", BEFORE.MINE.sub(" ", clause.text)))
     )
 
 
 def stance_of(text: str, group: Group, here: Context) -> Status:
-    """Returns what a group's sentence does with it, and how that was said."""
+    """Returns the stance of a group's sentence towards it, and the evidence."""
     return (
         _by_signs(group, here)
         or _of_another(text, group, here)
@@ -118,9 +121,9 @@ def stance_of(text: str, group: Group, here: Context) -> Status:
 
 
 def _by_signs(group: Group, here: Context) -> Status | None:
-    """Returns the status of what stands in a box, behind "nothing but", or beside a tick, a cross or "wrong"."""
+    """Returns the status of a group in a box, after "nothing but", or next to a tick, a cross or "wrong"."""
     lead, tail = here.lead, here.tail
-    if lead.found & _words().singles:
+    if lead.hits & _cues().singles:
         if lead.search(BEFORE.BOXED):
             if lead.search(BEFORE.EXAMPLE):
                 return _SUPPOSED
@@ -133,7 +136,7 @@ def _by_signs(group: Group, here: Context) -> Status | None:
         return _MARKED if "x" in lead.text[-3:] else _REJECTED
     if group.mentions[0].kind == TEXT and lead.text.endswith("= "):
         return FIRM, SUM
-    if here.line_after.found & _words().verdict:
+    if here.line_after.hits & _cues().verdict:
         if here.line_after.match(AFTER.NO):
             return _REJECTED
         if here.line_after.match(AFTER.YES):
@@ -152,15 +155,15 @@ def _by_signs(group: Group, here: Context) -> Status | None:
 
 
 def _of_another(text: str, group: Group, here: Context) -> Status | None:
-    """Returns the status of what is said of another thing: where a movement starts, what the others are, a bound."""
+    """Returns the status of a remark on another thing: the start of a movement, the other options, a bound."""
     lead, tail = here.lead, here.tail
-    if not (lead.found & _words().other_lead or tail.found & _words().other_tail):
+    if not (lead.hits & _cues().other_lead or tail.hits & _cues().other_tail):
         return None
     if group.mentions[0].kind != TEXT:
         return None
     if (
         (lead.search(ASIDES.OTHERS) and not lead.search(ASIDES.EACH))
-        or any(lead.search(words) for words in (ASIDES.PARTLY, ASIDES.RUNNER_UP))
+        or any(lead.search(pattern) for pattern in (ASIDES.PARTLY, ASIDES.RUNNER_UP))
         or tail.match(ASIDES.WOULD)
         or (tail.match(ASIDES.GROUND) and lead.search(ASIDES.BACKDROP))
         or (tail.match(ASIDES.EDGE) and lead.search(ASIDES.WITH))
@@ -174,9 +177,9 @@ def _of_another(text: str, group: Group, here: Context) -> Status | None:
 
 
 def _denied(here: Context) -> Status | None:
-    """Returns the status of what is denied, or is as possible as another thing."""
+    """Returns the status of a group that is denied, or as possible as another."""
     lead, tail = here.lead, here.tail
-    denies = tail.found & _words().denies
+    denies = tail.hits & _cues().denies
     if lead.search(BEFORE.NOT):
         return _REJECTED
     if denies and tail.match(AFTER.NOT_BELONGING) and not lead.text.strip():
@@ -197,20 +200,20 @@ def _denied(here: Context) -> Status | None:
 
 
 def _announced(text: str, group: Group, here: Context) -> Status | None:
-    """Returns the status of what the words before it announce as the answer: "so it must be", "I would go with"."""
+    """Returns the status of a group after an announcement: "so it must be", "I would go with"."""
     lead, tail, clause = here.lead, here.tail, here.clause
     reckoned = tail.match(AFTER.VARIABLE) or (lead.text[-2:].strip() in _RELATIONS and BEFORE.RELATED.search(lead.text))
     if reckoned and _bare_letter(group) and not BEFORE.LABELLED.search(lead.text):
         return ASIDE, ""
-    said, (cue, reason) = clause, _cue(clause)
+    source, (cue, reason) = clause, _cue(clause)
     if not reason and clause is not lead:
-        said, (cue, reason) = lead, _cue(lead)
+        source, (cue, reason) = lead, _cue(lead)
     if not reason:
         return None
-    announcement = said.text[cue:]
+    announcement = source.text[cue:]
     if reason == STATED and group.mentions[0].kind == TEXT and _OWN_LABEL.match(announcement):
         return None
-    denies = said.may(BEFORE.NEGATED) and (said is not clause or reason != CORRECTED)
+    denies = source.may(BEFORE.NEGATED) and (source is not clause or reason != CORRECTED)
     # "The one that does not fit" denies nothing.
     if denies and BEFORE.NEGATED.search(BEFORE.ODD.sub(" ", announcement)):
         return _REJECTED
@@ -240,19 +243,19 @@ def _announced(text: str, group: Group, here: Context) -> Status | None:
 
 
 def _asks(here: Context) -> bool:
-    """Whether a sentence that ends in a question mark asks, and does not say its answer with a doubt."""
+    """Returns true if a sentence with a question mark asks, rather than states an answer with doubt."""
     inverted = here.lead.match(BEFORE.INVERTED) or BEFORE.INVERTED.match(here.lead.text.rpartition(": ")[2])
     return bool(inverted or AFTER.DOUBTED.match(here.line_after.text) or AFTER.ASKED.match(here.line_after.text))
 
 
 def _bare_letter(group: Group) -> bool:
-    """Whether it is named by labels alone that nothing wraps or announces."""
+    """Returns true if all mentions are labels without wrapping or announcement."""
     return all(mention.kind == LABEL and mention.first == mention.start for mention in group.mentions)
 
 
 def _cue(lead: Seen) -> tuple[int, str]:
-    """Returns where the words begin that announce an answer, and what they make of it; "" if there are none."""
-    for pattern, reason in _words().cues if lead.found & _words().cued else ():
+    """Returns start and reason of the announcement in a lead; 0 and "" if there is none."""
+    for pattern, reason in _cues().announcements if lead.hits & _cues().cued else ():
         match = lead.search(pattern)
         if match:
             return match.start(), reason
@@ -260,17 +263,17 @@ def _cue(lead: Seen) -> tuple[int, str]:
 
 
 def _unannounced(group: Group, here: Context) -> Status | None:
-    """Returns the status of what a sentence asks for, supposes, praises or arrives at."""
+    """Returns the status of a group that a sentence asks for, supposes, praises or concludes with."""
     lead, tail, clause = here.lead, here.tail, here.clause
     if here.question:
         return _PREFERRED if lead.match(BEFORE.PERHAPS) else _SUPPOSED
-    if clause.found & _words().supposes:
+    if clause.hits & _cues().supposes:
         if supposes(clause):
             return _SUPPOSED
         if clause.piece(clause.text.rsplit(": ", 1)[-1]).search(BEFORE.NEGATED):
             return _REJECTED
-    praised = _praised(group, here) if tail.found & _words().praises else None
-    if praised or not lead.found & _words().leans:
+    praised = _praised(group, here) if tail.hits & _cues().praises else None
+    if praised or not lead.hits & _cues().leans:
         return praised
     if lead.search(BEFORE.LED) and not tail.match(AFTER.SUBJECT):
         return _SUPPOSED if supposes(lead) and not BEFORE.WHENEVER.search(lead.text) else (LED, CONCLUDED)
@@ -281,7 +284,7 @@ def _unannounced(group: Group, here: Context) -> Status | None:
 
 
 def _praised(group: Group, here: Context) -> Status | None:
-    """Returns the status of what the words behind it commend: "is the correct answer", "fits the pattern best"."""
+    """Returns the status of a group that is praised after it: "is the correct answer", "fits the pattern best"."""
     lead, tail = here.lead, here.tail
     if tail.match(AFTER.SOLE_TAIL) or (lead.search(BEFORE.SOLE) and tail.match(AFTER.SOLELY)):
         return _PREFERRED

@@ -1,4 +1,4 @@
-"""Reads a list of all options of which one alone is judged right: "1 no, 2 no, 3 yes, 4 no"."""
+"""Reads a list of verdicts on all options of which exactly one is right: "1 no, 2 no, 3 yes, 4 no"."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scorer.reading.resolve import Reading
 
 LEXICON = Lexicon("verdicts")
 _LONGEST = 200
-"""Code points of what a list says of an option, at most."""
+"""Most code points of the verdict on an option."""
 
 
 def read(text: str, order: Sequence[str]) -> Reading | None:
-    """Returns the one option that a list of all options calls right and of which it denies nothing.
+    """Returns the only option that a list of all options calls right without denying anything about it.
 
     Args:
         text: The folded text.
@@ -26,11 +26,11 @@ def read(text: str, order: Sequence[str]) -> Reading | None:
     if not items:
         return None
     ends = [*(item.start() for item in items[1:]), len(text)]
-    said = [text[item.end() : end] for item, end in zip(items, ends, strict=True)]
-    if any(len(words) > _LONGEST or not any(map(str.isalnum, words)) for words in said):
+    verdicts = [text[item.end() : end] for item, end in zip(items, ends, strict=True)]
+    if any(len(verdict) > _LONGEST or not any(map(str.isalnum, verdict)) for verdict in verdicts):
         return None
-    praised = [place for place, words in enumerate(said) if LEXICON.RIGHT.search(words)]
-    kept = [place for place, words in enumerate(said) if not LEXICON.WRONG.search(words)]
+    praised = [index for index, verdict in enumerate(verdicts) if LEXICON.RIGHT.search(verdict)]
+    kept = [index for index, verdict in enumerate(verdicts) if not LEXICON.WRONG.search(verdict)]
     one = praised[0] if len(praised) == 1 and praised[0] in kept else None
     return (
         None
@@ -40,13 +40,13 @@ def read(text: str, order: Sequence[str]) -> Reading | None:
 
 
 def _items(text: str, order: Sequence[str]) -> list[re.Match[str]]:
-    """Returns where a list of all options, each once and in their order, begins its items; nothing if there is none."""
+    """Returns the heads of a list's items, if it holds all options once and in their order; else []."""
     heads = list(_heads(tuple(order)).finditer(text))
     return heads if [head["label"] for head in heads] == [*order] else []
 
 
 @lru_cache(maxsize=256)
 def _heads(order: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns a pattern of how an item begins."""
+    """Returns a pattern of the head of an item."""
     labels = "|".join(map(re.escape, order))
     return re.compile(LEXICON.source("HEAD", LABELS=labels))

@@ -35,7 +35,7 @@ def extract(response: str) -> tuple[str, str] | None:
         match = pattern.search(response)
         if match:
             return match[1], f"rule_{number}"
-    # 6: exactly one of the four letters in the whole response, words included.
+    # 6: exactly one of the four letters in all of the response, words included.
     letters = _LETTER.findall(response)
     return (letters[0], "rule_6") if len(letters) == 1 else None
 

@@ -72,7 +72,7 @@ def _rule(value: object, where: str) -> Rule:
 
 
 def _compiled(pattern: str, fold: bool, where: str) -> Any:
-    # RE2 and not `re`: its time is linear in the answer whatever the pattern, so that neither
+    # RE2 and not `re`: its time is linear in the answer for any pattern, so that neither
     # a careless pattern nor a hostile answer can stop the service.
     options = re2.Options()
     options.log_errors = False

@@ -1,10 +1,10 @@
-"""The words by which answers are read: tables of alternatives, compiled into patterns at first use.
+"""The cues by which answers are read: tables of alternatives, compiled into patterns at first use.
 
 A table (`*.tsv`) holds lists. `[NAME mark...] note` begins a list; each line below it is one alternative: its language
 (ISO 639-1, "-" for signs), the regular expression, and, where known, the corpus case that needs it, as `file:line`.
-`{NAME}` inserts another list of the table, or a part that the code gives: a single entry as it is, several as a group.
+`{NAME}` inserts another list of the table, or a part from the code: a single entry as it is, several as a group.
 Case does not matter except in lists marked `case`; in those marked `lines`, ^ and $ match at each line. The other
-marks say where a list is looked for (see `prefilter`).
+marks name the texts in which a list is searched (see `prefilter`).
 
 Expressions are read in folded text (see `normalize`). Every repetition is bounded, so that no input makes them slow.
 """
@@ -29,11 +29,11 @@ class _List(NamedTuple):
 
 
 class Lexicon:
-    """One table of words; each of its lists is an attribute, a compiled pattern.
+    """One table; its lists are attributes that hold compiled patterns.
 
     Args:
         table: The name of a table in this folder, or a path.
-        parts: What stands for `{NAME}` beside the table's own lists.
+        parts: Further values of `{NAME}`, besides the table's lists.
     """
 
     def __init__(self, table: str | Path, **parts: str) -> None:
@@ -54,7 +54,7 @@ class Lexicon:
         return lists
 
     def entries(self, name: str, **parts: str) -> list[str]:
-        """Returns the alternatives of a list, with what they insert; `parts` are those of this call alone."""
+        """Returns the alternatives of a list with insertions resolved; `parts` are for this call alone."""
         known = self._parts | parts
 
         def inserted(match: re.Match[str]) -> str:
@@ -86,4 +86,4 @@ class Lexicon:
 
 
 BEFORE, AFTER, ASIDES, DOCUMENT = map(Lexicon, ("before", "after", "asides", "document"))
-"""Words before and behind something named, words by which it is not the answer, and those of whole answers."""
+"""Cues before and after a mention, cues that it is not the answer, and cues of complete answers."""

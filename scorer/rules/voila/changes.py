@@ -206,23 +206,23 @@ def _state(clause: str, tokens: list[_Token], index: int, inherited: str) -> str
     return ""
 
 
-def _opens(clause: str, tokens: list[_Token], place: int) -> bool:
-    """Whether a state is said of the properties that follow it: a heading, or "that changed are"."""
-    token = tokens[place]
-    if token.heading or place + 1 == len(tokens) or tokens[place + 1].kind not in PROPERTIES:
+def _opens(clause: str, tokens: list[_Token], index: int) -> bool:
+    """Returns true if a state applies to the properties after it: a heading, or "that changed are"."""
+    token = tokens[index]
+    if token.heading or index + 1 == len(tokens) or tokens[index + 1].kind not in PROPERTIES:
         return token.heading
     lists = LEXICON.LISTS.match(clause, token.end) if token.kind in _STATES else None
-    return bool(lists and not lists["colon"] and LEXICON.LINK.fullmatch(clause, lists.end(), tokens[place + 1].start))
+    return bool(lists and not lists["colon"] and LEXICON.LINK.fullmatch(clause, lists.end(), tokens[index + 1].start))
 
 
-def _listed(clause: str, tokens: list[_Token], place: int) -> str:
-    """Returns the state of the list that a property of a clause stands in, "" where it stands in none."""
-    nearest = next((other for other in reversed(range(place)) if tokens[other].kind in _STATES), None)
+def _listed(clause: str, tokens: list[_Token], index: int) -> str:
+    """Returns the state of the list that holds a property of a clause; "" if there is none."""
+    nearest = next((other for other in reversed(range(index)) if tokens[other].kind in _STATES), None)
     if nearest is None or not _opens(clause, tokens, nearest):
         return ""
     lists = LEXICON.LISTS.match(clause, tokens[nearest].end)
-    between = _without_properties(clause, tokens, lists.end(), tokens[place].start) if lists else "."
-    # "The property that changed is the number, and the action ...": the comma ends what one is said of.
+    between = _without_properties(clause, tokens, lists.end(), tokens[index].start) if lists else "."
+    # "The property that changed is the number, and the action ...": the comma ends a list of one.
     alone = lists and lists["one"] and "," in between
     return tokens[nearest].kind if LEXICON.LINK.fullmatch(between) and not alone else ""
 

@@ -1,6 +1,6 @@
 """voila_properties: VOILA's steps 1 to 3, property by property and without a judge.
 
-Targets are the data's own words: for step 1 the three descriptions in one text ("Image 1: two cats
+Targets are in the words of the data: for step 1 the three descriptions in one text ("Image 1: two cats
 walking. Image 2: ..."), for step 2 the three relation sentences, for step 3 the fourth image's
 description. The conditions follow the reference's judge instructions; see docs/benchmarks/voila.md.
 """

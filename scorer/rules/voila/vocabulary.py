@@ -30,7 +30,7 @@ NUMBERS = tuple(LEXICON.mapping("NUMBERS"))[:4]
 
 def _pattern(table: str, before: str, after: str) -> tuple[re.Pattern[str], list[str]]:
     values = LEXICON.mapping(table)
-    choices = "|".join(f"(?P<v{index}>{words})" for index, words in enumerate(values.values()))
+    choices = "|".join(f"(?P<v{index}>{synonyms})" for index, synonyms in enumerate(values.values()))
     return re.compile(f"{before}(?:{choices}){after}", re.IGNORECASE), list(values)
 
 
@@ -119,7 +119,7 @@ def labels(text: str) -> list[Label]:
 
 
 def described(text: str) -> dict[str, str]:
-    """Reads a description of one image, labelled or in free words.
+    """Reads a description of one image, labelled or in free text.
 
     The first subject and the first action count; subjects joined by "and"
     or "or", and actions joined by "or", are no value. A number belongs to its subject.

@@ -51,7 +51,7 @@ def test_finds_options_by_their_words(text: str, options: tuple[str, ...], found
     ],
 )
 def test_a_part_of_one_option_stands_for_it(text: str, label: str) -> None:
-    assert short_for(text, options_of(LABELS, PEOPLE).whole) == label
+    assert short_for(text, options_of(LABELS, PEOPLE).pairs) == label
 
 
 def test_options_of_which_one_is_within_another_are_not_found_in_other_wording() -> None:
