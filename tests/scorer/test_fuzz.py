@@ -36,11 +36,11 @@ scalars = st.one_of(st.none(), st.booleans(), st.integers(-5, 10**19), st.floats
 trees = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
 )
-words = st.text(string.ascii_letters + "é(). 1#:", max_size=12)
+texts = st.text(string.ascii_letters + "é(). 1#:", max_size=12)
 
 
 def mixed(**wanted: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects whose fields are mostly what they should be."""
+    """Draws objects whose fields are mostly valid."""
     return st.fixed_dictionaries({}, optional={name: wish | trees for name, wish in wanted.items()})
 
 
@@ -48,35 +48,35 @@ params = st.dictionaries(
     st.sampled_from(["count", "infer", "level", "unit", "k", "part", "label", "x"]), trees, max_size=2
 )
 score_requests = mixed(
-    key=words,
+    key=texts,
     rule=st.sampled_from(RULES),
-    text=words,
-    targets=st.lists(words, max_size=3),
-    options=st.lists(words, max_size=5),
+    text=texts,
+    targets=st.lists(texts, max_size=3),
+    options=st.lists(texts, max_size=5),
     params=params,
-    labels=st.dictionaries(words, words, max_size=2),
-    group=words,
+    labels=st.dictionaries(texts, texts, max_size=2),
+    group=texts,
     scores=st.lists(mixed(logprob=st.floats(), token_count=st.integers(0, 9)), max_size=3),
     verdict=mixed(outcome=st.sampled_from(["scored", "unparsed", "no"]), score=st.floats(), scores=trees),
 )
 specs = mixed(
-    name=words,
+    name=texts,
     metric=st.sampled_from(METRICS),
     params=params,
-    by=st.lists(mixed(labels=st.lists(words, max_size=2)), max_size=2),
-    where=st.dictionaries(words, mixed(values=st.lists(words, max_size=2)), max_size=2),
+    by=st.lists(mixed(labels=st.lists(texts, max_size=2)), max_size=2),
+    where=st.dictionaries(texts, mixed(values=st.lists(texts, max_size=2)), max_size=2),
 )
 
 
 def scored(folder: Path, lines: bytes, metric_specs: bytes | None = None) -> None:
-    """Runs `scorer score`; passes where it succeeds or ends in one line and exit code 2."""
+    """Runs `scorer score`; passes if it succeeds or ends with one line and exit code 2."""
     file = folder / "in.jsonl"
     file.write_bytes(lines)
-    given = ["score", str(file)]
+    arguments = ["score", str(file)]
     if metric_specs is not None:
         (folder / "metrics.json").write_bytes(metric_specs)
-        given += ["--metrics", str(folder / "metrics.json")]
-    result = CliRunner().invoke(main, given)
+        arguments += ["--metrics", str(folder / "metrics.json")]
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code in (0, 2), (result.output, result.exception)
     if result.exit_code:
         assert [line.startswith("Error:") for line in result.stderr.splitlines()] == [True], result.stderr
@@ -103,21 +103,21 @@ def test_any_bytes_are_refused_in_one_line(folder: Path, lines: bytes) -> None:
 
 
 @pytest.mark.full
-@given(found=st.lists(specs | trees, max_size=3))
+@given(wanted=st.lists(specs | trees, max_size=3))
 @FEW
-def test_any_metric_specs_are_computed_or_refused_in_one_line(folder: Path, found: list[Any]) -> None:
+def test_any_metric_specs_are_computed_or_refused_in_one_line(folder: Path, wanted: list[Any]) -> None:
     lines = "\n".join(
         json.dumps({"key": f"t/{n}", "rule": "choice", "text": "A", "targets": ["A"], "options": ["a", "b"]})
         for n in range(3)
     )
-    scored(folder, lines.encode(), json.dumps(found).encode())
+    scored(folder, lines.encode(), json.dumps(wanted).encode())
 
 
 yaml_rules = mixed(
-    name=words,
-    description=words,
-    patterns=st.lists(st.sampled_from(["(A|B)", "(", "(?=x)", "(.*)", "a{1000}", "\\p{Greek}"]) | words, max_size=3),
-    labels=st.lists(words, max_size=3),
+    name=texts,
+    description=texts,
+    patterns=st.lists(st.sampled_from(["(A|B)", "(", "(?=x)", "(.*)", "a{1000}", "\\p{Greek}"]) | texts, max_size=3),
+    labels=st.lists(texts, max_size=3),
     choose=st.sampled_from(["first", "last"]),
     ignore_case=st.booleans(),
     refusals=st.booleans(),
@@ -131,14 +131,14 @@ def named(error: PluginError, path: Path) -> None:
 
 
 def loaded(path: Path, text: bytes) -> None:
-    """Rules that are loaded read an answer; all else is a `PluginError` that names the file."""
+    """Checks that loaded rules read an answer, and that all else is a `PluginError` that names the file."""
     path.write_bytes(text)
     try:
-        found = load(path)
+        loaded_rules = load(path)
     except PluginError as error:
         named(error, path)
         return
-    for rule in found:
+    for rule in loaded_rules:
         try:
             rule.read(pb.ScoreRequest(key="k", text="(A) is it, not B", targets=["A"]))
         except RequestError:
@@ -168,7 +168,7 @@ def test_any_yaml_is_loaded_or_refused(folder: Path, text: bytes) -> None:
 
 
 class Context:
-    """What the servicer needs of a call: that its client is still there."""
+    """The part of a call that the servicer needs: its client is still connected."""
 
     def cancelled(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Rules and metrics of plugins that ask for a cell run answers that reach nothing, not even the next answer."""
+"""Plugins in a cell: an answer that runs as code reaches nothing, not even the next answer."""
 
 from __future__ import annotations
 
@@ -62,20 +62,24 @@ def test_an_answer_of_a_rule_in_a_cell_reaches_nothing(tmp_path: Path) -> None:
     done = scorer(environment, "score", "-", "--metrics", str(specs), given="\n".join(lines))
     assert done.returncode == 0, done.stderr
     *verdicts, last = [json.loads(line) for line in done.stdout.splitlines()]
-    found = {verdict["key"]: verdict for verdict in verdicts}
+    verdict_of = {verdict["key"]: verdict for verdict in verdicts}
     for key in ("right", "environment", "after", "last"):
-        assert (found[key]["outcome"], found[key]["score"], found[key]["details"]) == ("scored", 1.0, "1")
+        assert (verdict_of[key]["outcome"], verdict_of[key]["score"], verdict_of[key]["details"]) == (
+            "scored",
+            1.0,
+            "1",
+        )
     limits = {"reads": "file: ", "writes": "file: ", "connects": "network: ", "takes": "memory: "}
     for key, limit in limits.items():
-        assert (found[key]["outcome"], found[key]["reason"]) == ("unjudged", "task_limit")
-        assert found[key]["detail"].startswith(limit)
+        assert (verdict_of[key]["outcome"], verdict_of[key]["reason"]) == ("unjudged", "task_limit")
+        assert verdict_of[key]["detail"].startswith(limit)
     for key in ("ends", "raises"):
-        assert (found[key]["outcome"], found[key]["reason"]) == ("unjudged", "task_failed")
-    assert (found["patches"]["outcome"], found["patches"]["extracted"]) == ("scored", "9")
+        assert (verdict_of[key]["outcome"], verdict_of[key]["reason"]) == ("unjudged", "task_failed")
+    assert (verdict_of["patches"]["outcome"], verdict_of["patches"]["extracted"]) == ("scored", "9")
     assert "hf_secret" not in done.stdout + done.stderr
     assert not (tmp_path / "written").exists()
     plain, hostile = last["summary"]["metrics"]
-    assert plain["value"] == pytest.approx(sum(each.get("score") or 0.0 for each in verdicts) / len(answers))
+    assert plain["value"] == pytest.approx(sum(verdict.get("score") or 0.0 for verdict in verdicts) / len(answers))
     assert "value" not in hostile or hostile["value"] is None
 
 

@@ -1,4 +1,4 @@
-"""What pages show of the scorer is run as it stands there.
+"""Runs the commands and examples of pages on the scorer.
 
 docs/write-a-rule.md, docs/extraction.md, docs/judges.md and docs/read-the-numbers.md.
 """
@@ -107,9 +107,9 @@ def test_judges_are_served(tmp_path: Path) -> None:
     assert len(lines) == 6
     (tmp_path / "token").write_text("t0ken")
     for number, line in enumerate(lines):
-        words = shlex.split(line.replace("/state/", f"{tmp_path}/"), comments=True)
+        arguments = shlex.split(line.replace("/state/", f"{tmp_path}/"), comments=True)
         port = tmp_path / f"port{number}"
-        command = [sys.executable, "-m", *words, "--port", "0", "--port-file", str(port)]
+        command = [sys.executable, "-m", *arguments, "--port", "0", "--port-file", str(port)]
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
         try:
             while not port.exists():
@@ -128,15 +128,15 @@ def test_a_judge_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LYNCEAN_JUDGE_KEY", "k3y")
     case = {"question": "What color?", "targets": ["red"], "answer": "red", "expected": {"correct": True}}
     (tmp_path / "mine.jsonl").write_text(json.dumps(case) + "\n")
-    shipped, own = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer calibrate ")]
+    shipped, custom = [line for line in commands(DOCS / "judges.md") if line.startswith("scorer calibrate ")]
     with JudgeServer(Vendor(lambda _: {"explanation": "because", "correct": True})) as url:
-        said = []
-        for line in (shipped, own):
-            words = shlex.split(line.replace("openai:MODEL", f"openai:MODEL@{url}"))[1:]
-            done = CliRunner().invoke(main, [*words, "--judge-cache", str(tmp_path / "judge.sqlite")])
+        outputs = []
+        for line in (shipped, custom):
+            arguments = shlex.split(line.replace("openai:MODEL", f"openai:MODEL@{url}"))[1:]
+            done = CliRunner().invoke(main, [*arguments, "--judge-cache", str(tmp_path / "judge.sqlite")])
             assert done.exit_code == 0, f"{line}\n{done.output}"
-            said.append(done.stdout)
-    assert re.findall(r"^(\w+): agrees with", said[0], re.MULTILINE) == sorted(SETS)
+            outputs.append(done.stdout)
+    assert re.findall(r"^(\w+): agrees with", outputs[0], re.MULTILINE) == sorted(SETS)
     assert sum(len(cases(name)) for name in SETS) == 82
-    measured = json.loads(said[1])
+    measured = json.loads(outputs[1])
     assert (measured["name"], measured["decisions"], measured["agreed"]) == ("open_answer", 1, 1)

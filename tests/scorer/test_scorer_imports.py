@@ -1,4 +1,4 @@
-"""What a scorer imports: nothing that only some runs need before they need it."""
+"""The imports of a scorer: packages that only some runs need are imported on use."""
 
 from __future__ import annotations
 

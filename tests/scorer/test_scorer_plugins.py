@@ -1,4 +1,4 @@
-"""Rules and metrics of a user's own: YAML, entry points, and the kit that tests them."""
+"""Rules and metrics of users: YAML, entry points, and the kit that tests them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def yaml_rule(folder: Path, text: str = LETTER) -> Rule:
 def test_a_yaml_rule_reads(tmp_path: Path) -> None:
     rule = yaml_rule(tmp_path)
     check_cases(rule, zip(TEXTS, ["B", "C", "D", "B", "", "", ""], strict=True), targets=["B"])
-    found = verdict(rule, "I think the answer is **b**", targets=["B"])
-    assert (found.score, found.span.start, found.span.end) == (1.0, 24, 25)
+    result = verdict(rule, "I think the answer is **b**", targets=["B"])
+    assert (result.score, result.span.start, result.span.end) == (1.0, 24, 25)
     assert verdict(rule, TEXTS[-1], targets=["B"]).outcome == "refused"
     assert verdict(rule, TEXTS[-2], targets=["B"]).reason == "no_match"
     with pytest.raises(RequestError, match="'E'"):
@@ -86,9 +86,9 @@ def test_a_careless_pattern_is_linear(tmp_path: Path) -> None:
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("ABCD()answer is:*\n"), max_size=200))
 def test_spans_are_code_points_of_any_text(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     rule = yaml_rule(tmp_path_factory.getbasetemp())
-    found = verdict(rule, text, targets=["A"])
-    if found.outcome == "scored":
-        assert text[found.span.start : found.span.end].upper() == found.extracted
+    result = verdict(rule, text, targets=["A"])
+    if result.outcome == "scored":
+        assert text[result.span.start : result.span.end].upper() == result.extracted
 
 
 def test_any_change_of_the_file_changes_the_hash(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_any_change_of_the_file_changes_the_hash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("rules: [", "YAML"),
         ("- a", "`rules`"),
@@ -117,10 +117,10 @@ def test_any_change_of_the_file_changes_the_hash(tmp_path: Path) -> None:
         ("rules: [{name: a, patterns: [x], version: true}]", "version"),
     ],
 )
-def test_a_yaml_file_without_sense_is_named(tmp_path: Path, text: str, words: str) -> None:
+def test_a_yaml_file_without_sense_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PluginError) as caught:
         yaml_rule(tmp_path, text)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert "rules.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -160,7 +160,7 @@ def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("entries", "message"),
     [
         ("[lyncean.rules]\nchoice = my_plugin:RULE\n", "'choice'"),
         ("[lyncean.rules]\nexact = my_plugin:RULES\n", "RULES"),
@@ -170,10 +170,10 @@ def test_an_entry_point_is_listed_and_used(tmp_path: Path) -> None:
         ("[lyncean.metrics]\nlongest = my_plugin:RULE\n", "not a Metric"),
     ],
 )
-def test_a_broken_entry_point_is_named_at_start(tmp_path: Path, entries: str, words: str) -> None:
+def test_a_broken_entry_point_is_named_at_start(tmp_path: Path, entries: str, message: str) -> None:
     done = scorer(install(tmp_path, PLUGIN, entries), "score", "-")
     assert done.returncode == 2
-    assert words in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

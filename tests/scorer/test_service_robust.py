@@ -1,4 +1,4 @@
-"""What a stream survives: judges, slow readers, drains, resubmission, TLS and tokens."""
+"""A stream survives judges, slow readers, drains and resubmission; TLS and tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Stub = scorer_pb2_grpc.ScorerServiceStub
 
 
 class Gate:
-    """A judge that answers when it is let; counts how many wait at once."""
+    """A judge that answers when its gate opens; counts the callers that wait at once."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -79,8 +79,8 @@ async def running(judge: Gate | None, config: ServerConfig | None = None) -> Asy
     await serving.stop()
 
 
-def text(key: str, rule: str, words: str = "an x") -> pb.ScoreRequest:
-    return pb.ScoreRequest(key=key, rule=rule, text=words)
+def text(key: str, rule: str, answer: str = "an x") -> pb.ScoreRequest:
+    return pb.ScoreRequest(key=key, rule=rule, text=answer)
 
 
 def message(*items: pb.ScoreRequest, metrics: tuple[pb.MetricSpec, ...] = ()) -> pb.ScorerServiceScoreRequest:
@@ -94,10 +94,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def keys(call: AsyncIterator[pb.ScorerServiceScoreResponse], number: int) -> list[str]:
-    found: list[str] = []
-    while len(found) < number:
-        found += [verdict.key for verdict in (await call.read()).verdicts]
-    return found
+    verdict_keys: list[str] = []
+    while len(verdict_keys) < number:
+        verdict_keys += [verdict.key for verdict in (await call.read()).verdicts]
+    return verdict_keys
 
 
 async def test_plain_items_do_not_wait_for_judged_ones() -> None:
@@ -132,9 +132,9 @@ async def test_judged_items_are_bounded_and_all_are_answered_and_counted() -> No
         await asyncio.sleep(0.1)
         assert gate.most == MOST_JUDGED
         gate.open.set()
-        found = await keys(call, number)
+        answered = await keys(call, number)
         await sending
-        assert len(set(found)) == number
+        assert len(set(answered)) == number
         last = await call.read()
         assert last.summary.counts.scored == number
         assert gate.most == MOST_JUDGED
@@ -178,28 +178,30 @@ async def failure(judge: Gate | None, *items: pb.ScoreRequest) -> CallError:
         return CallError.from_rpc(caught.value)
 
 
-async def test_reasoning_is_taken_off_once_and_spans_count_in_the_whole_text() -> None:
-    words = "<think>x or y?</think> I say x."
+async def test_reasoning_is_removed_once_and_spans_count_from_the_start_of_the_text() -> None:
+    answer = "<think>x or y?</think> I say x."
     gate = Gate()
     gate.open.set()
     async with running(gate) as (_, address), dial(address) as channel:
         call = Stub(channel).Score()
-        await call.write(message(text("p", "plain_x", words), text("r", "raw_x", words), text("j", "judge_x", words)))
+        await call.write(
+            message(text("p", "plain_x", answer), text("r", "raw_x", answer), text("j", "judge_x", answer))
+        )
         await call.done_writing()
-        found = {v.key: v async for response in call for v in response.verdicts}
-    assert words[found["p"].span.start : found["p"].span.end] == "x"
-    assert found["p"].span.start == found["j"].span.start == words.rindex("x")
-    assert found["r"].span.start == words.index("x")
-    assert "reasoning" in found["p"].detail
-    assert not found["r"].detail
+        verdict_of = {v.key: v async for response in call for v in response.verdicts}
+    assert answer[verdict_of["p"].span.start : verdict_of["p"].span.end] == "x"
+    assert verdict_of["p"].span.start == verdict_of["j"].span.start == answer.rindex("x")
+    assert verdict_of["r"].span.start == answer.index("x")
+    assert "reasoning" in verdict_of["p"].detail
+    assert not verdict_of["r"].detail
 
 
-@pytest.mark.parametrize("words", ["", "  \n", "<think>x", "<think>x</think>  "])
-async def test_an_empty_answer_reaches_neither_rule_nor_judge(words: str) -> None:
+@pytest.mark.parametrize("answer", ["", "  \n", "<think>x", "<think>x</think>  "])
+async def test_an_empty_answer_reaches_neither_rule_nor_judge(answer: str) -> None:
     gate = Gate()
     async with running(gate) as (_, address), dial(address) as channel:
         call = Stub(channel).Score()
-        await call.write(message(text("p", "plain_x", words), text("j", "judge_x", words)))
+        await call.write(message(text("p", "plain_x", answer), text("j", "judge_x", answer)))
         verdicts = (await call.read()).verdicts
     assert [(v.outcome, v.reason, v.score) for v in verdicts] == [("unparsed", "empty_answer", 0.0)] * 2
     assert not gate.asked
@@ -224,9 +226,9 @@ async def test_a_client_that_does_not_read_stops_being_read() -> None:
             last = written
             await asyncio.sleep(0.5)
         assert written < 600
-        found = [v.key async for response in call for v in response.verdicts]
+        answered = [v.key async for response in call for v in response.verdicts]
         await sending
-    assert found == [str(number) for number in range(600)]
+    assert answered == [str(number) for number in range(600)]
 
 
 RULES.append(Rule(name="echo", description="says it back", read=lambda request: scored(request.text, 1.0)))
@@ -248,10 +250,10 @@ async def test_what_was_not_acknowledged_is_sent_again_and_counts_once() -> None
         await again.write(message(*known, *rest, *rest, metrics=(accuracy,)))
         await again.done_writing()
         responses = [response async for response in again]
-        whole = Stub(channel).Score()
-        await whole.write(message(*items, metrics=(accuracy,)))
-        await whole.done_writing()
-        undisturbed = [response async for response in whole]
+        uninterrupted = Stub(channel).Score()
+        await uninterrupted.write(message(*items, metrics=(accuracy,)))
+        await uninterrupted.done_writing()
+        undisturbed = [response async for response in uninterrupted]
     assert responses[-1].summary == undisturbed[-1].summary
     assert undisturbed[-1].summary.counts.planned == 40
 
@@ -293,7 +295,7 @@ async def test_a_wrong_token_is_refused_and_the_right_one_works() -> None:
         await call.done_writing()
         assert await keys(call, 1) == ["k"]
         call = Stub(channel).Score(metadata=Credentials(token="wrong").metadata)
-        # Nothing is written: the refusal may have ended the call before.
+        # Nothing is written, since the refusal may already have ended the call.
         assert await call.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -345,10 +347,10 @@ def reading() -> int:
 
 
 async def test_verdicts_too_large_for_one_message_come_in_several() -> None:
-    words = "x" * (900 * 1024)
+    answer = "x" * (900 * 1024)
     async with running(None) as (_, address), dial(address) as channel:
         call = Stub(channel).Score()
-        await call.write(message(*[text(str(n), "double", words) for n in range(40)]))
+        await call.write(message(*[text(str(n), "double", answer) for n in range(40)]))
         await call.done_writing()
         sizes = [len(response.verdicts) async for response in call]
     assert sum(sizes) == 40

@@ -67,7 +67,7 @@ async def test_empty_stream_has_an_empty_summary(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "metrics", "reason", "words"),
+    ("item", "metrics", "reason", "parts"),
     [
         (pb.ScoreRequest(key="k", rule="nope", text="x"), [], "unknown_rule", ["k", "nope"]),
         (pb.ScoreRequest(rule="likelihood"), [], "missing_key", ["no key"]),
@@ -80,12 +80,12 @@ async def test_empty_stream_has_an_empty_summary(ask: Ask) -> None:
     ],
 )
 async def test_a_defect_of_the_request_is_named(
-    ask: Ask, item: pb.ScoreRequest, metrics: list[pb.MetricSpec], reason: str, words: list[str]
+    ask: Ask, item: pb.ScoreRequest, metrics: list[pb.MetricSpec], reason: str, parts: list[str]
 ) -> None:
     error = await failure(ask, [item], metrics)
     assert error.code == grpc.StatusCode.INVALID_ARGUMENT
     assert error.reason == reason
-    assert all(word in str(error) for word in words), str(error)
+    assert all(word in str(error) for word in parts), str(error)
 
 
 async def test_unknown_params_are_refused(ask: Ask) -> None:

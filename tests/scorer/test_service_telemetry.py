@@ -1,4 +1,4 @@
-"""What the scorer counts, as Prometheus would read it."""
+"""The counters of the scorer, as Prometheus reads them."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_metrics_end_the_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "part"),
     [
         ('{"key": "k"', "line 2"),
         ("[1]", "line 2"),
@@ -84,7 +84,7 @@ def test_metrics_end_the_output(tmp_path: Path) -> None:
         ('{"key": "k", "verdict": {"outcome": "lost"}}', "lost"),
     ],
 )
-def test_a_bad_line_is_named_in_one_line(tmp_path: Path, line: str, words: str) -> None:
+def test_a_bad_line_is_named_in_one_line(tmp_path: Path, line: str, part: str) -> None:
     file, specs = tmp_path / "items.jsonl", tmp_path / "specs.json"
     file.write_text(item("good", 1) + "\n" + line + "\n")
     specs.write_text('[{"name": "acc", "metric": "accuracy"}]')
@@ -92,12 +92,12 @@ def test_a_bad_line_is_named_in_one_line(tmp_path: Path, line: str, words: str) 
     assert done.exit_code == 2
     assert json.loads(done.stdout)["key"] == "good"
     assert len(done.stderr.strip().splitlines()) == 1
-    assert words in done.stderr
+    assert part in done.stderr
     assert "line 2" in done.stderr
 
 
 def test_bad_metrics_are_named(tmp_path: Path) -> None:
-    for text, words in (
+    for text, part in (
         ("{}", "list"),
         ('[{"name": "a", "metric": "nope"}]', "nope"),
         ('[{"nam": "a"}]', "nam"),
@@ -106,7 +106,7 @@ def test_bad_metrics_are_named(tmp_path: Path) -> None:
         (tmp_path / "specs.json").write_text(text)
         done = scorer("score", "-", "--metrics", str(tmp_path / "specs.json"), given="")
         assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1)
-        assert words in done.stderr
+        assert part in done.stderr
 
 
 def test_rules_lists_every_rule_with_its_hash() -> None:

@@ -1,4 +1,4 @@
-"""A judge's endpoint, which answers as the file's own `vendor` says."""
+"""A judge's endpoint that answers like the `vendor` of the test file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose judge is not there, hangs, or is another: they say what they wait for, and end."""
+"""Commands whose judge is absent, hangs, or lacks the model: they report what they wait for, and end."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
 
 
-def calibrated(tmp_path: Path, *words: str) -> Result:
+def calibrated(tmp_path: Path, *options: str) -> Result:
     cache = ["--judge-cache", str(tmp_path / "judge.sqlite")]
-    return CliRunner().invoke(calibrate.command, ["--set", "open_answer", *cache, *words])
+    return CliRunner().invoke(calibrate.command, ["--set", "open_answer", *cache, *options])
 
 
 def test_a_dead_address_is_named_with_what_to_do(nobody: str, tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_no_case_is_a_mistake(url: str, tmp_path: Path) -> None:
 def test_scoring_says_whom_it_waits_for_and_what_became_of_it(nobody: str, tmp_path: Path) -> None:
     lines = [{"key": str(n), "rule": "judge_answer", "text": f"blue {n}", "targets": ["blue"]} for n in range(3)]
     (tmp_path / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    words = [str(tmp_path / "items.jsonl"), "--judge", f"openai:m@http://{nobody}/v1"]
-    done = CliRunner().invoke(score.command, [*words, "--judge-cache", str(tmp_path / "judge.sqlite")])
+    command_line = [str(tmp_path / "items.jsonl"), "--judge", f"openai:m@http://{nobody}/v1"]
+    done = CliRunner().invoke(score.command, [*command_line, "--judge-cache", str(tmp_path / "judge.sqlite")])
     assert done.exit_code == 0
     assert f"3 items wait for openai:m@http://{nobody}/v1" in done.stderr
     assert [json.loads(line)["reason"] for line in done.stdout.splitlines()] == ["judge_unreachable"] * 3

@@ -1,4 +1,4 @@
-"""The Batch API of a real HTTP server: what fails is said, nothing is lost and nothing submitted twice."""
+"""The Batch API of a real HTTP server: failures are reported, nothing is lost and nothing submitted twice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_batch_is_submitted_once_and_found_again_after_a_restart(
     await judge.close()
     assert len(vendor.batches) == 1
     vendor.batches["batch-0"]["left"] = 1
-    # After the restart only one is asked for at first: the other replies of the batch are kept all the same.
+    # After the restart only one question comes at first; the batch's other replies are kept nevertheless.
     assert (await verdicts(settings, wanted[0]))[0].score == 1.0
     done = await verdicts(settings, *wanted)
     assert [verdict.outcome for verdict in done] == ["scored"] * 6
@@ -103,7 +103,7 @@ async def test_a_batch_that_failed_in_part_gives_what_it_has(url: str, vendor: V
     vendor.spoilt = {}
     assert reasons(await verdicts(settings, *items(9))) == ["scored"] * 9
     assert len(vendor.batches) == 2
-    # What was not usable is asked anew, and nothing else.
+    # Only questions with unusable replies are asked again.
     assert Counter(vendor.asked.values()) == {1: 2 + 3, 2: 4}
 
 

@@ -1,4 +1,4 @@
-"""The judge cache in a real PostgreSQL: what one replica paid for, another has."""
+"""The judge cache in a real PostgreSQL: replicas share the replies that one of them paid for."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_replicas_share_replies_batches_and_calibrations(postgres: Postgres) -> 
     assert second.get("judge", PROMPT) is None
     first.put("judge", PROMPT.sha256, Reply({"a": 1}, '{"a": 1}', "model"))
     second.put("judge", PROMPT.sha256, Reply({"a": 2}, '{"a": 2}', "model"))
-    found = second.get("judge", PROMPT)
-    assert found
-    assert (found.data, found.cached) == ({"a": 1}, True)
+    reply = second.get("judge", PROMPT)
+    assert reply
+    assert (reply.data, reply.cached) == ({"a": 1}, True)
     assert first.get("another", PROMPT) is None
     first.begin_batch("judge", "batch-1", ["x", "y"])
     assert second.batches("judge") == {"x": "batch-1", "y": "batch-1"}

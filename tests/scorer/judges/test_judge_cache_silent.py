@@ -1,4 +1,4 @@
-"""A judge cache that keeps silent: the scorer stays awake, says so, and pays for no reply twice."""
+"""A judge cache that does not answer: the scorer stays responsive, reports it, and pays for no reply twice."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
-    made = Vendor(lambda _: {"explanation": "because", "correct": True})
-    yield made
-    made.release.set()
+    endpoint = Vendor(lambda _: {"explanation": "because", "correct": True})
+    yield endpoint
+    endpoint.release.set()
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def proxy(postgres: Postgres) -> Iterator[SilentProxy]:
-    with SilentProxy(postgres.port) as made:
-        yield made
+    with SilentProxy(postgres.port) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture
@@ -75,8 +75,8 @@ def rows(cache: str) -> int:
 async def test_a_scorer_whose_postgres_goes_silent_stays_awake(
     url: str, vendor: Vendor, proxy: SilentProxy, tmp_path: Path
 ) -> None:
-    words = ["--judge", f"openai:judge@{url}", "--judge-cache", address(proxy.port)]
-    server = Server(tmp_path, [sys.executable, "-m", "scorer", "serve", *words]).start()
+    arguments = ["--judge", f"openai:judge@{url}", "--judge-cache", address(proxy.port)]
+    server = Server(tmp_path, [sys.executable, "-m", "scorer", "serve", *arguments]).start()
     try:
         async with dial(server.address) as channel:
             stub = scorer_pb2_grpc.ScorerServiceStub(channel)
@@ -95,7 +95,7 @@ async def test_a_scorer_whose_postgres_goes_silent_stays_awake(
             ) as caught:
                 await asking
             assert caught.value.code().name == "UNAVAILABLE"  # type: ignore[attr-defined]
-            assert vendor.charged == 1, "what may have been paid for is not asked"
+            assert vendor.charged == 1, "a question that may be paid for was sent"
             proxy.silent.clear()
             assert await score("blue 2") == await score("blue 1") == ["scored"]
             assert vendor.charged == 2
@@ -162,9 +162,18 @@ async def test_a_lock_of_another_process_stops_nothing(url: str, vendor: Vendor,
 
 def test_a_postgres_that_accepts_and_never_answers_ends_the_start(proxy: SilentProxy, tmp_path: Path) -> None:
     proxy.silent.set()
-    words = [sys.executable, "-m", "scorer", "serve", "--port", "0", "--judge", "openai:judge@http://127.0.0.1:9/v1"]
+    arguments = [
+        sys.executable,
+        "-m",
+        "scorer",
+        "serve",
+        "--port",
+        "0",
+        "--judge",
+        "openai:judge@http://127.0.0.1:9/v1",
+    ]
     done = subprocess.run(
-        [*words, "--judge-cache", address(proxy.port)], capture_output=True, text=True, timeout=120, check=False
+        [*arguments, "--judge-cache", address(proxy.port)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     # On a busy machine the connection's own limit comes second.

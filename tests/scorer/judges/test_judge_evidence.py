@@ -1,4 +1,4 @@
-"""Rules that read the evidence: the judge sees question, images and steps; without evidence nothing is judged."""
+"""Rules that read evidence: the judge sees question, images and steps; without evidence items stay unjudged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def grade(user: str) -> dict[str, Any]:
     steps = user.split("Step ")[1:]
     label = {0: "right", 1: "redundant"}
     return {"explanation": ""} | {
-        f"step_{n + 1}": "wrong" if "false" in words else label.get(n, "right") for n, words in enumerate(steps)
+        f"step_{n + 1}": "wrong" if "false" in step else label.get(n, "right") for n, step in enumerate(steps)
     }
 
 
@@ -57,8 +57,8 @@ def message(role: Any, *parts: Any, **fields: Any) -> model.Message:
     return model.Message(role=role, parts=parts, **fields)
 
 
-def text(words: str) -> model.Part:
-    return model.Part(text=words)
+def text(content: str) -> model.Part:
+    return model.Part(text=content)
 
 
 def image(data: bytes) -> model.Part:
@@ -73,42 +73,42 @@ def item(rule: str, **fields: Any) -> pb.ScoreRequest:
 
 
 def evidence() -> pb.Evidence:
-    found = pb.Evidence(messages=[message(model.ROLE_USER, image(png(9, 9)), text("What is it?"))])
+    example = pb.Evidence(messages=[message(model.ROLE_USER, image(png(9, 9)), text("What is it?"))])
     call = model.Part(tool_call=model.ToolCall(id="1", name="zoom", arguments='{"box": 1}'))
     result = model.ToolResult(tool_call_id="1", content=[text("Image 2:"), image(png(4, 4))])
-    found.steps.add(
+    example.steps.add(
         answer=message(model.ROLE_ASSISTANT, call, reasoning="I look closer."),
         next=[message(model.ROLE_ASSISTANT, call), message(model.ROLE_TOOL, model.Part(tool_result=result))],
     )
-    found.steps.add(answer=message(model.ROLE_ASSISTANT, text("I look again.")))
-    found.steps.add(answer=message(model.ROLE_ASSISTANT, text("This is false.")))
-    return found
+    example.steps.add(answer=message(model.ROLE_ASSISTANT, text("I look again.")))
+    example.steps.add(answer=message(model.ROLE_ASSISTANT, text("This is false.")))
+    return example
 
 
 async def test_criteria_are_judged_with_question_and_images(url: str, vendor: Vendor) -> None:
-    (found,) = await judged(url, item("judge_rubric", evidence=evidence(), targets=["blue"]))
-    assert (found.outcome, found.score, found.extracted) == ("scored", 0.5, "1 of 2")
-    assert dict(found.scores) == {"criterion_1": 1.0, "criterion_2": 0.0}
+    (verdict,) = await judged(url, item("judge_rubric", evidence=evidence(), targets=["blue"]))
+    assert (verdict.outcome, verdict.score, verdict.extracted) == ("scored", 0.5, "1 of 2")
+    assert dict(verdict.scores) == {"criterion_1": 1.0, "criterion_2": 0.0}
     content = vendor.requests[0]["messages"][-1]["content"]
     assert [part["type"] for part in content] == ["text", "image_url"]
     assert "Question:\n[image 1]\nWhat is it?" in content[0]["text"]
 
 
 async def test_steps_are_judged_with_calls_and_crops(url: str, vendor: Vendor) -> None:
-    (found,) = await judged(url, item("judge_steps", evidence=evidence()))
-    assert found.extracted == "right redundant wrong"
-    assert found.score == pytest.approx(1 / 3)
-    assert dict(found.scores) == pytest.approx({"right": 1 / 3, "redundant": 1 / 3, "wrong": 1 / 3})
+    (verdict,) = await judged(url, item("judge_steps", evidence=evidence()))
+    assert verdict.extracted == "right redundant wrong"
+    assert verdict.score == pytest.approx(1 / 3)
+    assert dict(verdict.scores) == pytest.approx({"right": 1 / 3, "redundant": 1 / 3, "wrong": 1 / 3})
     content = vendor.requests[0]["messages"][-1]["content"]
     assert len(content) == 3
     assert 'I look closer.\n[calls zoom with {"box": 1}]\n[result]\nImage 2:\n[image 2]' in content[0]["text"]
 
 
 async def test_the_steps_of_a_single_answer_are_its_paragraphs(url: str) -> None:
-    found = evidence()
-    del found.steps[1:]
-    found.steps[0].answer.reasoning = "One.\n\nThis is false.\n\n \n\nTwo."
-    (verdict,) = await judged(url, item("judge_steps", evidence=found))
+    single_call = evidence()
+    del single_call.steps[1:]
+    single_call.steps[0].answer.reasoning = "One.\n\nThis is false.\n\n \n\nTwo."
+    (verdict,) = await judged(url, item("judge_steps", evidence=single_call))
     assert verdict.extracted == "right wrong right"
 
 
@@ -118,12 +118,12 @@ KINDS = ["logical: it concludes something.", "other: anything else: also this."]
 async def test_marked_steps_are_sorted_by_kinds(url: str, vendor: Vendor) -> None:
     vendor.answer = lambda user: (
         {"explanation": ""}
-        | {f"step_{n + 1}": "logical" if "so" in words else "other" for n, words in enumerate(user.split("Step ")[1:])}
+        | {f"step_{n + 1}": "logical" if "so" in step else "other" for n, step in enumerate(user.split("Step ")[1:])}
     )
-    found = item("judge_steps", evidence=evidence())
-    found.params.update({"kinds": KINDS, "mark": "STEP"})
-    found.text = "Well. STEP 1 I see. STEP 2 so it is. STEP 3 I know. STEP 4 It is blue."
-    (verdict,) = await judged(url, found)
+    request = item("judge_steps", evidence=evidence())
+    request.params.update({"kinds": KINDS, "mark": "STEP"})
+    request.text = "Well. STEP 1 I see. STEP 2 so it is. STEP 3 I know. STEP 4 It is blue."
+    (verdict,) = await judged(url, request)
     assert (verdict.extracted, verdict.score) == ("other logical other other", 0.25)
     assert dict(verdict.scores) == {"logical": 0.25, "other": 0.75}
     shown = vendor.requests[0]["messages"][-1]["content"][0]["text"]
@@ -133,19 +133,21 @@ async def test_marked_steps_are_sorted_by_kinds(url: str, vendor: Vendor) -> Non
 
 @pytest.mark.parametrize("kinds", [["one: alone"], ["a: b", "a: c"], ["a: b", "c"], "a: b"])
 async def test_kinds_without_names_and_meanings_are_a_defect(url: str, kinds: Any) -> None:
-    found = item("judge_steps", evidence=evidence())
-    found.params.update({"kinds": kinds})
+    request = item("judge_steps", evidence=evidence())
+    request.params.update({"kinds": kinds})
     with pytest.raises(RequestError, match=r"has params\.kinds"):
-        await judged(url, found)
+        await judged(url, request)
 
 
-@pytest.mark.parametrize("whole", [False, True])
-async def test_criteria_are_of_the_reasoning_too_where_that_is_asked(url: str, vendor: Vendor, whole: bool) -> None:
-    found = item("judge_rubric", evidence=evidence())
-    found.evidence.reasoning = "No cat is seen."
-    found.params.update({"reasoning": whole})
-    (verdict,) = await judged(url, found)
-    assert verdict.score == (1.0 if whole else 0.5)
+@pytest.mark.parametrize("with_reasoning", [False, True])
+async def test_criteria_are_of_the_reasoning_too_where_that_is_asked(
+    url: str, vendor: Vendor, with_reasoning: bool
+) -> None:
+    request = item("judge_rubric", evidence=evidence())
+    request.evidence.reasoning = "No cat is seen."
+    request.params.update({"reasoning": with_reasoning})
+    (verdict,) = await judged(url, request)
+    assert verdict.score == (1.0 if with_reasoning else 0.5)
 
 
 async def test_without_evidence_nothing_is_judged(url: str, vendor: Vendor) -> None:
@@ -163,7 +165,7 @@ def test_the_rules_say_what_they_need() -> None:
     needs = {rule.name: list(rule.needs) for rule in listing(rules(), metrics()).rules}
     assert needs["judge_rubric"] == ["messages", "input_images", "reasoning"]
     assert needs["judge_steps"] == ["messages", "input_images", "reasoning", "steps"]
-    assert {name for name, found in needs.items() if found} == {"judge_rubric", "judge_steps"}
+    assert {name for name, parts in needs.items() if parts} == {"judge_rubric", "judge_steps"}
 
 
 async def test_an_answer_cannot_end_its_fence(url: str, vendor: Vendor) -> None:

@@ -95,7 +95,7 @@ async def test_what_a_model_was_asked_before_a_restart_is_not_asked_again(
     again = await verdicts(port, cache)
     assert all(verdict.judge.cached for verdict in again)
     assert servicer.asked == 4
-    servicer.revision = "2"  # other weights: another judge
+    servicer.revision = "2"  # other weights make another judge
     await verdicts(port, cache)
     assert servicer.asked == 8
 
@@ -137,26 +137,26 @@ async def test_a_judge_over_tls_with_a_token_and_a_certificate_of_ones_own(
 ) -> None:
     monkeypatch.setattr(model_service, "REACH_SECONDS", 1.0)
     config = ServerConfig(grace=1.0, tls=Tls(*authority.issue("server"), authority.path), token="t0ken")
-    own = Tls(*authority.issue("client"), authority.path)
+    client = Tls(*authority.issue("client"), authority.path)
 
-    async def asked(port: int, scheme: str = "grpcs", **settings: Any) -> set[str]:
+    async def outcomes(port: int, scheme: str = "grpcs", **settings: Any) -> set[str]:
         specs = (f"{scheme}:127.0.0.1:{port}",)
         cache = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
         done = await verdicts(port, cache, 2, patience=3.0, specs=specs, **settings)
         return {verdict.reason or str(verdict.outcome) for verdict in done}
 
     async with serving(config) as (servicer, port):
-        assert await asked(port, token="t0ken", tls=own) == {"scored"}
+        assert await outcomes(port, token="t0ken", tls=client) == {"scored"}
         assert servicer.asked == 2
-        assert await asked(port, token="wrong", tls=own) == {"judge_unreachable"}
-        assert await asked(port, token="t0ken", tls=Tls(ca=authority.path)) == {"judge_unreachable"}
-        assert await asked(port, token="t0ken") == {"judge_unreachable"}
-        assert await asked(port, "grpc", token="t0ken", tls=own) == {"judge_unreachable"}
+        assert await outcomes(port, token="wrong", tls=client) == {"judge_unreachable"}
+        assert await outcomes(port, token="t0ken", tls=Tls(ca=authority.path)) == {"judge_unreachable"}
+        assert await outcomes(port, token="t0ken") == {"judge_unreachable"}
+        assert await outcomes(port, "grpc", token="t0ken", tls=client) == {"judge_unreachable"}
         assert servicer.asked == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         (["grpc:h:1", "--judge-tls-ca", "CA"], "--judge grpcs:HOST:PORT"),
         (["grpcs:h:1", "--judge-tls-cert", "CA"], "--judge-tls-key"),
@@ -164,25 +164,25 @@ async def test_a_judge_over_tls_with_a_token_and_a_certificate_of_ones_own(
         (["grpcs:h"], "grpcs:HOST:PORT"),
     ],
 )
-def test_mistakes_about_tls_are_said_before_anything_is_asked(
-    authority: Authority, tmp_path: Path, words: list[str], said: str
+def test_mistakes_about_tls_are_reported_before_a_question_is_sent(
+    authority: Authority, tmp_path: Path, options: list[str], message: str
 ) -> None:
     (tmp_path / "none").write_text("nothing")
-    places = {"CA": str(authority.path), "NONE": str(tmp_path / "none")}
-    done = CliRunner().invoke(main, ["calibrate", "--judge", *(places.get(word, word) for word in words)])
+    path_of = {"CA": str(authority.path), "NONE": str(tmp_path / "none")}
+    done = CliRunner().invoke(main, ["calibrate", "--judge", *(path_of.get(option, option) for option in options)])
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output
 
 
 def test_a_certificate_is_read_from_the_command_line(authority: Authority, tmp_path: Path) -> None:
     certificate, key = authority.issue("server")
-    own = [str(path) for path in authority.issue("client")]
+    client = [str(path) for path in authority.issue("client")]
     (tmp_path / "token").write_text("t0ken")
     item = {"key": "a", "rule": "judge_answer", "text": "blue", "targets": ["blue"]}
     (tmp_path / "items.jsonl").write_text(json.dumps(item) + "\n")
     command = ["score", str(tmp_path / "items.jsonl"), "--judge-cache", str(tmp_path / "judge.sqlite")]
     command += ["--judge-token-file", str(tmp_path / "token"), "--judge-tls-ca", str(authority.path)]
-    command += ["--judge-tls-cert", own[0], "--judge-tls-key", own[1], "--judge"]
+    command += ["--judge-tls-cert", client[0], "--judge-tls-key", client[1], "--judge"]
 
     async def score() -> tuple[int, str]:
         config = ServerConfig(grace=1.0, tls=Tls(certificate, key, authority.path), token="t0ken")
@@ -190,8 +190,8 @@ def test_a_certificate_is_read_from_the_command_line(authority: Authority, tmp_p
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "scorer", *command, f"grpcs:localhost:{port}", stdout=asyncio.subprocess.PIPE
             )
-            said, _ = await process.communicate()
-            return process.returncode or 0, said.decode()
+            output, _ = await process.communicate()
+            return process.returncode or 0, output.decode()
 
-    code, words = asyncio.run(score())
-    assert (code, json.loads(words)["score"]) == (0, 1.0)
+    code, output = asyncio.run(score())
+    assert (code, json.loads(output)["score"]) == (0, 1.0)

@@ -1,4 +1,4 @@
-"""What a judge's options come to: who is asked, and under what its replies are kept."""
+"""The judge that options open: its endpoint, and the identity under which replies are kept."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def opened(spec: str, **settings: Any) -> Opened:
 async def test_the_environments_address_is_part_of_who_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def known(spec: str) -> tuple[str, list[str]]:
         judges = opened(spec)
-        found = judges.judge.identity, judges.names
+        identity = judges.judge.identity, judges.names
         await judges.close()
-        return found
+        return identity
 
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     vendors = await known(f"{kind}:gpt")
-    # What is kept of the vendor's replies was paid for, and has to be found again.
+    # Kept replies were paid for, and are found by this exact identity.
     assert vendors[0] == '{"endpoint":"default","model":"gpt","seed":20250101,"temperature":0}'
     named = await known(f"{kind}:gpt@http://localhost:8000/v1")
     assert json.loads(named[0])["endpoint"] == "http://localhost:8000/v1"

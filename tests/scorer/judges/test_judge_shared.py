@@ -1,4 +1,4 @@
-"""What askers of one judge share: its pauses, and a question that is being paid for."""
+"""Callers of one judge share its pauses, and the answer to a question in flight."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from scorer.scoring import Scorer
 
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
-    made = Vendor(lambda _: {"explanation": "because", "correct": True})
-    yield made
-    made.release.set()
+    endpoint = Vendor(lambda _: {"explanation": "because", "correct": True})
+    yield endpoint
+    endpoint.release.set()
 
 
 def opened(url: str, concurrency: int = 64) -> Opened:
@@ -51,7 +51,7 @@ async def test_a_pause_that_one_asker_is_told_of_is_every_askers() -> None:
     assert min(entered) >= over - 0.01
 
 
-async def test_retry_after_pauses_the_questions_behind_it(url: str, vendor: Vendor) -> None:
+async def test_retry_after_pauses_later_questions(url: str, vendor: Vendor) -> None:
     vendor.faults = ["429 after"]  # it asks for 0.3 seconds
     judges = opened(url, concurrency=1)
     scorer = Scorer(rules(), judges.judge)
@@ -79,7 +79,7 @@ async def test_a_question_that_is_paid_for_outlives_its_first_asker(url: str, ve
     await judges.close()
 
 
-async def test_a_question_nobody_waits_for_any_more_is_kept_all_the_same(url: str, vendor: Vendor) -> None:
+async def test_the_reply_to_an_abandoned_question_is_kept(url: str, vendor: Vendor) -> None:
     vendor.faults = ["hold"]
     judges = opened(url)
     scorer = Scorer(rules(), judges.judge)
@@ -93,9 +93,9 @@ async def test_a_question_nobody_waits_for_any_more_is_kept_all_the_same(url: st
     await judges.close()
 
 
-async def test_a_question_that_fails_once_all_who_asked_went_away_is_no_traceback() -> None:
-    untold: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: untold.append(context["message"]))
+async def test_the_failure_of_an_abandoned_question_logs_no_traceback() -> None:
+    messages: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: messages.append(context["message"]))
     away = asyncio.Event()
 
     class Failing:
@@ -123,4 +123,4 @@ async def test_a_question_that_fails_once_all_who_asked_went_away_is_no_tracebac
     await cache.close()
     del asking  # it holds the question
     gc.collect()
-    assert not untold
+    assert not messages

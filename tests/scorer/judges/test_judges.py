@@ -1,4 +1,4 @@
-"""Judges against a real HTTP server: each kind of failure has its outcome, nothing is paid for twice."""
+"""Judges against a real HTTP server: every kind of failure has its outcome, and nothing is paid for twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from scorer.metrics.summarizer import Summarizer
 from scorer.rules import rules
 from scorer.scoring import Scorer
 
-# What no rule reads by itself.
+# Answers that no rule reads.
 COMMITTED = {
     "the colour of the sky, clearly": "B",
     "whatever comes after the first two": "3",
@@ -87,7 +87,7 @@ async def test_a_verdict_is_auditable(url: str, vendor: Vendor) -> None:
 
 
 async def test_an_address_with_a_password_is_not_logged(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)  # as the server's own log has it
+    caplog.set_level(logging.INFO)  # the level of the server's log
     (verdict,) = await verdicts(judging(url.replace("://", "://user:hunter2@")), item("It is blue."))
     assert verdict.outcome == "scored"
     assert "hunter2" not in caplog.text
@@ -127,15 +127,15 @@ async def test_retry_after_is_waited_out(url: str, vendor: Vendor) -> None:
 
 
 def test_retry_after_as_endpoints_write_it() -> None:
-    def asked(**headers: str) -> float | None:
-        return retry_after({name.replace("_", "-"): word for name, word in headers.items()})
+    def pause(**headers: str) -> float | None:
+        return retry_after({name.replace("_", "-"): value for name, value in headers.items()})
 
-    assert asked() is None
-    assert asked(retry_after="soon") is None
-    assert asked(retry_after="2.5") == 2.5
-    assert asked(retry_after_ms="250") == 0.25
-    assert asked(retry_after=formatdate(time.time() - 60, usegmt=True)) == 0.0
-    assert (asked(retry_after=formatdate(time.time() + 3600, usegmt=True)) or 0.0) > 3000
+    assert pause() is None
+    assert pause(retry_after="soon") is None
+    assert pause(retry_after="2.5") == 2.5
+    assert pause(retry_after_ms="250") == 0.25
+    assert pause(retry_after=formatdate(time.time() - 60, usegmt=True)) == 0.0
+    assert (pause(retry_after=formatdate(time.time() + 3600, usegmt=True)) or 0.0) > 3000
 
 
 @pytest.mark.parametrize(
@@ -312,15 +312,15 @@ async def test_a_panel_needs_more_than_half_of_all(voices: list[Any], expected: 
         assert (verdict.outcome, verdict.reason) == (Outcome.UNJUDGED, "judge_no_majority")
     else:
         assert verdict.score == expected
-    said = [YES if json.loads(voice.words)["correct"] else NO for voice in verdict.panel]
-    assert said == [voice for voice in voices if voice is not FAILURE]
+    replies = [YES if json.loads(voice.words)["correct"] else NO for voice in verdict.panel]
+    assert replies == [voice for voice in voices if voice is not FAILURE]
 
 
 async def test_agreement_counts_what_the_judges_could_not_agree_on() -> None:
     summarizer = Summarizer([pb.MetricSpec(name="alpha", metric="judge_agreement")], metrics())
     for number, voices in enumerate([(YES, YES), (YES, YES), (NO, NO), (YES, NO)]):
-        asked = item("blue", key=str(number))
-        summarizer.add(asked, await Scorer(rules(), Panel([Fixed(voice) for voice in voices])).verdict(asked))
+        request = item("blue", key=str(number))
+        summarizer.add(request, await Scorer(rules(), Panel([Fixed(voice) for voice in voices])).verdict(request))
     summary = summarizer.finish()
     (result,) = summary.metrics
     assert (summary.counts.scored, summary.counts.unjudged) == (3, 1)
@@ -330,7 +330,7 @@ async def test_agreement_counts_what_the_judges_could_not_agree_on() -> None:
 
 
 def test_a_cache_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no database, but long enough to be looked at as one " * 40)
+    (tmp_path / "file").write_text("not a database, but long enough to be opened as one " * 40)
     with pytest.raises(CacheError, match="cannot open"):
         Cache(str(tmp_path / "file"))
     with pytest.raises(CacheError) as caught:
@@ -346,8 +346,8 @@ def test_the_command_line(url: str, tmp_path: Path) -> None:
     assert none.exit_code == 2
     assert "judge" in none.stderr
     assert "Traceback" not in none.stderr
-    given = [*command, "--judge", f"openai:j@{url}", "--judge-cache", str(tmp_path / "c.sqlite")]
-    done = commands.run(main, *given, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
+    arguments = [*command, "--judge", f"openai:j@{url}", "--judge-cache", str(tmp_path / "c.sqlite")]
+    done = commands.run(main, *arguments, environment={"LYNCEAN_JUDGE_KEY": "k3y"})
     assert json.loads(done.stdout)["score"] == 1.0
     wrong = commands.run(main, *command, "--judge", "gpt")
     assert wrong.exit_code == 2
@@ -359,7 +359,7 @@ async def test_calibration_counts_every_decision(name: str) -> None:
     labelled = cases(name)
 
     class Knowing:
-        """Replies as labelled, except to the cases whose index is in `wrong` (fails) or `odd` (disagrees)."""
+        """Replies as labelled, except to the cases whose index is in `fails`."""
 
         identity = "knowing"
 
@@ -371,12 +371,12 @@ async def test_calibration_counts_every_decision(name: str) -> None:
             number = next(self.left)
             if number in self.fails:
                 raise JudgeError("judge_timeout", "late")
-            words = json.dumps(
+            text = json.dumps(
                 {"explanation": "", **labelled[number]["expected"]}
                 if name == "open_answer"
                 else labelled[number]["expected"]
             )
-            return Reply(prompt.read(words), words, "knowing")
+            return Reply(prompt.read(text), text, "knowing")
 
         async def close(self) -> None:
             pass
@@ -389,7 +389,7 @@ async def test_calibration_counts_every_decision(name: str) -> None:
     assert failing.failed > 0
     assert failing.agreed == failing.decisions - failing.failed
     assert len(failing.disagreements) == 2
-    # A failed case is wrong in all that it decides: one piece of evidence, not one a decision.
+    # A failed case is wrong in all its decisions: one piece of evidence, not one per decision.
     several = failing.decisions > len(labelled)
     alone, _ = wilson(failing.agreed, failing.decisions)
     assert failing.low is not None
@@ -411,14 +411,14 @@ def test_scorer_calibrate(url: str, tmp_path: Path) -> None:
     assert known.names[0].endswith(" of 30 open_answer cases)")
     assert known.names[1].endswith("(not calibrated)")
     assert "s3cret" not in known.names[1]
-    own = tmp_path / "cases.jsonl"
+    custom = tmp_path / "cases.jsonl"
     case = {"question": "q", "targets": ["blue"], "answer": "blue", "expected": {"correct": True}}
-    own.write_text(json.dumps(case) + "\n")
-    for flags, said in (["--json"], '"kappa": null'), ([], "kappa undefined"):
-        alike = commands.run(main, *command, "--cases", str(own), *flags)
-        assert said in alike.stdout
-    own.write_text('{"question": "q"}\n')
-    bad = commands.run(main, *command, "--cases", str(own))
+    custom.write_text(json.dumps(case) + "\n")
+    for flags, part in (["--json"], '"kappa": null'), ([], "kappa undefined"):
+        alike = commands.run(main, *command, "--cases", str(custom), *flags)
+        assert part in alike.stdout
+    custom.write_text('{"question": "q"}\n')
+    bad = commands.run(main, *command, "--cases", str(custom))
     assert bad.exit_code == 2
     assert "line 1" in bad.stderr
     assert "Traceback" not in bad.stderr

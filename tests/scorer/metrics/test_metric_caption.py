@@ -23,10 +23,10 @@ CORPUS = [
 
 
 def metric(rows, measure="cider", tokenize="raw"):
-    """rows: (outcome, caption, references)."""
+    """Returns the metric of rows: (outcome, caption, references)."""
     plan = caption.METRIC.plan(Params({"measure": measure, "tokenize": tokenize}))
-    words = sorted({("extracted", text) for _, text, _ in rows})
-    vocabulary = {"extracted": [text for _, text in words], "targets": sorted({tuple(refs) for *_, refs in rows})}
+    texts = sorted({("extracted", text) for _, text, _ in rows})
+    vocabulary = {"extracted": [text for _, text in texts], "targets": sorted({tuple(refs) for *_, refs in rows})}
     count = len(rows)
     table = Table(
         outcome=np.array([CODES[outcome] for outcome, *_ in rows], np.uint8),
@@ -52,30 +52,30 @@ def scored(corpus):
 @pytest.mark.parametrize("measure", ["bleu_1", "bleu_2", "rouge_l", "cider"])
 def test_raw_measures_need_no_java(measure, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    made = metric(scored(CORPUS), measure)
-    assert made.value > 0
-    assert made.value == made.value_answered
-    assert dict(made.details) == {"measure": measure, "tokenize": "raw"}
+    result = metric(scored(CORPUS), measure)
+    assert result.value > 0
+    assert result.value == result.value_answered
+    assert dict(result.details) == {"measure": measure, "tokenize": "raw"}
 
 
 @pytest.mark.parametrize(("measure", "tokenize"), [("meteor", "raw"), ("cider", "ptb")])
 def test_without_java_a_metric_says_so(measure, tokenize, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    made = metric(scored(CORPUS), measure, tokenize)
-    assert not made.HasField("value")
-    assert "not computed: needs Java" in made.details["not_computed"]
+    result = metric(scored(CORPUS), measure, tokenize)
+    assert not result.HasField("value")
+    assert "not computed: needs Java" in result.details["not_computed"]
 
 
 def test_without_the_library_a_metric_says_so(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    made = metric(scored(CORPUS))
-    assert not made.HasField("value")
-    assert "lyncean[captions]" in made.details["not_computed"]
+    result = metric(scored(CORPUS))
+    assert not result.HasField("value")
+    assert "lyncean[captions]" in result.details["not_computed"]
 
 
 @needs_java
 def test_words_of_the_treebank():
-    # Lower-cased brackets are no punctuation to the list that COCO's evaluation drops.
+    # COCO's evaluation drops punctuation by a list that lacks lower-case brackets.
     assert caption.tokenized([("A man's DOG, barking.", ["It\u2028is (here)\n", ""]), ("", ["x"])]) == [
         ("a man 's dog barking", ["it is -lrb- here -rrb-", ""]),
         ("", ["x"]),
@@ -91,20 +91,20 @@ def test_meteor_survives_line_breaks_bars_and_silence():
 
 def test_unanswered_items_are_empty_captions():
     rows = [*scored(CORPUS), ("failed", "", ["a red bus"])]
-    made = metric(rows, "rouge_l")
-    assert made.value == pytest.approx(made.value_answered * 3 / 4)
-    assert (made.denominator, made.denominator_answered) == (4, 3)
+    result = metric(rows, "rouge_l")
+    assert result.value == pytest.approx(result.value_answered * 3 / 4)
+    assert (result.denominator, result.denominator_answered) == (4, 3)
 
 
 def test_unanswered_items_without_references_leave_the_whole_undefined():
-    made = metric([*scored(CORPUS), ("failed", "", [])], "rouge_l")
-    assert not made.HasField("value")
-    assert made.HasField("value_answered")
+    result = metric([*scored(CORPUS), ("failed", "", [])], "rouge_l")
+    assert not result.HasField("value")
+    assert result.HasField("value_answered")
 
 
 def test_nothing_answered():
-    made = metric([("failed", "", ["a"]), ("failed", "", ["b"])], "cider")
-    assert not made.HasField("value_answered")
+    result = metric([("failed", "", ["a"]), ("failed", "", ["b"])], "cider")
+    assert not result.HasField("value_answered")
 
 
 shipped = pytest.mark.skipif(not SHIPPED.exists(), reason="the shipped ReForm-Eval predictions are not here")
@@ -123,6 +123,6 @@ def test_shipped_captions_raw():
 @shipped
 @needs_java
 def test_shipped_captions_in_treebank_words():
-    words = caption.tokenized(shipped_corpus())
-    assert caption.cider(words) == pytest.approx(1.077, abs=5e-4)
-    assert caption.bleu(words, 4) == pytest.approx(0.305, abs=5e-4)
+    tokenized = caption.tokenized(shipped_corpus())
+    assert caption.cider(tokenized) == pytest.approx(1.077, abs=5e-4)
+    assert caption.bleu(tokenized, 4) == pytest.approx(0.305, abs=5e-4)

@@ -1,4 +1,4 @@
-"""Numbers known of items beside their scores: their mean, and classes that items are sliced by."""
+"""Facts of items besides their scores: their mean, and the classes that slice items."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def summary(specs, items, failed=()):
 
 
 def spec(name, kind, by=(), **params):
-    found = pb.MetricSpec(name=name, metric=kind, by=[pb.Slice(labels=[label]) for label in by])
-    found.params.update(params)
-    return found
+    metric_spec = pb.MetricSpec(name=name, metric=kind, by=[pb.Slice(labels=[label]) for label in by])
+    metric_spec.params.update(params)
+    return metric_spec
 
 
 def test_the_mean_is_over_items_that_have_the_fact():
     items = [(1, {"calls": 2}, {}), (0, {"calls": 5}, {}), (1, {}, {})]
-    (found,) = summary([spec("calls", "fact", fact="calls")], items)
-    assert (found.value, found.denominator, found.details["items_without_fact"]) == (3.5, 2, 1)
-    assert found.HasField("interval")
+    (result,) = summary([spec("calls", "fact", fact="calls")], items)
+    assert (result.value, result.denominator, result.details["items_without_fact"]) == (3.5, 2, 1)
+    assert result.HasField("interval")
 
 
 def test_a_fact_that_no_item_has_is_undefined():
-    (found,) = summary([spec("x", "fact", fact="x")], [(1, {"calls": 2}, {})])
-    assert not found.HasField("value")
+    (result,) = summary([spec("x", "fact", fact="x")], [(1, {"calls": 2}, {})])
+    assert not result.HasField("value")
 
 
 def test_accuracy_is_sliced_by_classes_of_a_fact_and_a_label_goes_before_it():
     items = [(1, {"calls": 2}, {}), (0, {"calls": 2}, {}), (1, {"calls": 12}, {}), (1, {"calls": 1}, {"calls": "none"})]
     _, *slices = summary([spec("accuracy", "accuracy", by=["calls"])], items)
-    assert {found.labels["calls"]: found.value for found in slices} == {"2": 0.5, "10-15": 1.0, "none": 1.0}
+    assert {result.labels["calls"]: result.value for result in slices} == {"2": 0.5, "10-15": 1.0, "none": 1.0}
 
 
 def test_a_metric_without_its_fact_is_refused():
@@ -73,12 +73,12 @@ def test_classes_of_facts(value, name):
 
 def test_an_item_counts_as_often_as_its_weight():
     items = [(1, {"length": 2, "n": 1}, {}), (0, {"length": 5, "n": 2}, {}), (1, {"n": 0}, {}), (1, {"length": 9}, {})]
-    (found,) = summary([spec("length", "fact", fact="length", weight="n")], items)
-    assert (found.value, found.denominator, found.details["items_without_fact"]) == (4, 3, 2)
-    assert found.interval.low < 4 < found.interval.high
-    assert (found.value_answered, found.denominator_answered) == (4, 3)
-    (found,) = summary([spec("length", "fact", fact="length", weight="n")], items, failed=[0])
-    assert (found.value, found.value_answered, found.denominator_answered) == (4, 5, 2)
+    (result,) = summary([spec("length", "fact", fact="length", weight="n")], items)
+    assert (result.value, result.denominator, result.details["items_without_fact"]) == (4, 3, 2)
+    assert result.interval.low < 4 < result.interval.high
+    assert (result.value_answered, result.denominator_answered) == (4, 3)
+    (result,) = summary([spec("length", "fact", fact="length", weight="n")], items, failed=[0])
+    assert (result.value, result.value_answered, result.denominator_answered) == (4, 5, 2)
     (alike,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"length": 2, "n": 3}, {})])
     assert (alike.value, alike.denominator) == (2, 3)
     (none,) = summary([spec("length", "fact", fact="length", weight="n")], [(1, {"n": 1}, {})])

@@ -14,7 +14,7 @@ from scorer.rules.reform_choice import RULE
 
 
 def instability(tests):
-    """tests: (group, text, options)."""
+    """Returns the metric of tests: (group, text, options)."""
     summarizer = Summarizer([pb.MetricSpec(name="I", metric="reform_instability")], metrics())
     for number, (group, text, options) in enumerate(tests):
         request = pb.ScoreRequest(key=f"t/{number}", group=group, text=text, options=options, targets=["0"])
@@ -23,14 +23,14 @@ def instability(tests):
 
 
 def test_texts_not_marks_are_compared():
-    found = instability([("g", "(A)", ["x", "y"]), ("g", "(b)", ["y", "x"]), ("g", "(2)", ["z", "x"])])
-    assert found.value == 0
-    assert found.denominator == 1
+    result = instability([("g", "(A)", ["x", "y"]), ("g", "(b)", ["y", "x"]), ("g", "(2)", ["z", "x"])])
+    assert result.value == 0
+    assert result.denominator == 1
 
 
 def test_unreadable_answers_differ_by_their_words():
-    found = instability([("g", "dunno", ["x"]), ("g", "what", ["x"]), ("g", "dunno", ["x"]), ("g", "(Z)", ["x"])])
-    assert found.value == pytest.approx(1.5 * math.log(2))
+    result = instability([("g", "dunno", ["x"]), ("g", "what", ["x"]), ("g", "dunno", ["x"]), ("g", "(Z)", ["x"])])
+    assert result.value == pytest.approx(1.5 * math.log(2))
 
 
 def test_a_group_of_one_is_stable_and_counts():
@@ -42,11 +42,11 @@ def test_a_group_of_one_is_stable_and_counts():
 def test_entropy_of_the_shares(tests):
     groups = {}
     for group, text in tests:
-        said = {"(A)": "yes", "(B)": "no"}.get(text, text)
-        groups.setdefault(group, []).append(said)
+        answer = {"(A)": "yes", "(B)": "no"}.get(text, text)
+        groups.setdefault(group, []).append(answer)
     wanted = 0.0
-    for said in groups.values():
-        shares = [said.count(word) / len(said) for word in set(said)]
+    for answers in groups.values():
+        shares = [answers.count(answer) / len(answers) for answer in set(answers)]
         wanted -= sum(share * math.log(share) for share in shares) / len(groups)
-    found = instability([(group, text, ["yes", "no"]) for group, text in tests])
-    assert found.value == pytest.approx(wanted, abs=1e-12)
+    result = instability([(group, text, ["yes", "no"]) for group, text in tests])
+    assert result.value == pytest.approx(wanted, abs=1e-12)

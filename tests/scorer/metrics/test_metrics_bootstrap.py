@@ -1,4 +1,4 @@
-"""The interval that any metric gets from resamples of samples or groups."""
+"""Intervals of any metric from resamples of samples or groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scorer.registry import Registry
 
 def items_of(groups: int, size: int, repeats: int = 1) -> list[pb.ScoreRequest]:
     """Returns items of groups whose difficulty differs, so that groups and samples give other intervals."""
-    made, draw = [], np.random.default_rng(7)
+    items, draw = [], np.random.default_rng(7)
     for group, ease in enumerate(draw.beta(0.4, 0.4, groups)):
         for sample in range(size):
             for repeat in range(repeats):
@@ -27,15 +27,15 @@ def items_of(groups: int, size: int, repeats: int = 1) -> list[pb.ScoreRequest]:
                 item = passed(
                     key, "scored", float(draw.random() < ease), group=f"g{group}", labels={"half": "ab"[group % 2]}
                 )
-                made.append(item)
-    return made
+                items.append(item)
+    return items
 
 
 def by_group(items: list[pb.ScoreRequest], of: str = "group") -> np.ndarray:
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for item in items:
-        found.setdefault(item.group if of == "group" else item.key.partition("#")[0], []).append(item.verdict.score)
-    return np.array(list(found.values()))
+        scores.setdefault(item.group if of == "group" else item.key.partition("#")[0], []).append(item.verdict.score)
+    return np.array(list(scores.values()))
 
 
 def summary_with(metric: Metric, items: list[pb.ScoreRequest], *by: list[str], **params: object) -> pb.Summary:
@@ -46,7 +46,7 @@ def summary_with(metric: Metric, items: list[pb.ScoreRequest], *by: list[str], *
 
 
 def lowest(table: Table) -> pb.MetricResult:
-    """The mean of the lower three quarters of the groups: no mean over items."""
+    """Returns the mean of the lower three quarters of the groups, which is not a mean over items."""
     _, group = np.unique(table.group, return_inverse=True)
     means = np.sort(np.bincount(group, table.values()) / np.bincount(group))
     return pb.MetricResult(value=float(means[: max(1, len(means) * 3 // 4)].mean()), denominator=len(means))
@@ -55,7 +55,7 @@ def lowest(table: Table) -> pb.MetricResult:
 LOWEST = Metric(name="lowest", description="x", plan=lambda _: Plan(lowest, bootstrap="groups"))
 
 
-def test_groups_are_resampled_whole_and_a_copy_is_another_group() -> None:
+def test_complete_groups_are_resampled_and_a_copy_is_another_group() -> None:
     items = items_of(groups=80, size=3)
     means = by_group(items).mean(axis=1)
 
@@ -63,14 +63,14 @@ def test_groups_are_resampled_whole_and_a_copy_is_another_group() -> None:
         return (rows == 1).mean(axis=axis)
 
     reference = stats.bootstrap((means,), share, method="percentile", n_resamples=5000, rng=1).confidence_interval
-    found = measure(items, "group_all", bootstrap="groups", draws=2000)
-    assert (found.interval.low, found.interval.high) == pytest.approx((reference.low, reference.high), abs=0.02)
-    assert found.interval.method == "bootstrap over groups, 2000 draws"
+    result = measure(items, "group_all", bootstrap="groups", draws=2000)
+    assert (result.interval.low, result.interval.high) == pytest.approx((reference.low, reference.high), abs=0.02)
+    assert result.interval.method == "bootstrap over groups, 2000 draws"
 
-    own, over_samples = measure(items, "accuracy"), measure(items, "accuracy", bootstrap="samples")
+    by_default, over_samples = measure(items, "accuracy"), measure(items, "accuracy", bootstrap="samples")
     over_groups = measure(items, "accuracy", bootstrap="groups")
     assert (over_groups.interval.low, over_groups.interval.high) == pytest.approx(
-        (own.interval.low, own.interval.high), abs=0.02
+        (by_default.interval.low, by_default.interval.high), abs=0.02
     )
     width = over_samples.interval.high - over_samples.interval.low
     assert over_groups.interval.high - over_groups.interval.low > 1.3 * width
@@ -84,11 +84,11 @@ def test_repeats_stay_with_their_sample() -> None:
     reference = stats.bootstrap((all_right,), np.mean, method="percentile", n_resamples=5000, rng=1)
     expected = reference.confidence_interval
     for unit in ("samples", "groups"):  # without groups an item's repeats are one
-        found = measure(items, "pass_at", k=3, all=True, bootstrap=unit)
-        assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), abs=0.03)
+        result = measure(items, "pass_at", k=3, all=True, bootstrap=unit)
+        assert (result.interval.low, result.interval.high) == pytest.approx((expected.low, expected.high), abs=0.03)
 
 
-def test_a_plugins_metric_and_its_slices_have_intervals_whatever_the_order() -> None:
+def test_a_plugins_metric_and_its_slices_have_intervals_in_any_order() -> None:
     items = items_of(groups=60, size=2)
     first = summary_with(LOWEST, items, ["half"], unit="percent")
     random.Random(1).shuffle(items)
@@ -116,9 +116,9 @@ def test_an_interval_that_cannot_be_had_is_said_and_costs_no_value() -> None:
         return pb.MetricResult(value=0.5)
 
     metric = Metric(name="picky", description="x", plan=lambda _: Plan(picky, bootstrap="groups"))
-    found = summary_with(metric, items).metrics[0]
+    result = summary_with(metric, items).metrics[0]
     # Of four groups drawn, some are mostly the same; each copy counts as a group, so that none is missing.
-    assert (found.value, found.interval.low, found.interval.high) == (0.5, 0.5, 0.5)
+    assert (result.value, result.interval.low, result.interval.high) == (0.5, 0.5, 0.5)
 
     def rare(table: Table) -> pb.MetricResult:
         if (table.values() == table.values()[0]).all():
@@ -127,9 +127,9 @@ def test_an_interval_that_cannot_be_had_is_said_and_costs_no_value() -> None:
 
     metric = Metric(name="rare", description="x", plan=lambda _: Plan(rare, bootstrap="samples"))
     few = [passed(f"t/{n}", "scored", float(n == 0)) for n in range(3)]
-    found = summary_with(metric, few).metrics[0]
-    assert not found.HasField("interval")
-    assert "undefined for more than 5% of the resamples of samples, KeyError" in found.details["no_interval"]
+    result = summary_with(metric, few).metrics[0]
+    assert not result.HasField("interval")
+    assert "undefined for more than 5% of the resamples of samples, KeyError" in result.details["no_interval"]
     one = summary_with(LOWEST, few[:1]).metrics[0]
     assert (one.value, one.details["no_interval"]) == (1.0, "fewer than two groups")
 

@@ -1,4 +1,4 @@
-"""What a run of this size could show, and which slices really differ."""
+"""The smallest difference that a run can show, and the slices that differ from the rest."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def detectable(values: Floats, clusters: Ints | None) -> float | None:
 def test_detectable_difference_of_shares_agrees_with_statsmodels() -> None:
     for right in (191, 740):
         share, values = right / 770, np.r_[np.ones(right), np.zeros(770 - right)]
-        found = detectable_difference(*gathered(values, None), binary=True)
-        assert found.fall is not None
-        assert found.rise is not None
-        assert (found.fall > found.rise) is (share > 0.5), "the way towards 50% is the harder one"
-        for other in (share - found.fall, share + found.rise):
+        difference = detectable_difference(*gathered(values, None), binary=True)
+        assert difference.fall is not None
+        assert difference.rise is not None
+        assert (difference.fall > difference.rise) is (share > 0.5), "the way towards 50% is the harder one"
+        for other in (share - difference.fall, share + difference.rise):
             size = abs(proportion_effectsize(other, share))
             assert NormalIndPower().solve_power(size, nobs1=770, alpha=0.05) == pytest.approx(0.8, abs=0.001)
     assert detectable_difference(np.ones(50), np.ones(50), binary=True).rise is None
@@ -92,11 +92,11 @@ def test_whole_clusters_are_permuted() -> None:
 
 @pytest.mark.parametrize(("inside", "share"), [(2, 0.5), (3, 0.1), (10, 0.2)])
 def test_few_clusters_alike_by_chance_are_no_finding(inside: int, share: float) -> None:
-    rng, clusters, found = np.random.default_rng(3), np.repeat(np.arange(40), 3), 0
+    rng, clusters, findings = np.random.default_rng(3), np.repeat(np.arange(40), 3), 0
     for _ in range(200):
         values = np.repeat(rng.random(40) < share, 3).astype(float)
-        found += (against_rest(clusters < inside, values, clusters) or 1.0) < 0.05
-    assert found <= 18, "5 % of 200, and luck; a regression with cluster-robust errors found 21 to 99"
+        findings += (against_rest(clusters < inside, values, clusters) or 1.0) < 0.05
+    assert findings <= 18, "5 % of 200, and luck; a regression with cluster-robust errors found 21 to 99"
 
 
 @pytest.mark.parametrize("comparisons", [1, 1000])

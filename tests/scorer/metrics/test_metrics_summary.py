@@ -1,4 +1,4 @@
-"""What every summary owes, whichever metrics it holds."""
+"""Properties of every summary, with any metrics."""
 
 from __future__ import annotations
 
@@ -183,13 +183,13 @@ def test_numbers_are_places_among_the_different_values(values: list[int]) -> Non
 def test_a_summary_takes_little_memory() -> None:
     number = 30_000
     specs = [spec("acc", "accuracy", ["a"]), spec("all", "group_all"), spec("bias", "choice_bias")]
-    summarize([passed("t/1", "scored", 1.0)], *specs)  # what is imported at first use does not count
+    summarize([passed("t/1", "scored", 1.0)], *specs)  # imports on first use do not count
     summarizer = Summarizer(specs, metrics())
     tracemalloc.start()
     try:
-        for place in range(number):
-            item = passed(f"t/{place}", "scored", float(place % 2), labels={"a": "xyz"[place % 3]}, targets=["A"])
-            item.group, item.verdict.extracted = str(place // 5), "AB"[place % 2]
+        for index in range(number):
+            item = passed(f"t/{index}", "scored", float(index % 2), labels={"a": "xyz"[index % 3]}, targets=["A"])
+            item.group, item.verdict.extracted = str(index // 5), "AB"[index % 2]
             summarizer.add(item, item.verdict)
         kept, _ = tracemalloc.get_traced_memory()
         summarizer.finish()

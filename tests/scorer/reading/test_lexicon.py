@@ -1,4 +1,4 @@
-"""The words of the rules are data: tables of short entries, and no long pattern in the code."""
+"""The cues of the rules are data: tables of short entries, and no long pattern in the code."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PATTERN_SIGNS = re.compile(r"\(\?|\\[bswd]|\)\?|\]\{|\.\*")
 
 
 def literals(source: str) -> list[str]:
-    """Returns the text of every string literal, adjacent parts joined, f-strings without their fields."""
-    found = []
+    """Returns the texts of all string literals, adjacent parts joined, f-strings without their fields."""
+    texts = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):
-            found.append("".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)))
+            texts.append("".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return found
+            texts.append(node.value)
+    return texts
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -54,7 +54,7 @@ def test_a_table_has_one_entry_a_line_with_its_language_and_case(path: Path) -> 
         assert re.fullmatch(r"-|[a-z]{2}(?:,[a-z]{2})*", language), line
         assert 0 < len(entry) <= 220, line
         assert len(case) < 2
-        for file, _, number in (place.partition(":") for place in case):
+        for file, _, number in (reference.partition(":") for reference in case):
             assert 0 < int(number) <= cases[file], line
 
 
@@ -73,14 +73,14 @@ def test_an_entry_inserts_lists_and_parts(tmp_path: Path) -> None:
     table = tmp_path / "words.tsv"
     lists = ("[GREETING] Some note.\nen\t{HELLO} {NAME}[.]", "[HELLO]\nen\thello\nde\thallo", "[ONE case]\nen\ta: b")
     table.write_text("\n\n".join(("# Words.", *lists)))
-    words = Lexicon(table, NAME="you")
-    assert words.source("GREETING") == "(?:hello|hallo) you[.]"
-    assert words.GREETING.fullmatch("Hallo you.")
-    assert words.source("GREETING", NAME="me") == "(?:hello|hallo) me[.]"
-    assert words.mapping("ONE") == {"a": "b"}
-    assert not words.ONE.search("A: B")
+    lexicon = Lexicon(table, NAME="you")
+    assert lexicon.source("GREETING") == "(?:hello|hallo) you[.]"
+    assert lexicon.GREETING.fullmatch("Hallo you.")
+    assert lexicon.source("GREETING", NAME="me") == "(?:hello|hallo) me[.]"
+    assert lexicon.mapping("ONE") == {"a": "b"}
+    assert not lexicon.ONE.search("A: B")
     with pytest.raises(AttributeError, match=r"words.tsv has no list NONE"):
-        _ = words.NONE
+        _ = lexicon.NONE
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a refusal overrules, and when the judge is not asked."""
+"""The answers that a refusal overrules, and that are not sent to a judge."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_a_refusal_and_courtesies_are_nothing_else(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", MORE)
-def test_what_stands_in_another_clause_is_said(text: str) -> None:
+def test_an_option_in_another_clause_counts(text: str) -> None:
     assert declines(text)
     assert not only_declines(text)
     assert not overrules(text, text.index("red"))
 
 
-def test_what_stands_in_the_refusal_or_in_an_offer_is_not_said() -> None:
+def test_an_option_in_the_refusal_or_in_an_offer_does_not_count() -> None:
     for text in (
         "I can't help with identifying the man in the red shirt.",
         "I'm sorry, I can't help with that. Please send a picture of the red shirt.",
@@ -51,20 +51,20 @@ def test_what_stands_in_the_refusal_or_in_an_offer_is_not_said() -> None:
         assert overrules(text, text.index("red"))
 
 
-def test_can_not_help_but_is_no_refusal() -> None:
+def test_can_not_help_but_is_not_a_refusal() -> None:
     assert not declines("I can't help but notice that the shirt is red.")
     assert not only_declines("I can't help but notice that the shirt is red.")
 
 
 class _Asked:
-    """A judge who notes that he was asked."""
+    """A judge that records its prompts."""
 
     def __init__(self) -> None:
         self.prompts: list[str] = []
 
     async def ask(self, prompt: Any) -> Any:
         self.prompts.append(prompt.user)
-        raise JudgeError("down", "he has seen enough")
+        raise JudgeError("down", "it records only")
 
 
 @pytest.mark.parametrize("text", [*ONLY, *MORE])

@@ -1,4 +1,4 @@
-"""Answers of which each holds in a case of its own, that are alternatives, or that the text gives up are none."""
+"""Answers that hold in different cases, that are alternatives, or that the text retracts are not read."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_last_word_of_a_text_that_turns_is_its_answer(text: str, label: str)
         ("The lamp beside the red chair is green.", "B"),
     ],
 )
-def test_what_a_sentence_says_plainly_of_one_option_is_read(text: str, expected: str) -> None:
+def test_a_plain_statement_on_one_option_is_read(text: str, expected: str) -> None:
     assert read("choice", text, COLORS) == expected
 
 
@@ -96,7 +96,7 @@ def test_what_a_sentence_says_plainly_of_one_option_is_read(text: str, expected:
         ("Taking the 2 red ones from the 6 leaves 4.", "4"),
     ],
 )
-def test_parts_that_nobody_adds_up_are_no_count(text: str, expected: str) -> None:
+def test_parts_without_a_sum_are_not_a_count(text: str, expected: str) -> None:
     assert read("count", text) == expected
 
 

@@ -1,4 +1,4 @@
-"""Of an answer that the output limit cut, only what it has called its answer is read."""
+"""Of an answer that the output limit cut, only a value that it calls its answer is read."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ def test_nothing_else_of_the_corpus_is_read_once_it_is_cut() -> None:
         if verdict.outcome == "scored":
             alike += verdict.extracted == case["expected"]
             wrong += [(case["case"], text)] if verdict.extracted != case["expected"] else []
-    # Most of them do state another answer, which they take back where they go on.
+    # Most of them do state another answer, which their continuation retracts.
     assert len(wrong) <= 0.015 * len(CASES), "\n".join(map(str, wrong))
     assert alike > 100
 
 
-def test_a_whole_answer_is_hardly_ever_read_otherwise_for_being_cut_behind_its_end() -> None:
+def test_a_complete_answer_is_hardly_ever_read_otherwise_if_it_is_marked_as_cut() -> None:
     other = []
-    whole_answers = [case for case in CASES if not case.get("cut")][::5]
-    for case in whole_answers:
-        whole, cut = (verdict_of({**case, "cut": cut}) for cut in (False, True))
-        other += [case["case"]] if cut.outcome == "scored" and cut.extracted != whole.extracted else []
-    assert len(other) <= 0.01 * len(whole_answers), other
+    complete_answers = [case for case in CASES if not case.get("cut")][::5]
+    for case in complete_answers:
+        complete, cut = (verdict_of({**case, "cut": cut}) for cut in (False, True))
+        other += [case["case"]] if cut.outcome == "scored" and cut.extracted != complete.extracted else []
+    assert len(other) <= 0.01 * len(complete_answers), other

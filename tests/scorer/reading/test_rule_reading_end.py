@@ -1,4 +1,4 @@
-"""Reading from the end, as far as it takes, reads what reading all of an answer does."""
+"""Reading only the end of an answer has the same result as reading all of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = [case for path in sorted(CORPUS.glob("blind*.jsonl")) for case in cases(
 
 
 def joined(times: int, size: int) -> list[pb.ScoreRequest]:
-    """Returns requests with texts of at least that size, each joined from answers to one question."""
+    """Returns requests with texts of at least `size`, joined from answers to one question."""
     pools: dict[str, list[dict[str, object]]] = {}
     for case in CASES:
         if case["rule"].startswith("choice"):
@@ -37,12 +37,12 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
 
 
 def read_otherwise(requests: list[pb.ScoreRequest], verdicts: list[pb.Verdict]) -> str:
-    """Returns the cases whose verdict is another now, a line each."""
+    """Returns the cases whose verdict has changed, one per line."""
     pairs = zip(requests, verdicts, strict=True)
     return "\n".join(f"{request.key}: {request.text!r}" for request, verdict in pairs if read(request) != verdict)
 
 
-def test_a_statement_that_decides_alone_is_what_reading_everything_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_that_decides_alone_is_the_reading_of_all_text(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(case) for case in CASES] + joined(600, 120)
     early = [read(request) for request in requests]
     alone = []
@@ -52,7 +52,7 @@ def test_a_statement_that_decides_alone_is_what_reading_everything_finds(monkeyp
     assert sum(reading is not None for reading in alone) > 1000
 
 
-def test_the_end_of_a_long_answer_is_read_as_the_whole_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_long_answer_is_read_like_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = joined(300, 1600)
     short = [read(request) for request in requests]
     used = []

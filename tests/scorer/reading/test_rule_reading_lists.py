@@ -1,4 +1,4 @@
-"""Texts that list, weigh or describe the options state none of them; of a list in JSON the item judged true is read."""
+"""Texts that list, weigh or describe the options state none of them; a JSON list has the item with a true verdict."""
 
 from __future__ import annotations
 

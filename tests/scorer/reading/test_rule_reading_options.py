@@ -1,4 +1,4 @@
-"""Options are found by their words, in other wording too, and nothing else is."""
+"""Options are found by their text, also in other wording, and nothing else is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACTS = ("The man is riding a horse.", "The man is feeding a horse.", "A horse is
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "found"),
+    ("text", "options", "labels"),
     [
         ("the man holding an umbrella", PEOPLE, ["B"]),
         ("boy on bicycle", PEOPLE, ["C"]),
@@ -35,8 +35,8 @@ ACTS = ("The man is riding a horse.", "The man is feeding a horse.", "A horse is
         ("grey", ("red", "gray", "blue", "pink"), ["B"]),
     ],
 )
-def test_finds_options_by_their_words(text: str, options: tuple[str, ...], found: list[str]) -> None:
-    assert [mention.value for mention in options_of(LABELS, options).find(text)] == found
+def test_finds_options_by_their_words(text: str, options: tuple[str, ...], labels: list[str]) -> None:
+    assert [mention.value for mention in options_of(LABELS, options).find(text)] == labels
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Prefilters and quick searches find what the patterns behind them find."""
+"""Prefilters and quick searches find exactly the matches of their patterns."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ WORDS = (
 def test_a_prefilter_lets_everything_through_that_its_pattern_finds(name: str) -> None:
     pattern = SEARCHED[name]
     prefilter = Prefilter(lambda: [pattern])
-    found = 0
+    matches = 0
     for text in TEXTS:
         match = pattern.search(text)
         if match:
-            found += 1
+            matches += 1
             assert prefilter(text).search(pattern).span() == match.span(), text
-            # In a piece that begins at a word, too, with what was found in the whole.
+            # Also in a piece that begins at a word, with the hits of all of the text.
             assert prefilter(text).piece(text[match.start() :]).may(pattern)
     if pattern in FREQUENT:
-        assert found > 20
+        assert matches > 20
 
 
 @pytest.mark.parametrize("name", sorted(MATCHED))
@@ -80,8 +80,8 @@ def test_an_anchored_prefilter_lets_everything_through_that_its_pattern_matches(
     pattern = MATCHED[name]
     prefilter = Prefilter(lambda: [pattern], anchored=True)
     for text in TEXTS:
-        for place in range(0, min(len(text), 200), 3):
-            tail = text[place:]
+        for start in range(0, min(len(text), 200), 3):
+            tail = text[start:]
             assert not pattern.match(tail) or prefilter(tail).match(pattern), tail
 
 

@@ -1,4 +1,4 @@
-"""What holds of the reading rules whatever the answer."""
+"""Properties of the reading rules for any answer."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_typography_changes_nothing(change: Any) -> None:
 
 
 @pytest.mark.parametrize("after", ["I hope this helps!", "Let me know about further questions.", "Thank you."])
-def test_a_neutral_sentence_behind_an_answer_changes_nothing(after: str) -> None:
+def test_a_neutral_sentence_after_an_answer_changes_nothing(after: str) -> None:
     changed = []
     for case in CASES[::5]:
         text = reasoning.split(case["text"]).answer.rstrip()

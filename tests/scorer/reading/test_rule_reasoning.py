@@ -1,4 +1,4 @@
-"""Reasoning is taken off once, and refusals are told from failing."""
+"""Reasoning is removed once, and refusals are distinguished from failures to answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published corpus: hand-written answers and what a careful person reads in each."""
+"""The published corpus: hand-written answers, and the reading of a careful person."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_reads_the_corpus_as_a_careful_person_would(rule: str) -> None:
     disagreements = []
     for case in CASES[rule]:
         verdict = verdict_of(case)
-        got = verdict.extracted if verdict.outcome == "scored" else verdict.outcome
-        if got != case["expected"]:
-            disagreements.append((case["case"], case["text"], case["expected"], got, verdict.reason))
+        reading = verdict.extracted if verdict.outcome == "scored" else verdict.outcome
+        if reading != case["expected"]:
+            disagreements.append((case["case"], case["text"], case["expected"], reading, verdict.reason))
     assert not disagreements, "\n".join(map(str, disagreements))
 
 

@@ -1,8 +1,8 @@
-"""Answers written and labelled by one who had not seen how the rules read.
+"""Answers written and labelled by an author who had not seen the rules.
 
-A case marked `open` has an answer that the rules do not find yet: it must stay without one,
-since a wrong reading is worse than none, until it is read as expected. A case with `misread`
-is one of the few that are read wrongly still, as this says.
+A case marked `open` has an answer that the rules do not read yet: it must stay without a reading,
+since a wrong one is worse than none, until it is read as expected. `misread` is the known wrong
+reading of a case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROPERTIES = ("number", "subject_type", "action")
 
 
 def read_of(rule: str, verdict: pb.Verdict) -> str:
-    """Returns what the corpus compares: the label, the outcome, right or wrong, or a grade for each property."""
+    """Returns the form that the corpus compares: the label, the outcome, right or wrong, or grades by property."""
     if verdict.outcome != "scored":
         return verdict.outcome
     if rule in ("contains_word", "key_information"):
@@ -35,17 +35,17 @@ def read_of(rule: str, verdict: pb.Verdict) -> str:
 
 @pytest.mark.parametrize("rule", ["choice", "choice_number", "count", "two_way"])
 def test_no_answer_is_read_that_a_careful_person_would_not_read(rule: str) -> None:
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     disagreements = []
     for case in (case for case in CASES if case["rule"] == rule):
-        got = read_of(rule, verdict_of(case))
-        told["all"] += 1
-        told["agreed"] += got == case["expected"]
-        known = (case.get("open") and got in OUTCOMES) or got == case.get("misread")
-        if got != case["expected"] and not known:
-            disagreements.append((case["case"], case["text"], case["expected"], got))
+        reading = read_of(rule, verdict_of(case))
+        counts["all"] += 1
+        counts["agreed"] += reading == case["expected"]
+        known = (case.get("open") and reading in OUTCOMES) or reading == case.get("misread")
+        if reading != case["expected"] and not known:
+            disagreements.append((case["case"], case["text"], case["expected"], reading))
     assert not disagreements, "\n".join(map(str, disagreements))
-    assert told["agreed"] >= 0.95 * told["all"] > 150
+    assert counts["agreed"] >= 0.95 * counts["all"] > 150
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=lambda case: f"{case['case']} {case['rule']}: {case['text'][:40]!r}")

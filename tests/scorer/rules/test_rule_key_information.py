@@ -41,6 +41,6 @@ def test_not_found(text, target):
 @example("\xad")
 @example("the\xad")
 def test_every_value_is_found_in_itself(value):
-    # Of articles and signs that are not seen nothing is left to be found.
-    nothing = set(canonical(value).lower().split()) <= {"a", "an", "the"}
-    assert score(value, value) in ((0, 1) if nothing else (1,))
+    # Nothing is left to search of articles and invisible signs.
+    is_empty = set(canonical(value).lower().split()) <= {"a", "an", "the"}
+    assert score(value, value) in ((0, 1) if is_empty else (1,))

@@ -19,13 +19,13 @@ def request(
     tokens: list[int] | None = None,
     **params: object,
 ) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key="k", rule="likelihood", targets=targets)
-    made.options.extend(options or [f"option {n}" for n in range(len(logprobs))])
+    item = pb.ScoreRequest(key="k", rule="likelihood", targets=targets)
+    item.options.extend(options or [f"option {n}" for n in range(len(logprobs))])
     for n, logprob in enumerate(logprobs):
-        made.scores.add(logprob=logprob, token_count=tokens[n] if tokens else 1)
+        item.scores.add(logprob=logprob, token_count=tokens[n] if tokens else 1)
     if params:
-        made.params.update(params)
-    return made
+        item.params.update(params)
+    return item
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def request(
         (["A"], ["cat", "dog"], "B", 0.0),
         (["dog"], ["cat", "dog"], "dog", 1.0),
         (["1"], ["cat", "dog"], "1", 1.0),
-        (["1"], ["1", "2"], "2", 0.0),  # a text before a place
-        (["A"], ["B", "A"], "A", 1.0),  # a text before a letter
+        (["1"], ["1", "2"], "2", 0.0),  # texts come before indices
+        (["A"], ["B", "A"], "A", 1.0),  # texts come before letters
         (["cat", "dog"], ["cat", "dog"], "dog", 1.0),
         (["dog"], ["dog", "dog"], "dog", 1.0),
     ],
@@ -56,8 +56,8 @@ def test_reductions_choose_differently() -> None:
 
 
 def test_bytes_are_utf8() -> None:
-    found = RULE.read(request([-4.0, -3.0], ["A"], ["éééé", "abcd"], reduction="mean_bytes"))
-    assert found.extracted == "A"
+    verdict = RULE.read(request([-4.0, -3.0], ["A"], ["éééé", "abcd"], reduction="mean_bytes"))
+    assert verdict.extracted == "A"
 
 
 def test_parts_are_probability_and_margin() -> None:
@@ -92,7 +92,7 @@ def test_no_tokens_cannot_be_divided_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "words"),
+    ("bad", "message"),
     [
         (request([-1.0], ["A"], ["cat", "dog"]), "1 for 2"),
         (request([], ["A"], []), "0 for 0"),
@@ -103,8 +103,8 @@ def test_no_tokens_cannot_be_divided_by() -> None:
         (request([-1.0, -2.0], ["option 0", "B"]), "'option 0', 'B'"),
     ],
 )
-def test_defects_are_named(bad: pb.ScoreRequest, words: str) -> None:
-    with pytest.raises(RequestError, match=words):
+def test_defects_are_named(bad: pb.ScoreRequest, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
         RULE.read(bad)
 
 
@@ -112,9 +112,9 @@ def test_defects_are_named(bad: pb.ScoreRequest, words: str) -> None:
 def test_permuting_options_permutes_the_choice(logprobs: list[float], random: object) -> None:
     options = [f"text {n}" for n in range(len(logprobs))]
     verdict = RULE.read(request(logprobs, options, options))
-    places = list(range(len(logprobs)))
-    random.shuffle(places)
-    moved = RULE.read(request([logprobs[p] for p in places], options, [options[p] for p in places]))
+    order = list(range(len(logprobs)))
+    random.shuffle(order)
+    moved = RULE.read(request([logprobs[p] for p in order], options, [options[p] for p in order]))
     if not verdict.reason:
         assert moved.extracted == verdict.extracted
     assert moved.scores["probability"] == pytest.approx(verdict.scores["probability"])

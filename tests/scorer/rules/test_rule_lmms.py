@@ -1,4 +1,4 @@
-"""The parity rules, against what is documented of the reference, bugs included."""
+"""The parity rules, against the documented behaviour of the reference, bugs included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""number, yes_no, anls, vqa and box: what is right within a tolerance, in part, or by place."""
+"""number, yes_no, anls, vqa and box: answers that are right within a tolerance, in part, or by position."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def verdict(rule: str, text: str, *targets: str, **params: object) -> pb.Verdict
     request = pb.ScoreRequest(key="k", rule=rule, text=text, targets=targets)
     if params:
         request.params.update(params)
-    found = SCORER.begin(request)
-    assert isinstance(found, pb.Verdict)
-    return found
+    result = SCORER.begin(request)
+    assert isinstance(result, pb.Verdict)
+    return result
 
 
 RIGHT = [
@@ -142,8 +142,8 @@ def test_a_whole_number_is_read_with_and_without_separators(number: int) -> None
 
 @given(st.text())
 def test_an_amount_is_finite(text: str) -> None:
-    found = amount_of(text)
-    assert found is None or abs(found.value) < float("inf")
+    result = amount_of(text)
+    assert result is None or abs(result.value) < float("inf")
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_an_amount_is_finite(text: str) -> None:
     ],
 )
 def test_yes_and_no(text: str, target: str, extracted: str, score: float) -> None:
-    found = verdict("yes_no", text, target)
-    assert (found.outcome, found.extracted, found.score) == ("scored", extracted, score)
+    result = verdict("yes_no", text, target)
+    assert (result.outcome, result.extracted, result.score) == ("scored", extracted, score)
 
 
 @pytest.mark.parametrize("text", ["Yes or no? It is hard to tell.", "both yes and no", "maybe", "True or false?"])
@@ -239,8 +239,8 @@ def test_vqa_of_one_person_names_the_rules_to_use() -> None:
     ],
 )
 def test_a_box_overlaps_and_a_point_lies_in_it(text: str, target: str, params: dict[str, object], score: float) -> None:
-    found = verdict("box", text, target, **params)
-    assert (found.outcome, found.score) == ("scored", score)
+    result = verdict("box", text, target, **params)
+    assert (result.outcome, result.score) == ("scored", score)
 
 
 @pytest.mark.parametrize("text", ["[1, 2, 3, 4] or [5, 6, 7, 8]", "I see nothing.", "It is at 3."])
@@ -264,5 +264,5 @@ def test_several_boxes_or_none_are_unparsed(text: str) -> None:
     ],
 )
 def test_a_rival_beside_the_target_is_no_answer(text: str, target: str, outcome: str, score: float) -> None:
-    found = verdict("contains_word", text, target)
-    assert (found.outcome, found.score) == (outcome, score)
+    result = verdict("contains_word", text, target)
+    assert (result.outcome, result.score) == (outcome, score)

@@ -1,4 +1,4 @@
-"""What the reading rules refuse to score, and how verdicts come out."""
+"""The requests that the reading rules refuse, and the reasons in their verdicts."""
 
 from __future__ import annotations
 

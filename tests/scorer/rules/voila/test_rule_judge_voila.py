@@ -1,4 +1,4 @@
-"""VOILA by a judge: what it is asked, what its reply comes to, and what it may not do."""
+"""VOILA by a judge: its prompts, the verdicts of its replies, and refused replies."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ TRUTH = "two any walking"
 
 
 class Judge:
-    """Replies with given words."""
+    """A judge with a fixed reply; records its prompts."""
 
-    identity = "told"
+    identity = "fixed"
 
-    def __init__(self, words: str) -> None:
-        self.words = words
-        self.asked: list[JudgePrompt] = []
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.prompts: list[JudgePrompt] = []
 
     async def ask(self, prompt: JudgePrompt) -> Reply:
-        self.asked.append(prompt)
-        return Reply(prompt.read(self.words), self.words, "judge-1", 10, 5)
+        self.prompts.append(prompt)
+        return Reply(prompt.read(self.text), self.text, "judge-1", 10, 5)
 
     async def close(self) -> None:
         pass
 
 
 def request(step: float = 3, text: str = "two any walking", target: str = TRUTH) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key="k", text=text, targets=[target])
-    made.params["step"] = step
-    return made
+    request = pb.ScoreRequest(key="k", text=text, targets=[target])
+    request.params["step"] = step
+    return request
 
 
 def drawn(target: str, *images: bytes) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key="k", targets=[target])
-    made.images.SetInParent()
+    request = pb.ScoreRequest(key="k", targets=[target])
+    request.images.SetInParent()
     for data in images:
-        made.images.images.add(data=data)
-    return made
+        request.images.images.add(data=data)
+    return request
 
 
 def test_step_1_counts_images():
-    given = verdict({**IMAGES, "image_2": {**ALL, "action": 0}, "image_3": {**ALL, "action": 0, "number": 0}})
-    assert given.outcome == "scored"
-    assert given.score == pytest.approx(1 / 3)
-    assert dict(given.scores) == pytest.approx(
+    result = verdict({**IMAGES, "image_2": {**ALL, "action": 0}, "image_3": {**ALL, "action": 0, "number": 0}})
+    assert result.outcome == "scored"
+    assert result.score == pytest.approx(1 / 3)
+    assert dict(result.scores) == pytest.approx(
         {"number": 2 / 3, "subject_type": 1.0, "action": 1 / 3, "image_1": 1.0, "image_2": 0.0, "image_3": 0.0}
     )
 
 
 async def test_a_judged_step():
     judge = Judge(json.dumps({**ALL, "number": 0}))
-    given = await judged.RULE.read(request(), judge)
-    assert (given.outcome, given.score) == ("scored", 0.0)
-    assert dict(given.scores) == {"number": 0.0, "subject_type": 1.0, "action": 1.0, "agrees_with_rules": 0.0}
-    assert (given.judge.model, given.judge.words) == ("judge-1", judge.words)
-    assert given.judge.prompt_sha256 == judge.asked[0].sha256
+    result = await judged.RULE.read(request(), judge)
+    assert (result.outcome, result.score) == ("scored", 0.0)
+    assert dict(result.scores) == {"number": 0.0, "subject_type": 1.0, "action": 1.0, "agrees_with_rules": 0.0}
+    assert (result.judge.model, result.judge.words) == ("judge-1", judge.text)
+    assert result.judge.prompt_sha256 == judge.prompts[0].sha256
     agreed = await judged.RULE.read(request(), Judge(json.dumps(ALL)))
     assert (agreed.score, agreed.scores["agrees_with_rules"]) == (1.0, 1.0)
     described = "Image 1: two cats walking. Image 2: two cats reading. Image 3: one fox walking"
     for text, agrees in ((described, 1.0), (described.replace("one fox", "a wolf"), 0.0)):
-        given = await judged.RULE.read(request(1, text, described), Judge(json.dumps(IMAGES)))
-        assert (given.score, given.scores["image_3"], given.scores["agrees_with_rules"]) == (1.0, 1.0, agrees)
+        result = await judged.RULE.read(request(1, text, described), Judge(json.dumps(IMAGES)))
+        assert (result.score, result.scores["image_3"], result.scores["agrees_with_rules"]) == (1.0, 1.0, agrees)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ async def test_a_judged_step():
     ],
 )
 async def test_unusable_replies_are_unjudged(step: int, reply: str, reason: str):
-    given = await judged.RULE.read(request(step), Judge(reply))
-    assert (given.outcome, given.reason, given.judge.words) == ("unjudged", reason, reply)
-    assert not given.HasField("score")
-    assert dict(given.scores) == {}
+    result = await judged.RULE.read(request(step), Judge(reply))
+    assert (result.outcome, result.reason, result.judge.words) == ("unjudged", reason, reply)
+    assert not result.HasField("score")
+    assert dict(result.scores) == {}
 
 
 def test_schemas_are_strict():
@@ -116,18 +116,18 @@ def test_schemas_are_strict():
 
 
 def test_the_prompt_holds_truth_and_answer():
-    asked = prompt(3, TRUTH, "The answer is {number}")
-    assert "Truth:\ntwo any walking\n" in asked.user
-    assert "<answer>\nThe answer is {number}\n</answer>" in asked.user
+    text = prompt(3, TRUTH, "The answer is {number}")
+    assert "Truth:\ntwo any walking\n" in text.user
+    assert "<answer>\nThe answer is {number}\n</answer>" in text.user
     assert len({prompt(step, TRUTH, "x").sha256 for step in (1, 2, 3)}) == 3
 
 
 async def test_any_is_left_out_of_the_image():
     judge = Judge('{"subject_type": 1}')
-    given = await judged_image.RULE.read(drawn("any foxes any", b"first", b"second"), judge)
-    assert (given.score, dict(given.scores)) == (1.0, {"subject_type": 1.0})
-    assert judge.asked[0].images == (b"first",)
-    assert judge.asked[0].user.endswith("Wanted:\n- subject type: foxes")
+    result = await judged_image.RULE.read(drawn("any foxes any", b"first", b"second"), judge)
+    assert (result.score, dict(result.scores)) == (1.0, {"subject_type": 1.0})
+    assert judge.prompts[0].images == (b"first",)
+    assert judge.prompts[0].user.endswith("Wanted:\n- subject type: foxes")
     everything = await judged_image.RULE.read(drawn("any foxes any", b"x"), Judge(json.dumps(ALL)))
     assert everything.outcome == "unjudged"
     with pytest.raises(RequestError, match="wants nothing"):
@@ -136,13 +136,13 @@ async def test_any_is_left_out_of_the_image():
 
 async def test_no_image_is_no_question():
     judge = Judge("{}")
-    for asked in (
+    for unanswered in (
         drawn("two cats walking"),
         pb.ScoreRequest(key="k", text="Here you are", targets=["two cats walking"]),
     ):
-        given = await judged_image.RULE.read(asked, judge)
-        assert (given.outcome, given.reason) == ("unparsed", "no_image")
-    assert judge.asked == []
+        result = await judged_image.RULE.read(unanswered, judge)
+        assert (result.outcome, result.reason) == ("unparsed", "no_image")
+    assert judge.prompts == []
 
 
 @pytest.mark.parametrize("step", [0, 4, 2.5])
@@ -160,6 +160,6 @@ async def test_a_failing_judge_leaves_the_item_unjudged():
         async def ask(self, prompt: JudgePrompt) -> Reply:
             raise JudgeError("judge_timeout", "too slow")
 
-    for rule, asked in ((judged.RULE, request()), (judged_image.RULE, drawn("two cats walking", b"x"))):
-        given = await rule.read(asked, Failing(""))
-        assert (given.outcome, given.reason) == ("unjudged", "judge_timeout")
+    for rule, item in ((judged.RULE, request()), (judged_image.RULE, drawn("two cats walking", b"x"))):
+        result = await rule.read(item, Failing(""))
+        assert (result.outcome, result.reason) == ("unjudged", "judge_timeout")

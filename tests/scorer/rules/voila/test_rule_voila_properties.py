@@ -1,4 +1,4 @@
-"""Reading VOILA's steps the way a careful person does."""
+"""Reads VOILA's steps like a careful person."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def test_step_2_a_list_ends_where_another_state_begins(text):
     ],
 )
 def test_step_2_lists_of_one_and_verbs_left_out(text, expected):
-    said = changes(text)
-    assert "".join("C" if said[prop].changed else "U" for prop in ("number", "subject_type", "action")) == expected
+    stated = changes(text)
+    assert "".join("C" if stated[prop].changed else "U" for prop in ("number", "subject_type", "action")) == expected
 
 
 @pytest.mark.parametrize(
@@ -398,8 +398,8 @@ def test_any_is_exactly_any(text):
     assert (value_of("number", text) == "any") <= (text.strip(" \t\"'.,;:()[]").lower() == "any" or "(" in text)
 
 
-def test_both_rooms_have_the_same_words():
-    """The scorer cannot import the orchestrator; what they both say must agree."""
+def test_scorer_and_benchmark_have_the_same_vocabulary():
+    """The scorer cannot import the orchestrator, so that their vocabularies have to be kept equal."""
     from orchestrator.benchmarks.voila.texts import SPECS, describe, words
 
     for spec in SPECS:
