@@ -93,6 +93,7 @@ class Batch:
                     self._submitting.add_done_callback(self._broken)
             else:
                 self._follow(batch)
+        # Shielded: other callers wait for the same future.
         return await asyncio.shield(waiting[1])
 
     async def _submit(self) -> None:

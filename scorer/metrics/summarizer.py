@@ -125,6 +125,7 @@ class Summarizer:
         parts = verdict.scores
         labels: Value = ()
         if self._labels:
+            # "=" marks a label that is present, so that an empty one differs from a missing one.
             present = request.labels
             labels = tuple([f"={present[name]}" if name in present else "" for name in self._labels])
             if request.facts:
@@ -134,6 +135,7 @@ class Summarizer:
         key = request.key
         digest = _hash(key, 16)
         bare, repeat = split_repeat(key)
+        # The first half of the key's hash, so that without repeats samples take no memory of their own.
         sample = digest[:8] if bare == key else _hash(bare, 16)[:8]
         if self._samples is None and bare != key:
             self._samples = bytearray(self._sample_hashes().tobytes())
@@ -245,6 +247,7 @@ def _hash(text: str, size: int) -> bytes:
 def _rows(keys: bytearray) -> NDArray[np.int32]:
     """Returns the rows in the order of their keys' hashes; of several with one key only the first."""
     halves = np.frombuffer(keys, "<u8").reshape(-1, 2)
+    # NumPy has no 16-byte integer, so that the halves of a hash are compared one after the other.
     rows = np.lexsort((halves[:, 1], halves[:, 0])).astype(np.int32)  # stable: the first item of a key stays first
     fresh = np.ones(len(rows), bool)
     for half in (0, 1):

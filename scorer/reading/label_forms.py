@@ -52,6 +52,7 @@ class Forms:
         if not text.isascii():
             yield from self.pattern.finditer(text)
             return
+        # No match overlaps another, and none begins where one was tried in vain: both bound the work per form.
         done = tried = 0
         for form in self._anywhere.finditer(text):
             position = form.start()

@@ -99,6 +99,7 @@ class Folded:
     """
 
     def __init__(self, source: str) -> None:
+        # For every pass of replacements: characters removed in all, and (start, end, new length) of every cut.
         self._stages: list[tuple[int, list[tuple[int, int, int]]]] = []
         text = source if source.isascii() else source.translate(_TABLE)
         kinds = _TYPOGRAPHY.Match(text) or []
