@@ -141,7 +141,7 @@ class Judge(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything beside the prompt that a reply depends on: model, endpoint, decoding."""
+        """The inputs of a reply besides the prompt: model, endpoint, decoding."""
 
     @property
     def waits_for(self) -> str:

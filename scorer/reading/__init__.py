@@ -1,1 +1,1 @@
-"""The reading of answers that the rules share: it stands in for a careful person."""
+"""The reading of answers, which the rules share and which imitates a careful person."""
