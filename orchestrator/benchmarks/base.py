@@ -164,7 +164,7 @@ class TaskSource(Protocol):
             include: Folders with further configurations (`--include-path`).
 
         Raises:
-            UserError: There is no such task.
+            UserError: The task is unknown.
         """
 
     def groups(self, name: str, include: Sequence[str]) -> Mapping[str, TaskGroup]:

@@ -65,10 +65,10 @@ def check(folder: Path, files: dict[str, str]) -> None:
     for name, wanted in files.items():
         if name not in present:
             raise BundleError(f"{folder / name} is missing: it is in {BUNDLE}; fetch the bundle again")
-        found = sha256(present[name])
-        if found != wanted:
+        digest = sha256(present[name])
+        if digest != wanted:
             raise BundleError(
-                f"{folder / name} is not what was fetched: sha256 {found[:16]}..., {BUNDLE} has {wanted[:16]}...; "
+                f"{folder / name} is not what was fetched: sha256 {digest[:16]}..., {BUNDLE} has {wanted[:16]}...; "
                 "fetch the bundle again"
             )
     for name in present.keys() - files.keys():
@@ -137,10 +137,10 @@ def _default(task: str, benchmark: Benchmark) -> str:
     owner = getattr(benchmark.rows, "__self__", None)
     if isinstance(owner, FileTask):
         return owner.where()
-    found = hub.HUB_ID.match(benchmark.data.splitlines()[0])
-    if not found:
+    match = hub.HUB_ID.match(benchmark.data.splitlines()[0])
+    if not match:
         raise BundleError(f"{task} names no data of its own: give --data {task}=PATH")
-    return found[0]
+    return match[0]
 
 
 def _slot(where: str, taken: Mapping[str, Any]) -> str:
@@ -202,8 +202,8 @@ def _download(name: str, to: Path) -> str:
 def _try(task: str, benchmark: Benchmark, copied: Path, source: str | None) -> None:
     """Opens the copy as a run would, and compares it with its source."""
     try:
-        found = benchmark.rows(task, str(copied))
-        if source is not None and Path(source).exists() and benchmark.rows(task, source).digest != found.digest:
+        rows = benchmark.rows(task, str(copied))
+        if source is not None and Path(source).exists() and benchmark.rows(task, source).digest != rows.digest:
             raise BundleError(f"{task}: {source} reads files that it does not name: give its folder as --data instead")
     except DataError as error:
         raise BundleError(f"{task}: its data was copied and cannot be used from there: {error}") from error

@@ -1,4 +1,4 @@
-"""Benchmarks by task name: ours by a table, others' by the entry points `lyncean.benchmarks` or a task file."""
+"""Benchmarks by task name: built-in ones, plugins from the entry points `lyncean.benchmarks`, and task files."""
 
 from __future__ import annotations
 
@@ -50,60 +50,60 @@ class UnknownTaskError(ConfigError):
 
 
 def benchmarks() -> dict[str, Benchmark]:
-    """Returns every benchmark by its name, ours first.
+    """Returns every benchmark by its name, built-in ones first.
 
     Raises:
         UnknownTaskError: If a plugin cannot be loaded.
     """
     try:
-        found = [_REGISTRY.get(name) for name in _REGISTRY.names()]
+        all_benchmarks = [_REGISTRY.get(name) for name in _REGISTRY.names()]
     except PluginError as error:
         raise UnknownTaskError(str(error)) from error
-    return {benchmark.name: benchmark for benchmark in found}
+    return {benchmark.name: benchmark for benchmark in all_benchmarks}
 
 
-def find(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchmark]:
-    """Returns the benchmark of each task that the words name, groups taken apart, in order.
+def find(names: Iterable[str], include: Sequence[str] = ()) -> dict[str, Benchmark]:
+    """Returns the benchmark of each named task, with groups expanded, in order.
 
     Args:
-        words: Tasks, groups, task files, and tasks of other harnesses (`lmms:NAME`).
+        names: Tasks, groups, task files, and tasks of other harnesses (`lmms:NAME`).
         include: Folders with further configurations of other harnesses' tasks.
 
     Raises:
         HarnessError: If another harness is not installed, or has no such task.
-        TaskFileError: If a word is a task file that is wrong, or whose task is called as another is.
-        UnknownTaskError: If a word names neither a task nor a group.
+        TaskFileError: If a task file is wrong, or its task has the name of another one.
+        UnknownTaskError: If a name is neither a task nor a group.
     """
-    found: dict[str, Benchmark] = {}
+    selected: dict[str, Benchmark] = {}
     files: dict[str, str] = {}
-    for word in dict.fromkeys(words):
-        if word.endswith(TASK_FILES):
+    for name in dict.fromkeys(names):
+        if name.endswith(TASK_FILES):
             from orchestrator.benchmarks.taskfile import load
 
-            benchmark = load(word)
-            _check_name(benchmark.name, word, files)
-            found[benchmark.name] = benchmark
+            benchmark = load(name)
+            _check_name(benchmark.name, name, files)
+            selected[benchmark.name] = benchmark
             continue
-        if source := source_of(word):
+        if source := source_of(name):
             if why := source.why_absent():
                 raise UnknownTaskError(why)
-            found.update(source.find(word.partition(":")[2], include))
+            selected.update(source.find(name.partition(":")[2], include))
             continue
-        owner = _owner(word)
+        owner = _owner(name)
         if owner is None:
-            raise UnknownTaskError(_unknown(word))
-        for task in owner.groups.get(word, (word,)):
-            found[task] = owner
-    return found
+            raise UnknownTaskError(_unknown(name))
+        for task in owner.groups.get(name, (name,)):
+            selected[task] = owner
+    return selected
 
 
-def groups(words: Iterable[str], include: Sequence[str] = ()) -> dict[str, TaskGroup]:
-    """Returns the groups with metrics over their tasks that the words of `find` name, and the groups in them."""
-    found: dict[str, TaskGroup] = {}
-    for word in words:
-        if source := source_of(word):
-            found.update(source.groups(word.partition(":")[2], include))
-    return found
+def groups(names: Iterable[str], include: Sequence[str] = ()) -> dict[str, TaskGroup]:
+    """Returns the named groups with metrics over their tasks, and the groups within them; names as in `find`."""
+    selected: dict[str, TaskGroup] = {}
+    for name in names:
+        if source := source_of(name):
+            selected.update(source.groups(name.partition(":")[2], include))
+    return selected
 
 
 def source_of(word: str) -> TaskSource | None:

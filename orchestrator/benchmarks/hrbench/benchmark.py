@@ -48,8 +48,8 @@ def grouped(rows: Iterator[Row]) -> Iterator[Row]:
     """
     seen: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        words = "\n".join([row["category"], row["question"], *sorted(row[letter] for letter in LETTERS)])
-        name = hashlib.sha256(words.encode()).hexdigest()[:16]
+        parts = "\n".join([row["category"], row["question"], *sorted(row[letter] for letter in LETTERS)])
+        name = hashlib.sha256(parts.encode()).hexdigest()[:16]
         seen[name, row["cycle_category"]] += 1
         yield Row({**row.fields, _GROUP: f"{name}-{seen[name, row['cycle_category']]}"}, row.load)
 

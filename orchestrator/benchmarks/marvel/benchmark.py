@@ -34,7 +34,7 @@ COARSE_INSTRUCTION = "Answer with a number."
 COARSE = ("context", "choices", "whole")
 """The coarse questions, in the data's order."""
 COUNTS = tuple(str(number) for number in range(1, 14))
-"""What a coarse question is scored over by likelihood: every count that an image can have."""
+"""Continuations of a coarse question in log-likelihood scoring: every count that an image can have."""
 
 TABLE = Table(
     hub="kianasun/MARVEL",
@@ -57,7 +57,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class MarvelSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     questions: str = setting("avr,fine,coarse", "kinds of question to ask, of these three")
     max_output_tokens: int = setting(512, "bound on an answer's tokens", OUTPUT_TOKENS)
@@ -117,7 +117,7 @@ def worded(text: str, letters: bool) -> str:
     if not letters:
         return text
     text = text.replace("1, 2, 3, or 4", "A, B, C, or D")
-    return re.sub(r"\b(choice) ([1-4])\b", lambda found: f"{found[1]} {'ABCD'[int(found[2]) - 1]}", text)
+    return re.sub(r"\b(choice) ([1-4])\b", lambda match: f"{match[1]} {'ABCD'[int(match[2]) - 1]}", text)
 
 
 def avr_instruction(letters: bool) -> str:
@@ -193,11 +193,11 @@ def five(row: Row, variant: Variant[MarvelSettings]) -> Iterator[tuple[str, Samp
         show: Callable[[], list[Part]],
         scoring: Scoring,
     ) -> tuple[str, Sample]:
-        words = worded(text, settings.letters) + (f"\n{instruction}" if settings.instruct else "")
+        prompt = worded(text, settings.letters) + (f"\n{instruction}" if settings.instruct else "")
         config = model.GenerationConfig(max_output_tokens=settings.max_output_tokens, temperature=0.0)
         return scoring.labels["kind"], single(
             variant.key(f"{row['id']}:{name}"),
-            lambda: Call((user(*show(), text_part(words)),), config, tuple(continuations) if likelihood else ()),
+            lambda: Call((user(*show(), text_part(prompt)),), config, tuple(continuations) if likelihood else ()),
             scoring,
         )
 

@@ -24,7 +24,7 @@ COLUMN = "description"
 
 @dataclass(frozen=True, slots=True)
 class DescribedSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     descriptions: str = setting("", "file with columns id and description")
     image: bool = setting(True, "show the puzzle's image beside its description")
@@ -48,9 +48,9 @@ def samples(row: Row, variant: Variant[DescribedSettings]) -> Iterator[Sample]:
     if not described:
         return
     kinds = {"described": described} | ({"plain": ""} if settings.baseline else {})
-    for kind, words in kinds.items():
+    for kind, description in kinds.items():
         question = f"{marvel.worded(row['avr_question'], settings.letters)}\n{marvel.avr_instruction(settings.letters)}"
-        text = f"{words}\n\n{question}" if words else question
+        text = f"{description}\n\n{question}" if description else question
 
         def ask(text: str = text, with_image: bool = settings.image or kind == "plain") -> Call:
             images = [image_part(marvel.whole(row, settings.letters))] if with_image else []

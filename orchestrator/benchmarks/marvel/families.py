@@ -1,7 +1,7 @@
-"""Which MARVEL puzzles share panels: a demonstration from the target's own family would give its answer away.
+"""Families of MARVEL puzzles that share panels; a demonstration from the target's family would reveal its answer.
 
-Many puzzles are made of others' panels, most of them transposed or cut from a matrix: 331 of the
-770 share a panel with another one, in 152 families.
+Many puzzles reuse panels of others, most of them transposed or cut from a matrix: 331 of the 770
+share a panel with another one, in 152 families.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def families(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _panels(row: Row) -> Iterator[bytes]:
-    """Yields a hash of each panel's inside, the blank one left out; frames differ with a panel's place."""
+    """Yields a hash of each panel's inside, the blank one left out; frames vary with the position of a panel."""
     configuration = row["task_configuration"]
-    whole = image.opened(row_image(row), configuration)
+    puzzle = image.opened(row_image(row), configuration)
     context = image.context_shown(configuration, row["c_perception_answer_tuple"][0])
-    for box in (*context, *image.choice_boxes(whole.width, configuration)):
-        panel = whole.crop(image.inner(box))
+    for box in (*context, *image.choice_boxes(puzzle.width, configuration)):
+        panel = puzzle.crop(image.inner(box))
         if panel.getextrema() != (image.WHITE, image.WHITE):
             yield hashlib.sha256(panel.tobytes()).digest()

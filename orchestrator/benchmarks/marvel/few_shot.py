@@ -40,7 +40,7 @@ MIXED = ("Sequence", "Two-row")
 
 @dataclass(frozen=True, slots=True)
 class FewShotSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     shots: int = setting(1, "demonstrations before the question")
     demonstrations: Literal["same_pattern", "other_pattern", "mixed_configuration"] = setting(
@@ -84,11 +84,11 @@ def choose(row: Row, variant: Variant[FewShotSettings]) -> list[Row]:
     for number in range(settings.shots):
         candidates = [one for one in pool.rows if _fits(one, row, settings, number)]
         rng.shuffle(candidates)
-        found = next((one for one in candidates if pool.family(one["id"]) not in {None, *taken}), None)
-        if found is None:
+        example = next((one for one in candidates if pool.family(one["id"]) not in {None, *taken}), None)
+        if example is None:
             raise BadRowError("no_demonstration", f"puzzle {row['id']} has no demonstration number {number + 1}")
-        taken.add(pool.family(found["id"]))
-        chosen.append(found)
+        taken.add(pool.family(example["id"]))
+        chosen.append(example)
     return chosen
 
 

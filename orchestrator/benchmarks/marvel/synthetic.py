@@ -29,7 +29,7 @@ class Panel:
     Attributes:
         shape: The large shape, "" for none.
         filled: Whether it is black.
-        dots: Dots within it, or alone where there is no shape.
+        dots: Dots within the shape, or without a shape.
         corner: Corner of the panel in which a single dot stands, clockwise from top left.
         ring: Where a small ring is: "inside" the shape, "outside" it, or "" for none.
         faces: Dots on the top, front and right face of a cube; on all six faces of a net.
@@ -241,9 +241,9 @@ def described(panel: Panel) -> str:
 
 def fine(rng: random.Random, choices: Sequence[Panel]) -> tuple[str, str, str]:
     """Returns a question on one choice, its answer and the wrong one."""
-    place = rng.randrange(4)
-    panel = choices[place]
-    where = f"choice {place + 1}"
+    index = rng.randrange(4)
+    panel = choices[index]
+    where = f"choice {index + 1}"
     if panel.faces:
         seen, other = panel.faces[0], panel.faces[1]
         return _either(rng, f"Are there {{}} or {{}} dots on the top face in {where}?", NUMBERS[seen], NUMBERS[other])

@@ -1,7 +1,7 @@
 """ReForm-Eval: 61 datasets in four formulations, two inference methods and several dialogue modes (arXiv 2310.02569).
 
-Choices are answered in words or by likelihood; text in images, key information and captions in words alone, whatever
-the method. Beside this file are the datasets (datasets), their files and records (files, families), their questions
+Choices are answered by generation or by log-likelihood; text in images, key information and captions always by
+generation. Next to this file are the datasets (datasets), their files and records (files, families), their questions
 (questions, dialogs), and the reference's prompt layouts (layouts). `--parity` keeps to the reference's scoring and to
 its in-context turns; docs/reform.md lists the other differences and their reasons.
 """
@@ -75,11 +75,11 @@ def _dialog(row: Row, dataset: Dataset, chosen: Switches, variant: _Variant) -> 
             sample_id = str(item.sample_id)
             question = ask(item, sample_id, number, variant)
             turns = dialogs.history(dialog, [None] * number, chosen, variant)
-            whole = dataclasses.replace(question, history=(*question.history, *turns))
+            complete = dataclasses.replace(question, history=(*question.history, *turns))
             yield single(
                 variant.key(_identifier(sample_id, row)),
-                functools.partial(_call, whole, row, dataset, chosen, variant),
-                _scoring(whole, dataset, chosen, variant, sample_id),
+                functools.partial(_call, complete, row, dataset, chosen, variant),
+                _scoring(complete, dataset, chosen, variant, sample_id),
             )
     elif variant.repeat == 0 and dialog.rounds:
         yield Sample(
@@ -97,23 +97,23 @@ def _rounds(
 ) -> Iterator[Turn]:
     reduction = variant.settings.likelihood_reduction
     tests = [dataclasses.replace(variant, repeat=repeat) for repeat in range(variant.repeats)]
-    items = [dialog.item(found.number) for found in dialog.rounds]
-    asked = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
+    items = [dialog.item(one_round.number) for one_round in dialog.rounds]
+    questions_by_round = [[ask(item, str(item.sample_id), at, test) for test in tests] for at, item in enumerate(items)]
 
     def call(at: int, test: _Variant, answers: Sequence[Answer]) -> Call:
         earlier_answers = [
             [
                 dialogs.answer_text(answer, question.options, reduction)
-                for answer, question in zip(answers[earlier * len(tests) :], asked[earlier], strict=False)
+                for answer, question in zip(answers[earlier * len(tests) :], questions_by_round[earlier], strict=False)
             ]
             for earlier in range(at)
         ]
-        question = asked[at][test.repeat]
+        question = questions_by_round[at][test.repeat]
         turns = dialogs.history(dialog, earlier_answers, chosen, variant)
-        whole = dataclasses.replace(question, history=(*question.history, *turns))
-        return _call(whole, row, dataset, chosen, test)
+        complete = dataclasses.replace(question, history=(*question.history, *turns))
+        return _call(complete, row, dataset, chosen, test)
 
-    for at, questions in enumerate(asked):
+    for at, questions in enumerate(questions_by_round):
         for test, question in zip(tests, questions, strict=True):
             yield Turn(
                 functools.partial(call, at, test),
@@ -142,8 +142,8 @@ def _call(question: Question, row: Row, dataset: Dataset, chosen: Switches, vari
 def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: _Variant, group: str | int) -> Scoring:
     form = formulation(variant, dataset)
     # The reference's instability is over a sample's tests; otherwise rounds of one dialogue depend on each other.
-    whole = group if variant.parity or dataset.family != "dialog" else str(group).rpartition("_")[0]
-    make = functools.partial(Scoring, labels=_labels(question, dataset), group=str(whole))
+    cluster = group if variant.parity or dataset.family != "dialog" else str(group).rpartition("_")[0]
+    make = functools.partial(Scoring, labels=_labels(question, dataset), group=str(cluster))
     if form != SINGLE_CHOICE:
         rule = _RULES[form][variant.parity] if form in _RULES else "caption"
         return make(rule, targets=question.targets)
@@ -156,7 +156,7 @@ def _scoring(question: Question, dataset: Dataset, chosen: Switches, variant: _V
         right = (options[question.right],)
         return make("likelihood", targets=right, options=options, params={"reduction": reduction})
     marks = tuple(question.marks[: len(options)])
-    targets = tuple(f"({marks[place]})" for place in question.doubles if place < len(marks))
+    targets = tuple(f"({marks[index]})" for index in question.doubles if index < len(marks))
     return make("choice", targets=targets, options=options, params={"labels": list(marks)})
 
 
@@ -193,7 +193,7 @@ def metrics(variant: _Variant) -> list[scorer.MetricSpec]:
 
 
 def needs(variant: _Variant) -> Sequence[str]:
-    """Returns the capabilities a model needs; open questions are generated whatever the method."""
+    """Returns the capabilities a model needs; open questions are always generated."""
     open_ended = formulation(variant, DATASETS[variant.task]) != SINGLE_CHOICE
     sampled = variant.settings.temperature > 0
     return ("IMAGE_INPUT", *["GENERATE"] * open_ended, *["SEED"] * sampled)

@@ -32,7 +32,7 @@ PERCEPTION = ("cg", "fg", "stp")
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """How a record's boxes are shown.
+    """Format of a record's boxes.
 
     Attributes:
         corners: Whether a box is [x1, y1, x2, y2]; else it is [x, y, width, height].
@@ -55,9 +55,9 @@ class Dataset:
         dataset_name: The reference's `--dataset_name`.
         formulations: The formulations it has, the one of the paper first.
         family: A key of `orchestrator.benchmarks.reform.families.FAMILIES`.
-        instructions: A key of `orchestrator.benchmarks.reform.instructions.OWN`; "" where the data file holds them.
-        context: A key of `orchestrator.benchmarks.reform.prompts.CONTEXTS`; "" where there is no in-context turn.
-        file: Where its data lies below `huggingface_data/`.
+        instructions: A key of `orchestrator.benchmarks.reform.instructions.OWN`; "" if the data file holds them.
+        context: A key of `orchestrator.benchmarks.reform.prompts.CONTEXTS`; "" without an in-context turn.
+        file: Path of its data below `huggingface_data/`.
         source: File of the reference, below `build/`, that holds its instructions.
         kind: TDIUC's question type, which tells the datasets of one file apart.
         boxes: How boxes are shown, None where there are none.
@@ -111,11 +111,11 @@ DATASETS: Mapping[str, Dataset] = {dataset.task: dataset for dataset in _dataset
 
 def groups() -> dict[str, tuple[str, ...]]:
     """Returns the task groups: all, each dimension, perception and cognition, and those with core files."""
-    made = {f"reform_{key}": tuple(t for t, d in DATASETS.items() if d.dimension == key) for key in DIMENSIONS}
+    tasks = {f"reform_{key}": tuple(t for t, d in DATASETS.items() if d.dimension == key) for key in DIMENSIONS}
     perception = tuple(task for task, dataset in DATASETS.items() if dataset.dimension in PERCEPTION)
     return {
         "reform": tuple(DATASETS),
-        **made,
+        **tasks,
         "reform_perception": perception,
         "reform_cognition": tuple(task for task in DATASETS if task not in perception),
         "reform_core": tuple(task for task, dataset in DATASETS.items() if "_core_" in dataset.file),

@@ -42,9 +42,11 @@ class Dialog:
 
     def item(self, at: int) -> Item:
         """Returns one round as an item, its sample id `{image}_{round}`."""
-        found = self.rounds[at]
-        sample_id = f"{self.image_id}_{found.number}"
-        return Item(sample_id, found.question, found.options, found.answer, round=found.number)
+        dialog_round = self.rounds[at]
+        sample_id = f"{self.image_id}_{dialog_round.number}"
+        return Item(
+            sample_id, dialog_round.question, dialog_round.options, dialog_round.answer, round=dialog_round.number
+        )
 
 
 def dialog_of(row: Row, *, capitalize: bool) -> Dialog:
@@ -84,20 +86,20 @@ def history(
 
     `answers` holds for each earlier round each test's answer, an option's text or raw words; None means the right one.
     """
-    for found, texts in zip(dialog.rounds, answers, strict=False):
+    for dialog_round, texts in zip(dialog.rounds, answers, strict=False):
         # The most frequent, and of several the first.
-        text = found.options[found.answer] if texts is None else Counter(texts).most_common(1)[0][0]
-        yield from _exchange(dialog, found, text, switches, variant)
+        text = dialog_round.options[dialog_round.answer] if texts is None else Counter(texts).most_common(1)[0][0]
+        yield from _exchange(dialog, dialog_round, text, switches, variant)
 
 
-def _exchange(dialog: Dialog, found: Round, text: str, switches: Switches, variant: Variant) -> Iterator[Turn]:
-    question = found.question
+def _exchange(dialog: Dialog, dialog_round: Round, text: str, switches: Switches, variant: Variant) -> Iterator[Turn]:
+    question = dialog_round.question
     if switches.options_in_history:
         # One draw for all tests and rounds that show this exchange.
-        rng = replace(variant, repeat=0).rng(f"{dialog.image_id}_{found.number}", "marks in history")
+        rng = replace(variant, repeat=0).rng(f"{dialog.image_id}_{dialog_round.number}", "marks in history")
         marks = marks_of(switches.option_mark, rng)
-        question = with_options(question, found.options, marks)
-        text = answered(text, found.options, marks, switches.prefix)
+        question = with_options(question, dialog_round.options, marks)
+        text = answered(text, dialog_round.options, marks, switches.prefix)
     yield {"from": "human", "value": question}
     yield {"from": "assistant", "value": text}
 
@@ -112,5 +114,5 @@ def answer_text(answer: Answer, options: Sequence[str], reduction: str) -> str:
     if match is None:
         return answer.text
     mark = match.group(1)
-    place = int(mark) - 1 if mark.isdigit() else _PLACES.index(mark.lower())
-    return options[place] if place < len(options) else answer.text
+    index = int(mark) - 1 if mark.isdigit() else _PLACES.index(mark.lower())
+    return options[index] if index < len(options) else answer.text

@@ -48,7 +48,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the records of one family are read.
+    """Format of the records of one family.
 
     Attributes:
         image: Names under which a record may hold its image.
@@ -76,7 +76,7 @@ def index_of(record: Record, key: str, options: Sequence[str]) -> int:
         answer = int(answer) if answer.isdecimal() else _place(answer, options)
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
         return answer
-    raise DataError(f"{key} {record[key]!r} is no place among the {len(options)} options")
+    raise DataError(f"{key} {record[key]!r} is not an index of the {len(options)} options")
 
 
 def _place(answer: Any, options: Sequence[str]) -> int:
@@ -155,10 +155,10 @@ def _refcoco(record: Record, number: int, dataset: Dataset) -> Item:
 
 def _constant(options: tuple[str, ...]) -> Callable[[Record, int, Dataset], Item]:
     def read(record: Record, number: int, dataset: Dataset) -> Item:
-        place = int(record["gt"])
-        if not 0 <= place < len(options):
-            raise DataError(f"gt {place} is none of {', '.join(options)}")
-        return Item(number, None, options, place, slot=str(record["anno"]))
+        index = int(record["gt"])
+        if not 0 <= index < len(options):
+            raise DataError(f"gt {index} is none of {', '.join(options)}")
+        return Item(number, None, options, index, slot=str(record["anno"]))
 
     return read
 

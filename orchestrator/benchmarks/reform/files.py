@@ -30,7 +30,7 @@ FORMS = (
     f"the hub id {HUB}, a folder of its layout (the one that holds huggingface_data/, or that one itself), "
     "or the one JSON file of a dataset"
 )
-"""What `--data` takes, in words."""
+"""Accepted values of `--data`, for messages."""
 
 _ANNOTATIONS = "TDIUC/TDIUC_val_anns.json"
 _CHOICES = "TDIUC/choice_list/{kind}.json"
@@ -95,19 +95,19 @@ def row_of(record: Record, number: int, dataset: Dataset, shared: Mapping[str, A
     Raises:
         DataError: The record lacks a field of its family; the message names the file, `where`.
     """
-    place = f"{where}, row {number + 1}"
+    location = f"{where}, row {number + 1}"
     if not isinstance(record, dict):
-        raise DataError(f"{place}, is no object")
+        raise DataError(f"{location}, is not an object")
     family = FAMILIES[dataset.family]
     missing = [key for key in family.required if key not in record]
     image = next((key for key in family.image if key in record), None)
     if missing or image is None:
         wanted = ", ".join([*family.required, " or ".join(family.image)])
-        raise DataError(f"{place}, lacks {', '.join(missing) or 'its image'}; {dataset.label} needs {wanted}")
+        raise DataError(f"{location}, lacks {', '.join(missing) or 'its image'}; {dataset.label} needs {wanted}")
     encoded = record[image]
     # A dialogue's image_id is a number; everywhere else the key holds the image itself.
     fields = {key: value for key, value in record.items() if key != image}
-    return Row({**shared, **fields, NUMBER: number}, lambda _: decoded(encoded, f"{place}, {image}"))
+    return Row({**shared, **fields, NUMBER: number}, lambda _: decoded(encoded, f"{location}, {image}"))
 
 
 class _Files:
@@ -124,9 +124,9 @@ class _Files:
 
     def path(self, name: str) -> Path:
         """Returns a file below huggingface_data/."""
-        found = self._local(name) if self.local else self._fetched(name)
-        self.read[name] = found
-        return found
+        path = self._local(name) if self.local else self._fetched(name)
+        self.read[name] = path
+        return path
 
     def _local(self, name: str) -> Path:
         if self.folder.is_file():
@@ -134,16 +134,16 @@ class _Files:
                 return self.folder
             raise DataError(f"{self.dataset.label} needs {name} as well: give --data the folder that holds both")
         tried = [self.folder / below / name for below in ("huggingface_data", "", "ReForm-Eval-Data/huggingface_data")]
-        found = next((path for path in tried if path.is_file()), None) or self._renamed(name, tried)
-        if found is None:
+        file = next((path for path in tried if path.is_file()), None) or self._renamed(name, tried)
+        if file is None:
             raise DataError(f"{self.folder} has no {tried[0].relative_to(self.folder)}; --data takes {FORMS}")
-        return found
+        return file
 
     def _renamed(self, name: str, tried: list[Path]) -> Path | None:
         """TDIUC's two tables have had several names: takes the only file that is named after its content."""
         word = {self.dataset.file: "ques", _ANNOTATIONS: "ann"}.get(name, "") if self.dataset.kind else ""
-        found = [file for path in tried for file in path.parent.glob(f"*{word}*.json")] if word else []
-        return found[0] if len(found) == 1 else None
+        files = [file for path in tried for file in path.parent.glob(f"*{word}*.json")] if word else []
+        return files[0] if len(files) == 1 else None
 
     def _fetched(self, name: str) -> Path:
         from huggingface_hub import hf_hub_download
@@ -232,6 +232,6 @@ def _annotations(file: Path, kind: str) -> dict[Any, tuple[int, Record]]:
 def _answered(file: Path, annotations: Mapping[Any, tuple[int, Record]]) -> Iterator[tuple[int, Any]]:
     """Yields TDIUC's questions with their answers, numbered by question id; those of another type are passed over."""
     for record in _items(file, "item"):
-        found = annotations.get(record.get("question_id"))
-        if found:
-            yield found[0], {**record, **found[1]}
+        annotation = annotations.get(record.get("question_id"))
+        if annotation:
+            yield annotation[0], {**record, **annotation[1]}

@@ -22,7 +22,7 @@ def decoded(text: Any, where: str) -> bytes | None:
     """Returns the encoded file that a record holds as base64; None if it holds none.
 
     Raises:
-        DataError: It is no base64.
+        DataError: It is not base64.
     """
     if text is None or text == "":
         return None

@@ -53,27 +53,29 @@ def wording(dataset: Dataset, file: str = "", row: Row | None = None) -> Wording
         if not texts:
             raise DataError("the file holds no instructs")
         return Wording(texts, texts)
-    found = _loaded(file).get(dataset.name) if file else None
-    if found:
-        return found
+    wording = _loaded(file).get(dataset.name) if file else None
+    if wording:
+        return wording
     return OWN[dataset.instructions] if dataset.instructions else Wording((), ())
 
 
 @functools.lru_cache(maxsize=8)
 def _loaded(file: str) -> Mapping[str, Wording]:
     try:
-        found = json.loads(Path(file).expanduser().read_text("utf-8"))
+        content = json.loads(Path(file).expanduser().read_text("utf-8"))
     except OSError as error:
         raise DataError(f"instructions {file} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"instructions {file} are no JSON: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise DataError(f"{file} is no file of instructions; make one with `orchestrator import reform-instructions`")
+        raise DataError(f"instructions {file} are not JSON: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(
+            f"{file} is not a file of instructions: make one with `orchestrator import reform-instructions`"
+        )
     known = {dataset.name for dataset in DATASETS.values()}
-    unknown = sorted(set(found.get("datasets", {})) - known)
+    unknown = sorted(set(content.get("datasets", {})) - known)
     if unknown:
         raise DataError(f"{file}: there is no dataset {', '.join(unknown)}")
-    return {name: _checked(file, name, entry) for name, entry in found.get("datasets", {}).items()}
+    return {name: _checked(file, name, entry) for name, entry in content.get("datasets", {}).items()}
 
 
 def _checked(file: str, name: str, entry: Any) -> Wording:

@@ -16,7 +16,7 @@ STYLES = ("one", "two", "otter", "llama_adapter2", "visualglm", "llama_2", "sing
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    r"""How a conversation becomes text.
+    r"""Template that turns a conversation into text.
 
     Attributes:
         style: One of `STYLES`.
@@ -69,7 +69,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "blip2": Layout("single", " ", "\n"),
     "bliva": Layout("single", " ", "\n"),
 }
-"""What `prompt_style` takes: each style with its usual settings, and the published settings of some models."""
+"""Values of `prompt_style`: each style with its default settings, and published settings of some models."""
 
 
 def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: bool = False) -> str:
@@ -90,8 +90,8 @@ def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: b
     instruct = f"{item['instruct']} " if "instruct" in item and layout.style != "llama_adapter2" else ""
     user, assistant = layout.roles
     turns = [list(turn) for turn in layout.init]
-    said = [({"human": user, "assistant": assistant}[turn["from"]], turn["value"]) for turn in history]
-    turns += [list(turn) for turn in [*said, (user, question)]]
+    messages = [({"human": user, "assistant": assistant}[turn["from"]], turn["value"]) for turn in history]
+    turns += [list(turn) for turn in [*messages, (user, question)]]
     first = turns[len(layout.init)]
     first[0], first[1] = user, layout.first_query.format(instruct + first[1])
     turns.append([assistant, ""])
@@ -100,16 +100,16 @@ def render(layout: Layout, item: Mapping[str, Any], marks: str, *, likelihood: b
 
 def _single(layout: Layout, item: Mapping[str, Any], question: str) -> str:
     text = f"{item['instruct']}\n" if "instruct" in item else ""
-    for place, turn in enumerate(item.get("history") or []):
-        text += f"{layout.roles[place % 2]}: {turn['value']}{(layout.sep, layout.sep2)[place % 2]}"
-    asked = f"{layout.roles[0]}: {question}" if "question" in item else question
-    return f"{text}{asked}{layout.sep}{layout.roles[1]}:"
+    for index, turn in enumerate(item.get("history") or []):
+        text += f"{layout.roles[index % 2]}: {turn['value']}{(layout.sep, layout.sep2)[index % 2]}"
+    line = f"{layout.roles[0]}: {question}" if "question" in item else question
+    return f"{text}{line}{layout.sep}{layout.roles[1]}:"
 
 
 class _Style(NamedTuple):
-    """How a style writes a turn at an even and at an odd place, what precedes the answer, and its response prefix.
+    """Templates of a style: turns at even and odd indices, the slot of the answer, and the response prefix.
 
-    `{who}` is the turn's role and `{place}` the role of its place: users' and assistants' turns alternate by place, not
+    `{who}` is the turn's role and `{place}` the role of its index: users' and assistants' turns alternate by index, not
     by speaker, so that an odd number of initial turns swaps their separators.
     """
 
@@ -143,18 +143,18 @@ def _write(layout: Layout, turns: Sequence[Sequence[str]], prefix: str | None, i
         text += f"Image:\n<image>{layout.sep2}"
     elif layout.style == "llama_adapter2" and instruct is not None:
         text += f"Instruction:\n{instruct}{layout.sep}"
-    for place, (role, said) in enumerate(turns):
-        form = style.slot if not said else style.assistant if place % 2 else style.human
+    for index, (role, content) in enumerate(turns):
+        form = style.slot if not content else style.assistant if index % 2 else style.human
         text += form.format(
             who=role,
-            place=layout.roles[place % 2],
-            said=said,
+            place=layout.roles[index % 2],
+            said=content,
             sep=layout.sep,
             sep2=layout.sep2,
-            number=place // 2 + 1,
-            system=system if not place else "",
+            number=index // 2 + 1,
+            system=system if not index else "",
         )
-        if not said and prefix is not None:
+        if not content and prefix is not None:
             text += style.gap + prefix
     return text.lstrip(layout.sep) if layout.style == "llama_2" else text
 

@@ -25,25 +25,25 @@ def marks_of(kind: str, rng: random.Random) -> str:
 
 
 def with_options(question: str, options: Sequence[str] | None, marks: str) -> str:
-    """Returns a question with its options behind it, `q Options: (A) o1; (B) o2.`; None leaves it bare.
+    """Appends the options to a question, `q Options: (A) o1; (B) o2.`; None leaves it bare.
 
     Raises:
         IndexError: There are more options than marks.
     """
     if options is None:
         return question
-    listed = "; ".join(f"({marks[place]}) {option}" for place, option in enumerate(options))
+    listed = "; ".join(f"({marks[index]}) {option}" for index, option in enumerate(options))
     return f"{question} Options: {listed}{'.' if options else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """An in-context turn: its marks are upper-case letters whatever the run's are.
+    """An in-context turn; its marks are always upper-case letters.
 
     Attributes:
         human: The question with its options.
         answer: The assistant's answer.
-        prefixed: Whether the response prefix stands before the answer; the reference forgets it in places.
+        prefixed: Whether the response prefix stands before the answer; the reference sometimes forgets it.
     """
 
     human: str

@@ -48,26 +48,26 @@ class Question:
 
     @property
     def doubles(self) -> tuple[int, ...]:
-        """Every place that holds the right option's text."""
-        return tuple(place for place, text in enumerate(self.options) if text == self.options[self.right])
+        """Indices of all options with the right option's text."""
+        return tuple(index for index, text in enumerate(self.options) if text == self.options[self.right])
 
     def record(self) -> dict[str, Any]:
-        """Returns the keys that a prompt is made of, as the reference names them."""
-        made: dict[str, Any] = {"question": self.text}
+        """Returns the fields of a prompt under the reference's names."""
+        record: dict[str, Any] = {"question": self.text}
         if self.options:
-            made["answer_options"] = list(self.options)
+            record["answer_options"] = list(self.options)
         if self.instruct is not None:
-            made["instruct"] = self.instruct
+            record["instruct"] = self.instruct
         if self.history:
-            made["history"] = [dict(turn) for turn in self.history]
-        return made
+            record["history"] = [dict(turn) for turn in self.history]
+        return record
 
 
 def options_of(item: Item, identifier: str | int, switches: Switches, variant: Variant) -> tuple[tuple[str, ...], int]:
-    """Returns the options as shown and the place of the right one.
+    """Returns the options as shown and the index of the right one.
 
-    Distractors are drawn anew for every repeat, as in the reference, and the answer stands last unless shuffled. What
-    is shuffled is a copy: the right place follows the right text, whichever repeat asks.
+    As in the reference, every repeat draws its own distractors, and the answer is last unless shuffled. Shuffling
+    works on a copy, so the right index follows the right text in every repeat.
 
     Raises:
         DataError: There are not enough distractors.
@@ -83,9 +83,9 @@ def options_of(item: Item, identifier: str | int, switches: Switches, variant: V
     if not switches.shuffle:
         return tuple(options), right
     answer = options[right]
-    others = [text for place, text in enumerate(options) if place != right and (text != answer or not item.rebuilt)]
+    others = [text for index, text in enumerate(options) if index != right and (text != answer or not item.rebuilt)]
     if not others:
-        others = [text for place, text in enumerate(options) if place != right]
+        others = [text for index, text in enumerate(options) if index != right]
     order = [(text, False) for text in others] + [(answer, True)]
     variant.rng(identifier, "options").shuffle(order)
     return tuple(text for text, _ in order), [is_right for _, is_right in order].index(True)
@@ -114,14 +114,14 @@ def question_of(
     method = "likelihood" if switches.likelihood else "generation"
     texts = wording.texts(method)
     cycle = variant.repeat if switches.random_instruct else number
-    place = cycle % len(texts)
+    index = cycle % len(texts)
     if dataset.family == "captions" and variant.repeats > 1:
-        place = variant.repeat % len(texts)
+        index = variant.repeat % len(texts)
     elif dataset.family == "captions":
-        place = variant.rng(identifier, "instruction").randrange(len(texts))
-    instruct: str | None = texts[place] + wording.suffix.get(method, "")
+        index = variant.rng(identifier, "instruction").randrange(len(texts))
+    instruct: str | None = texts[index] + wording.suffix.get(method, "")
     if item.slot is not None:
-        instruct = texts[place].replace("{}", item.slot, 1)
+        instruct = texts[index].replace("{}", item.slot, 1)
     question = wording.question.get(method, item.question)
     if isinstance(question, tuple):
         question = question[cycle % len(question)]
@@ -143,7 +143,7 @@ def question_of(
         tuple(context_of(dataset, switches, faithful=variant.parity)),
         item.box,
         item.round,
-        place,
+        index,
     )
 
 
@@ -160,8 +160,8 @@ def context_of(dataset: Dataset, switches: Switches, *, faithful: bool) -> list[
 def messages(question: Question, image: bytes, switches: Switches) -> tuple[Message, ...]:
     """Returns the conversation to send.
 
-    Chat messages by default, the image first and the instruction before the first human turn, as the reference places
-    it; with a layout, one text behind the image.
+    Chat messages by default, the image first and the instruction before the first human turn, as in the reference;
+    with a layout, one text after the image.
     """
     if switches.layout is not None:
         text = render(switches.layout, question.record(), question.marks, likelihood=switches.likelihood)
@@ -172,10 +172,10 @@ def messages(question: Question, image: bytes, switches: Switches) -> tuple[Mess
 
 
 def candidates(question: Question, switches: Switches) -> tuple[str, ...]:
-    """Returns what is scored where options are: each as it would stand behind the prompt.
+    """Returns the continuations to score: each option as it follows the prompt.
 
-    A layout is the whole text, and the reference tokenizes a candidate by itself, which LLaMA's tokenizer begins with a
-    blank: "Bot: green". A chat template sees to its own blanks.
+    With a layout, options begin with a blank, "Bot: green": the reference tokenizes them separately, and LLaMA's
+    tokenizer adds one. A chat template adds its own blanks.
     """
     if not switches.likelihood:
         return ()
@@ -184,13 +184,13 @@ def candidates(question: Question, switches: Switches) -> tuple[str, ...]:
 
 def chat(turns: Sequence[Turn], image: bytes, instruct: str | None) -> tuple[Message, ...]:
     """Returns turns as chat messages, the image and the instruction in the first."""
-    made = []
-    for place, turn in enumerate(turns):
+    messages = []
+    for index, turn in enumerate(turns):
         if turn["from"] == "assistant":
-            made.append(assistant(turn["value"]))
-        elif place:
-            made.append(user(text_part(turn["value"])))
+            messages.append(assistant(turn["value"]))
+        elif index:
+            messages.append(user(text_part(turn["value"])))
         else:
             text = turn["value"] if instruct is None else f"{instruct} {turn['value']}"
-            made.append(user(image_part(image), text_part(text)))
-    return tuple(made)
+            messages.append(user(image_part(image), text_part(text)))
+    return tuple(messages)

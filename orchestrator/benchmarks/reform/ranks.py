@@ -37,7 +37,7 @@ class Standing:
 
 def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
     """Returns the scores of ReForm-Eval's tasks in a run's `results.json`, over all planned items."""
-    found = {}
+    scores = {}
     for metric in overall(metric_results(results.get("tasks", {}))):
         dataset = DATASETS.get(metric.task)
         if dataset is None or metric.value is None:
@@ -45,8 +45,8 @@ def scores_of(results: Mapping[str, Any]) -> dict[str, float]:
         wanted = "CIDEr" if dataset.formulations[0] == GENERATION else "Accuracy"
         # "CIDEr (PTB tokens)": the name says which words were compared.
         if metric.name.split(" (")[0] == wanted:
-            found[metric.task] = metric.value * (1 if metric.unit == "percent" else 100)
-    return found
+            scores[metric.task] = metric.value * (1 if metric.unit == "percent" else 100)
+    return scores
 
 
 def standings(models: Mapping[str, Scores]) -> dict[str, Standing]:
@@ -59,17 +59,17 @@ def standings(models: Mapping[str, Scores]) -> dict[str, Standing]:
     tasks = [task for task in DATASETS if any(task in scores for scores in models.values())]
     present = [key for key in DIMENSIONS if any(DATASETS[task].dimension == key for task in tasks)]
     means = {name: {key: _mean(scores, tasks, key) for key in present} for name, scores in models.items()}
-    made = {}
+    by_model = {}
     for name, scores in models.items():
         ranks = {key: _rank(means[name][key], [means[other][key] for other in models]) for key in present}
-        made[name] = Standing(
+        by_model[name] = Standing(
             means[name],
             ranks,
             _average(list(means[name].values())),
             _average(list(ranks.values())),
             tuple(task for task in tasks if task not in scores),
         )
-    return made
+    return by_model
 
 
 def _mean(scores: Scores, tasks: Sequence[str], dimension: str) -> float | None:

@@ -97,47 +97,49 @@ def switches(variant: Variant[ReformSettings], dataset: Dataset) -> Switches:
     """Returns the switches of a run for a dataset."""
     settings = variant.settings
     likelihood = variant.method == "likelihood" and dataset.formulations[0] == SINGLE_CHOICE
-    made = Switches(
+    chosen = Switches(
         random_instruct=variant.repeats > 1,
         options_in_history=not likelihood,
         likelihood=likelihood,
         layout=layout_of(settings, captions=dataset.family == "captions"),
     )
-    made = replace(made, **PRESETS.get(settings.preset, {}))
+    chosen = replace(chosen, **PRESETS.get(settings.preset, {}))
     named: dict[str, Any] = {name: _on_off(name, word) for name in _SWITCHED if (word := getattr(settings, name))}
     if settings.option_mark:
         named["option_mark"] = settings.option_mark
-    made = replace(made, **named, shuffle=made.shuffle or variant.shuffle_options)
-    prefix = made.layout.prefix if made.layout else _text(settings.response_prefix)
-    return replace(made, prefix=None if likelihood else prefix)
+    chosen = replace(chosen, **named, shuffle=chosen.shuffle or variant.shuffle_options)
+    prefix = chosen.layout.prefix if chosen.layout else _text(settings.response_prefix)
+    return replace(chosen, prefix=None if likelihood else prefix)
 
 
-def layout_of(given: ReformSettings, *, captions: bool = False) -> Layout | None:
+def layout_of(settings: ReformSettings, *, captions: bool = False) -> Layout | None:
     """Returns the layout that the settings ask for; None for chat messages.
 
     Raises:
         ValueError: They contradict each other.
     """
     ways = ("roles", "sep", "sep2", "system_message", "first_query")
-    if not given.prompt_style:
-        named = [name for name in ways if getattr(given, name)]
+    if not settings.prompt_style:
+        named = [name for name in ways if getattr(settings, name)]
         if named:
             raise ValueError(f"{named[0]} belongs to a layout: add --set prompt_style=one (or another)")
         return None
-    layout = LAYOUTS[given.prompt_style]
-    if given.roles:
-        names = given.roles.split(",")
+    layout = LAYOUTS[settings.prompt_style]
+    if settings.roles:
+        names = settings.roles.split(",")
         if len(names) != 2:
             raise ValueError('roles takes two names, for example roles="User,Bot"')
         layout = replace(layout, roles=(names[0], names[1]))
-    if given.first_query and (given.first_query.count("{}") != 1 or given.first_query.replace("{}", "").count("{")):
+    if settings.first_query and (
+        settings.first_query.count("{}") != 1 or settings.first_query.replace("{}", "").count("{")
+    ):
         raise ValueError('first_query needs one {} for the question, for example "<image> {}"')
-    texts: dict[str, Any] = {name: _escaped(getattr(given, name)) for name in ("sep", "sep2", "first_query")}
+    texts: dict[str, Any] = {name: _escaped(getattr(settings, name)) for name in ("sep", "sep2", "first_query")}
     layout = replace(layout, **{name: text for name, text in texts.items() if text})
-    if given.system_message:
-        layout = replace(layout, system=_text(_escaped(given.system_message)))
-    if given.response_prefix:
-        layout = replace(layout, prefix=_text(given.response_prefix))
+    if settings.system_message:
+        layout = replace(layout, system=_text(_escaped(settings.system_message)))
+    if settings.response_prefix:
+        layout = replace(layout, prefix=_text(settings.response_prefix))
     # The reference's caption builders take the prefix away for good.
     return replace(layout, prefix=None) if captions else layout
 

@@ -60,21 +60,21 @@ def _record(dataset: Dataset, rng: random.Random, number: int) -> Record:
     colour, shape, word = rng.choice(COLOURS), rng.choice(SHAPES), rng.choice(WORDS)
     image = base64.b64encode(_drawn(colour, shape, word)).decode()
     options = _options(rng, COLOURS, colour)
-    place = options.index(colour)
-    asked = f"What colour is the {shape}?"
+    index = options.index(colour)
+    question = f"What colour is the {shape}?"
     key = FAMILIES[dataset.family].image[0]
     box = [8, 8, 40, 40] if not (dataset.boxes and dataset.boxes.corners) else [8, 8, 48, 48]
     boxed = {"bbox": [box, [2, 2, 10, 10]] if dataset.boxes and dataset.boxes.several else box}
-    vqa = {"question_id": number, "question": asked, "answer": colour, "answer_options": options}
-    stored = {"question_id": f"{dataset.name}_{number}", "answer": place, "answer_options": options, **boxed}
+    vqa = {"question_id": number, "question": question, "answer": colour, "answer_options": options}
+    stored = {"question_id": f"{dataset.name}_{number}", "answer": index, "answer_options": options, **boxed}
     reason = f"The {shape} is filled with {colour}."
     reasons = [f"The {shape} is filled with {other}." for other in options]
     text = {"question_id": number, "question": [f"What does it say ({way})?" for way in "abcde"], "answer_txt": word}
-    made: dict[str, Record] = {
-        "classification": {"id": number, "question": asked, "answer": place, "options": options},
+    records: dict[str, Record] = {
+        "classification": {"id": number, "question": question, "answer": index, "options": options},
         "tdiuc": {
             "question_id": 1000 + number,
-            "question": asked,
+            "question": question,
             "answers": [
                 {
                     "answer": "yes"
@@ -87,11 +87,11 @@ def _record(dataset: Dataset, rng: random.Random, number: int) -> Record:
             "ans_source": "synthetic",
         },
         "counting": {"Question": f"How many {shape}s?", "Answer": rng.choice(COUNTS), "Resolved_COCO_category": shape},
-        "medic": {"gt": place, "options": options},
-        "refcoco": {"id": number, "region": [[8, 8, 48, 48]], "options": options, "gt": place},
+        "medic": {"gt": index, "options": options},
+        "refcoco": {"id": number, "region": [[8, 8, 48, 48]], "options": options, "gt": index},
         "itm": {"gt": number % 2, "anno": f"a {colour} {shape}" if number % 2 else f"a {word} sign"},
-        "its": {"gt": place, "anno": [f"a {other} {shape}" for other in options]},
-        "wikihow": {"gt": place, "method": f"draw a {shape}", "title": "drawing", "options": reasons},
+        "its": {"gt": index, "anno": [f"a {other} {shape}" for other in options]},
+        "wikihow": {"gt": index, "method": f"draw a {shape}", "title": "drawing", "options": reasons},
         "snli_ve": {"gt": number % 3, "anno": f"the {shape} is {colour}"},
         "captions": {
             "annos": [f"a {colour} {shape}", f"a {shape} filled with {colour}", f"{colour} {shape} and {word}"]
@@ -108,10 +108,10 @@ def _record(dataset: Dataset, rng: random.Random, number: int) -> Record:
             "answer": "supported",
             "answer_options": ["supported", "refuted", "not enough information"],
         },
-        "objects": {**stored, "question": asked},
-        "clevr": {**stored, "question": asked},
-        "vsr": {**stored, "question": [f"{asked} ({way})" for way in "abcde"]},
-        "wordings": {**stored, "questions": [f"{asked} ({way})" for way in "abcde"]},
+        "objects": {**stored, "question": question},
+        "clevr": {**stored, "question": question},
+        "vsr": {**stored, "question": [f"{question} ({way})" for way in "abcde"]},
+        "wordings": {**stored, "questions": [f"{question} ({way})" for way in "abcde"]},
         "words": {**text, **boxed},
         "key_information": {**text, "question": f'what is "{shape}" information in the image?'},
         "text_questions": {"question_id": number, "question": "What does it say?", "answer": word},
@@ -120,7 +120,7 @@ def _record(dataset: Dataset, rng: random.Random, number: int) -> Record:
             "dialog": [_round(rng, colour, shape, at) for at in range(len(QUESTIONS))],
         },
     }
-    return {**made[dataset.family], key: image}
+    return {**records[dataset.family], key: image}
 
 
 def _round(rng: random.Random, colour: str, shape: str, at: int) -> Record:
@@ -133,8 +133,8 @@ def _round(rng: random.Random, colour: str, shape: str, at: int) -> Record:
     }
 
 
-def _options(rng: random.Random, words: Iterable[str], answer: str) -> list[str]:
-    others = [word for word in words if word != answer]
+def _options(rng: random.Random, candidates: Iterable[str], answer: str) -> list[str]:
+    others = [candidate for candidate in candidates if candidate != answer]
     options = [*rng.sample(others, min(3, len(others))), answer]
     rng.shuffle(options)
     return options

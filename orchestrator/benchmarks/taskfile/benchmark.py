@@ -131,24 +131,24 @@ class FileTask:
     def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
         """Returns the question of one row, `<task>/<id>`, the row's number where no column is the id."""
         identifier = self._identifier(row)
-        given = self.answers.read(row, f"{self.name}/{identifier}")
-        if variant.shuffle_options and given.options:
-            given = given.shuffled(variant.rng(identifier, "options"))
+        answers = self.answers.read(row, f"{self.name}/{identifier}")
+        if variant.shuffle_options and answers.options:
+            answers = answers.shuffled(variant.rng(identifier, "options"))
         likelihood = variant.method == "likelihood"
         pieces = self.likelihood if likelihood else self.generate
-        fields = {**row.fields, "options": given.listed()}
+        fields = {**row.fields, "options": answers.listed()}
         if "question" in self.file.values:
             fields["question"] = row[self.file.values["question"]]
         order = fill(pieces, fields, list(self.media))
         scoring = Scoring(
             rule="likelihood" if likelihood else self.rule,
-            targets=given.targets(likelihood),
-            options=given.continuations if likelihood else given.options,
+            targets=answers.targets(likelihood),
+            options=answers.continuations if likelihood else answers.options,
             params={} if likelihood else self.file.values.get("params", {}),
             labels={name: _text(row[name]) for name in self.labels},
             group=_text(row[self.file.values["group"]]) if "group" in self.file.values else "",
         )
-        continuations = given.continuations if likelihood else ()
+        continuations = answers.continuations if likelihood else ()
 
         def ask() -> Call:
             media = list(self.media.items())
@@ -169,13 +169,13 @@ class FileTask:
         named = self.file.values.get("metrics")
         if named is None:
             name = "ANLS" if self.rule == "anls" else "accuracy"
-            made = [metric(name, "accuracy", by=by, params={"unit": "percent"})]
+            metrics = [metric(name, "accuracy", by=by, params={"unit": "percent"})]
             if self.answers.columns and (self.rule == "choice" or variant.method == "likelihood"):
-                made.append(metric("choice bias", "choice_bias"))
-            return made
+                metrics.append(metric("choice bias", "choice_bias"))
+            return metrics
         return [
-            metric(each.replace("_", " "), each, by=by) if isinstance(each, str) else self._metric(place, each)
-            for place, each in enumerate(named)
+            metric(spec.replace("_", " "), spec, by=by) if isinstance(spec, str) else self._metric(index, spec)
+            for index, spec in enumerate(named)
         ]
 
     def needs(self, variant: Variant) -> Sequence[str]:
@@ -201,7 +201,7 @@ class FileTask:
     def _prompts(self) -> tuple[list[Piece], list[Piece]]:
         """Returns the templates of generation and of log-likelihood scoring."""
         values = self.file.values
-        options, words = bool(self.answers.columns), self.answers.words
+        options, yes_no = bool(self.answers.columns), self.answers.words
         frames = values.get("frames")
         if frames is not None and ("count" in frames) is ("per_second" in frames):
             raise self.file.error("frames needs either count or per_second", "frames")
@@ -213,29 +213,29 @@ class FileTask:
             raise self.file.error("give question or prompt", "data")
         scored = values.get("likelihood", {})
         bare = _LETTER_PROMPT if self.answers.letters else "{question}"
-        if "likelihood" in values and not (options or words):
+        if "likelihood" in values and not (options or yes_no):
             raise self.file.error("likelihood needs options: they are what is scored", "likelihood")
         if "prompt" in values and "question" not in values:
             bare = values["prompt"]
-        plain = f"{{question}}\nAnswer {' or '.join(words)}." if words else "{question}"
+        plain = f"{{question}}\nAnswer {' or '.join(yes_no)}." if yes_no else "{question}"
         generate = self._parse(values.get("prompt", _CHOICE_PROMPT if options else plain), "prompt")
         return generate, self._parse(scored.get("prompt", bare), "likelihood", "prompt")
 
-    def _parse(self, template: str, *place: str) -> list[Piece]:
+    def _parse(self, template: str, *keys: str) -> list[Piece]:
         try:
             pieces = parse(template)
         except ValueError as error:
-            raise self.file.error(f"{'.'.join(place)}: {error}", *place) from error
+            raise self.file.error(f"{'.'.join(keys)}: {error}", *keys) from error
         if any(piece.column == "options" for piece in pieces) and not self.answers.columns:
-            raise self.file.error(f"{'.'.join(place)} shows {{options}} and options names no columns", *place)
+            raise self.file.error(f"{'.'.join(keys)} shows {{options}} and options names no columns", *keys)
         return pieces
 
     def _check_columns(self, row: Row, where: str) -> None:
         present = [*row.fields, *self.media]
-        for name, place in self._wanted():
+        for name, keys in self._wanted():
             if name not in present:
                 raise self.file.error(
-                    f"{'.'.join(map(str, place))}: {where} has no column {name!r}; it has {', '.join(present)}", *place
+                    f"{'.'.join(map(str, keys))}: {where} has no column {name!r}; it has {', '.join(present)}", *keys
                 )
 
     def _check_row(self, row: Row, where: str) -> None:
@@ -292,19 +292,19 @@ class FileTask:
             **{"max_output_tokens": short, "temperature": 0.0, **self.file.values.get("decoding", {})}
         )
 
-    def _metric(self, place: int, given: Mapping[str, Any]) -> scorer.MetricSpec:
-        by = given.get("by", [])
+    def _metric(self, index: int, spec: Mapping[str, Any]) -> scorer.MetricSpec:
+        by = spec.get("by", [])
         by = [by] if isinstance(by, str) else by
-        where = {name: [one] if isinstance(one, str) else one for name, one in given.get("where", {}).items()}
+        where = {name: [one] if isinstance(one, str) else one for name, one in spec.get("where", {}).items()}
         for name in (*by, *where):
             if name not in self.labels:
-                raise self.file.error(f"metrics: {name!r} is none of the labels", "metrics", place)
+                raise self.file.error(f"metrics: {name!r} is none of the labels", "metrics", index)
         return metric(
-            given.get("name", given["metric"].replace("_", " ")),
-            given["metric"],
+            spec.get("name", spec["metric"].replace("_", " ")),
+            spec["metric"],
             where=where,
             by=[[name] for name in by],
-            params=given.get("params"),
+            params=spec.get("params"),
         )
 
 

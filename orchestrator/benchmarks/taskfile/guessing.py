@@ -26,8 +26,8 @@ _BRIEFLY = "Answer with a single word or phrase."
 _NUMBER = re.compile(r"[-\u2212+]?[$\u20ac\u00a3]?\.?\d[\d,.]*\s?(%|[A-Za-z\u00b0/]{1,8})?")
 _OPTION = re.compile(r"(?:(option|choice|opt|answer)[_ -]?)?([a-jA-J]|\d)")
 _NAMES = {
-    what: names.split()
-    for what, names in {
+    role: names.split()
+    for role, names in {
         "answer": "answer correct_answer answer_key correct answers target targets gold gold_answer ground_truth "
         "groundtruth gt reference references solution label",
         "question": "question query prompt instruction text problem input",
@@ -37,7 +37,7 @@ _NAMES = {
         "labels": "category subject topic type subset domain task difficulty level split",
     }.items()
 }
-"""What columns are usually called, the likeliest name first."""
+"""Role of a column -> usual names, the likeliest first."""
 
 
 @dataclass(slots=True)
@@ -59,46 +59,46 @@ def guess(data: str) -> Guess:
     if not rows:
         raise DataError(f"{data} has no rows")
     names = list(rows[0])
-    made = Guess({"data": data})
+    guess = Guess({"data": data})
     images = _images(Path(data), rows)
     if images:
-        made.values["image"] = images if len(images) > 1 else images[0]
-        made.reasons.append(f"image: {', '.join(images)}")
-    made.reasons += _doubts(rows, images)
+        guess.values["image"] = images if len(images) > 1 else images[0]
+        guess.reasons.append(f"image: {', '.join(images)}")
+    guess.reasons += _doubts(rows, images)
     free = [name for name in names if name not in images]
     options = _options(free, rows)
     identifier = _named("id", [name for name in free if _unique(rows, name)])
     answer = _named("answer", [name for name in free if name not in options])
     question = _named("question", [name for name in free if name not in (*options, answer)])
     if not answer or not question:
-        what = "answer" if not answer else "question"
+        role = "answer" if not answer else "question"
         raise DataError(
-            f"{data}: no column looks like the {what}; it has {', '.join(names)}. "
-            f"Rename one to `{what}`, or write the task file by hand"
+            f"{data}: no column looks like the {role}; it has {', '.join(names)}. "
+            f"Rename one to `{role}`, or write the task file by hand"
         )
     if identifier:
-        made.values["id"] = identifier
-        made.reasons.append(f"id: {identifier}, different in every row looked at")
-    made.values["question"] = question
+        guess.values["id"] = identifier
+        guess.reasons.append(f"id: {identifier}, different in every row looked at")
+    guess.values["question"] = question
     if options:
-        made.values["options"] = options if len(options) > 1 else options[0]
-        made.reasons.append(f"options: {', '.join(options)}")
-    made.values["answer"] = answer
+        guess.values["options"] = options if len(options) > 1 else options[0]
+        guess.reasons.append(f"options: {', '.join(options)}")
+    guess.values["answer"] = answer
     if options:
-        _form(made, rows, options, answer)
+        _form(guess, rows, options, answer)
     else:
-        _open(made, rows, answer)
+        _open(guess, rows, answer)
     used = {*images, *options, answer, question, identifier}
     labels = [name for name in free if name not in used and _sorts(rows, name)]
     if labels:
-        made.values["labels"] = labels if len(labels) > 1 else labels[0]
-        made.reasons.append(f"labels: {', '.join(labels)}, with few values each")
-    return made
+        guess.values["labels"] = labels if len(labels) > 1 else labels[0]
+        guess.reasons.append(f"labels: {', '.join(labels)}, with few values each")
+    return guess
 
 
-def _named(what: str, names: Sequence[str]) -> str:
+def _named(role: str, names: Sequence[str]) -> str:
     lowered = {name.lower().replace(" ", "_"): name for name in reversed(names)}
-    return next((lowered[name] for name in _NAMES[what] if name in lowered), "")
+    return next((lowered[name] for name in _NAMES[role] if name in lowered), "")
 
 
 def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -115,15 +115,15 @@ def _images(path: Path, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         loaded = datasets.load_from_disk(str(path))
         columns = loaded.column_names
         names = columns if isinstance(columns, list) else next(iter(columns.values()))
-    found = [name for name in names if name not in rows[0]]
+    columns_of_images = [name for name in names if name not in rows[0]]
     for name in rows[0]:
         cells = [cell if isinstance(cell := row.get(name), list) else [cell] for row in rows[:_SHOWN]]
         values = [value for cell in cells for value in cell if value not in (None, "")]
         if values and all(isinstance(value, str) and _PICTURE.match(value) for value in values):
             if max(map(len, cells)) > 1:
                 raise DataError(f"{path}: column {name} holds several images a row: give each a column of its own")
-            found.append(name)
-    return found
+            columns_of_images.append(name)
+    return columns_of_images
 
 
 def _doubts(rows: Sequence[Mapping[str, Any]], images: Sequence[str]) -> list[str]:
@@ -150,15 +150,15 @@ def _options(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[st
             return [name]
     series: dict[tuple[str, bool], list[str]] = {}
     for name in names:
-        found = _OPTION.fullmatch(name.strip().lower())
-        if found:
-            series.setdefault((found[1] or "", found[2].isdecimal()), []).append(name)
-    return max((found for found in series.values() if len(found) > 1), key=len, default=[])
+        match = _OPTION.fullmatch(name.strip().lower())
+        if match:
+            series.setdefault((match[1] or "", match[2].isdecimal()), []).append(name)
+    return max((match for match in series.values() if len(match) > 1), key=len, default=[])
 
 
-def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str], answer: str) -> None:
+def _form(guess: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str], answer: str) -> None:
     """Sets `answer_is` by what every answer fits."""
-    rows = [row for row in rows if row.get(answer) not in (None, "")]  # what is missing is named where it is read
+    rows = [row for row in rows if row.get(answer) not in (None, "")]  # reading reports missing answers
     texts = [str(row[answer]).strip().removesuffix(".0") for row in rows]
     offers = [_list(row[options[0]]) or [] if len(options) == 1 else [row[name] for name in options] for row in rows]
     most = max(map(len, offers), default=0)
@@ -178,41 +178,41 @@ def _form(made: Guess, rows: Sequence[Mapping[str, Any]], options: Sequence[str]
             why += "`index` if they count from 0"
     else:
         form, why = "text", f"CHECK THIS: answers like {texts[0]!r} are neither letter nor number nor always an option"
-    made.values["answer_is"] = form
-    made.reasons.append(f"answer: {answer}, as {form}: {why}")
+    guess.values["answer_is"] = form
+    guess.reasons.append(f"answer: {answer}, as {form}: {why}")
 
 
-def _open(made: Guess, rows: Sequence[Mapping[str, Any]], answer: str) -> None:
+def _open(guess: Guess, rows: Sequence[Mapping[str, Any]], answer: str) -> None:
     """Sets the rule of an open question by how long the right answers are."""
     lists = [_list(row.get(answer)) or [row.get(answer)] for row in rows if row.get(answer) not in (None, "")]
-    texts = [str(one) for each in lists for one in each]
+    texts = [str(one) for answers in lists for one in answers]
     counts = sorted(len(text.split()) for text in texts)
     typical = counts[len(counts) // 2] if counts else 0
     if texts and all(meaning(text) is not None for text in texts):
-        made.values["rule"] = "yes_no"
-        made.reasons.append(f"answer: {answer}; every answer is yes or no (yes_no)")
+        guess.values["rule"] = "yes_no"
+        guess.reasons.append(f"answer: {answer}; every answer is yes or no (yes_no)")
         return
-    if min(map(len, lists), default=0) > _PEOPLE and any(len(set(map(str, each))) < len(each) for each in lists):
-        made.values |= {"prompt": f"{{question}}\n{_BRIEFLY}", "rule": "vqa"}
-        made.reasons.append(f"answer: {answer}, the answers of several people: VQA accuracy (vqa)")
+    if min(map(len, lists), default=0) > _PEOPLE and any(len(set(map(str, texts))) < len(texts) for texts in lists):
+        guess.values |= {"prompt": f"{{question}}\n{_BRIEFLY}", "rule": "vqa"}
+        guess.reasons.append(f"answer: {answer}, the answers of several people: VQA accuracy (vqa)")
         return
     numbers = sum(_NUMBER.fullmatch(text.strip()) is not None for text in texts)
     if texts and 2 * numbers >= len(texts):
-        made.values["rule"] = "number"
-        made.reasons.append(
+        guess.values["rule"] = "number"
+        guess.reasons.append(
             f"answer: {answer}; {numbers:,} of {len(texts):,} answers are numbers (number); "
             "`params: {relative: 0.05}` accepts what is within 5%"
         )
         return
     if typical <= _MOST_WORDS:
-        made.values["rule"] = "contains_word"
-        made.reasons.append(
+        guess.values["rule"] = "contains_word"
+        guess.reasons.append(
             f"answer: {answer}; no options were found: right if it stands in the reply (contains_word); "
             "`rule: anls` for texts read in pictures, where a letter may be misread"
         )
         return
-    made.values["rule"] = "judge_answer"
-    made.reasons.append(
+    guess.values["rule"] = "judge_answer"
+    guess.reasons.append(
         f"answer: {answer}; no options were found, and the answers have {typical} words: a judge says whether a reply "
         "means the same (judge_answer, needs --judge); `rule: caption` scores the overlap without one"
     )
@@ -232,7 +232,7 @@ def _unique(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
 
 
 def _sorts(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Whether a column is named like a label and has few values."""
+    """Returns True if a column is named like a label and has few values."""
     values = [row.get(name) for row in rows]
     few = len({str(value) for value in values}) <= max(2, min(50, len(rows) // 2))
     return name.lower() in _NAMES["labels"] and few and all(isinstance(value, str | int) for value in values)

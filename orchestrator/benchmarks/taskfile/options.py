@@ -66,14 +66,14 @@ class RowAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """How a table holds options and answers.
+    """Columns and format of a table's options and answers.
 
     Attributes:
         columns: Columns of the options; one column that holds lists, or several of one option each.
         answer: Column of the answer.
         form: "letter", "number" (from 1), "index" (from 0) or "text".
         letters: Whether Likelihood scores letters and not texts.
-        words: The two answers of a question that is answered by yes or no, in place of columns; () otherwise.
+        words: The two answers of a yes/no question, instead of columns; () otherwise.
     """
 
     columns: Sequence[str]
@@ -89,18 +89,18 @@ class Answers:
         Raises:
             TaskFileError: They do not fit together.
         """
-        columns, words = file.names("options"), tuple[str, ...]()
+        columns, yes_no = file.names("options"), tuple[str, ...]()
         if sorted(name.lower() for name in columns) in _YES_NO or (not columns and file.values.get("rule") == "yes_no"):
-            columns, words = [], tuple(columns) or ("yes", "no")
+            columns, yes_no = [], tuple(columns) or ("yes", "no")
         if len(columns) > len(LETTERS):
             raise file.error(f"options has {len(columns)} columns: at most {len(LETTERS)} have letters", "options")
         form = file.values.get("answer_is", "letter" if columns else "text")
         letters = file.values.get("likelihood", {}).get("score") == "letter"
-        if words and letters:
-            raise file.error(f"the options {' and '.join(words)} have no letters: score texts", "likelihood", "score")
+        if yes_no and letters:
+            raise file.error(f"the options {' and '.join(yes_no)} have no letters: score texts", "likelihood", "score")
         if not columns and form != "text":
             raise file.error("answer_is needs options: without them an answer is a text", "answer_is")
-        return cls(columns, file.values["answer"], form, letters, words)
+        return cls(columns, file.values["answer"], form, letters, yes_no)
 
     def read(self, row: Row, name: str) -> RowAnswers:
         """Returns the options and right answers of a row.
@@ -144,12 +144,12 @@ class Answers:
             return options.index(text) if options.count(text) == 1 else None
         if self.form == "letter":
             letter = text.strip("().:").upper()
-            place = LETTERS.find(letter) if len(letter) == 1 else -1
+            index = LETTERS.find(letter) if len(letter) == 1 else -1
         else:
             if text.endswith(".0"):
                 text = text[:-2]
-            place = int(text) - (self.form == "number") if text.isdecimal() else -1
-        return place if 0 <= place < len(options) else None
+            index = int(text) - (self.form == "number") if text.isdecimal() else -1
+        return index if 0 <= index < len(options) else None
 
 
 def _texts(answer: Any, name: str) -> tuple[str, ...]:

@@ -27,5 +27,5 @@ class TaskFile(YamlFile):
     def names(self, key: str) -> list[str]:
         """Returns the columns under a key that takes one or several."""
         value = self.values.get(key, [])
-        words = [value] if isinstance(value, str) else value
-        return [str(word).lower() if isinstance(word, bool) else word for word in words]
+        values = [value] if isinstance(value, str) else value
+        return [str(word).lower() if isinstance(word, bool) else word for word in values]

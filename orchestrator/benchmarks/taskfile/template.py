@@ -27,19 +27,19 @@ def parse(template: str) -> list[Piece]:
     pieces: list[Piece] = []
     last = 0
     text = ""
-    for found in _PLACE.finditer(template):
-        text += template[last : found.start()]
-        last = found.end()
-        if found[0] in ("{{", "}}"):
-            text += found[0][0]
-        elif found[1] is None:
-            raise ValueError(f"a lone {found[0]!r}; write {found[0] * 2!r} for the sign itself")
-        elif not found[1].strip():
+    for match in _PLACE.finditer(template):
+        text += template[last : match.start()]
+        last = match.end()
+        if match[0] in ("{{", "}}"):
+            text += match[0][0]
+        elif match[1] is None:
+            raise ValueError(f"a lone {match[0]!r}; write {match[0] * 2!r} for the sign itself")
+        elif not match[1].strip():
             raise ValueError("{} has no name in it; write {question}, {options} or {column}")
         else:
             if text:
                 pieces.append(Piece(text=text))
-            pieces.append(Piece(column=found[1].strip()))
+            pieces.append(Piece(column=match[1].strip()))
             text = ""
     text += template[last:]
     return [*pieces, Piece(text=text)] if text else pieces

@@ -61,15 +61,15 @@ def category_of(task: str) -> str:
 def open_puzzles(task: str, data: str | None) -> RowSource:
     """Opens the puzzles of a task: of its category, where it has one; then rows need not name theirs."""
     category = category_of(task)
-    own = replace(TABLE, columns=COLUMNS) if category else TABLE
+    layout = replace(TABLE, columns=COLUMNS) if category else TABLE
     if data is None and task not in MAIN:
         names = [category] if category else CATEGORIES
         table = replace(
-            own, hub=SUBSET, split="test", files=[f"visualpuzzles/{name}.parquet" for name in names], or_split=""
+            layout, hub=SUBSET, split="test", files=[f"visualpuzzles/{name}.parquet" for name in names], or_split=""
         )
         source = open_rows(None, table)
     else:
-        source = open_rows(data and _category_file(Path(data), category), own)
+        source = open_rows(data and _category_file(Path(data), category), layout)
     if category:
         source = only(source, lambda row: row_category(task, row) == category)
     return check_unique(source, task, lambda row: identifier(task, row))
@@ -134,9 +134,9 @@ def samples(row: Row, variant: Variant[LetterSettings]) -> Iterator[Sample]:
         return Call((user(*images, text_part(prompt)),), config, continuations)
 
     def diagram(_: Sequence[Answer]) -> Call:
-        words = text_part(prompts.stage_1(block, category))
+        instruction = text_part(prompts.stage_1(block, category))
         # Decoding is left to the server: settings for words mean nothing to many makers of images.
-        return Call((user(image_part(row_image(row)), words),), modality=model.MODALITY_IMAGE, stage="generate")
+        return Call((user(image_part(row_image(row)), instruction),), modality=model.MODALITY_IMAGE, stage="generate")
 
     last = Turn(answer, "answer" if visual else "", scoring)
     yield Sample(variant.key(name), (Turn(diagram, "diagram"), last) if visual else (last,))

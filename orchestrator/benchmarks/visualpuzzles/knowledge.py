@@ -28,7 +28,7 @@ _SYNTHETIC = (
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     max_output_tokens: int = setting(512, "bound on an answer's tokens", OUTPUT_TOKENS)
 

@@ -11,7 +11,7 @@ COT: str = _TEXTS["cot"]
 DIRECT: str = _TEXTS["direct"]
 STEPS: str = _TEXTS["steps"]
 MARK = "STEP START"
-"""What `STEPS` asks to begin each step with."""
+"""Beginning of each step that `STEPS` asks for."""
 STAGE_2: str = _TEXTS["stage_2"]
 CATEGORIES = tuple[str, ...](_TEXTS["categories"])
 

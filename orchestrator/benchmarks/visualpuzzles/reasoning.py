@@ -1,8 +1,8 @@
-"""How models reason on VisualPuzzles, by a judge (arXiv 2504.10342, tables 4 and 5, figure 5).
+"""Reasoning of models on VisualPuzzles, classified by a judge (arXiv 2504.10342, tables 4 and 5, figure 5).
 
-`VisualPuzzles_steps` asks for marked steps, in the paper's words, and a judge sorts them by kind.
-`VisualPuzzles_strategy` asks as `VisualPuzzles_cot` does, and a judge says how the answer was found. The prompts of the
-paper's judge were not found: kinds and criteria are ours.
+`VisualPuzzles_steps` asks for marked steps in the paper's words, and a judge classifies the steps.
+`VisualPuzzles_strategy` asks like `VisualPuzzles_cot`, and a judge names the strategy. The paper does not publish its
+judge's prompts: kinds and criteria are ours.
 """
 
 from __future__ import annotations

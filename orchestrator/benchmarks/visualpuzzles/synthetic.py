@@ -24,10 +24,10 @@ BALLS = {"red": (214, 40, 40), "blue": (40, 80, 220), "green": (40, 150, 70), "y
 FIGURES = ("triangle", "square", "pentagon", "star")
 
 PLACES: tuple[ink.Point, ...] = tuple((360 + i * 560, 1250) for i in range(4))
-"""Where drawn options stand."""
+"""Positions of the drawn options."""
 
 Figure = tuple[str, bool, int]
-"""A shape, whether it is filled, and how many dots stand below it."""
+"""A shape, whether it is filled, and the number of dots below it."""
 Cells = tuple[tuple[int, int], ...]
 """The cells of a block figure."""
 Painter = Callable[[ImageDraw.ImageDraw], None]
@@ -108,8 +108,8 @@ def _algorithmic(rng: random.Random) -> Puzzle:
 
     question = "The machine treats every number in the same way. Which number replaces the question mark?"
     pairs = list(zip(numbers, results, strict=True))
-    told = ", ".join(f"{number} to {result}" for number, result in pairs[:-1])
-    steps = f"The machine turns {told}. It makes {times} x n + {plus}. It turns {numbers[-1]} to {right}."
+    premises = ", ".join(f"{number} to {result}" for number, result in pairs[:-1])
+    steps = f"The machine turns {premises}. It makes {times} x n + {plus}. It turns {numbers[-1]} to {right}."
     seen: list[Seen] = [((500, 240 + i * 440), (f"{number}",)) for i, (number, _) in enumerate(pairs)]
     seen += [((1900, 240 + i * 440), (f"{result}",)) for i, (_, result) in enumerate(pairs[:-1])]
     return Puzzle(question, options, answer, paint, steps, seen)
@@ -139,8 +139,8 @@ def _deductive(rng: random.Random) -> Puzzle:
 
     kind = "heaviest" if heaviest else "lightest"
     question = f"Each scale tilts towards the heavier ball. Which ball is the {kind}?"
-    told = ", ".join(f"{heavy} is heavier than {light}" for heavy, light in pairs)
-    steps = f"{told[0].upper()}{told[1:]}. From heavy to light: {', '.join(order)}. The {kind} is {right}."
+    premises = ", ".join(f"{heavy} is heavier than {light}" for heavy, light in pairs)
+    steps = f"{premises[0].upper()}{premises[1:]}. From heavy to light: {', '.join(order)}. The {kind} is {right}."
     seen = [((440 + i * 760, 820), (f"{heavy} low", f"{light} high")) for i, (heavy, light) in enumerate(pairs)]
     return Puzzle(question, options, "ABCD"[options.index(right)], paint, steps, seen)
 
@@ -161,8 +161,8 @@ def _inductive(rng: random.Random) -> Puzzle:
         ink.words(draw, (280 + 6 * 290, 500), "?", 180)
         _options(draw, lambda at, i: _figure(draw, at, 130, options[i]))
 
-    told = ", ".join(map(_named, sequence))
-    steps = f"The figures are {told}. Next comes {_named(right)}. {_listed(options)}"
+    premises = ", ".join(map(_named, sequence))
+    steps = f"The figures are {premises}. Next comes {_named(right)}. {_listed(options)}"
     seen = [((280 + i * 290.0, 500.0), (f"figure {i + 1}", *_words(figure))) for i, figure in enumerate(sequence)]
     seen += _options_seen(options)
     return Puzzle("Which figure comes next?", None, "ABCD"[options.index(right)], paint, steps, seen)
@@ -199,10 +199,10 @@ def _analogical(rng: random.Random) -> Puzzle:
         _options(draw, lambda at, i: _figure(draw, at, 110, options[i]))
 
     question = "The second figure is to the first as which figure is to the third?"
-    told = f"{_named(start)} is to {_named(changed(start))} as {_named(source)} is to {_named(right)}"
+    premises = f"{_named(start)} is to {_named(changed(start))} as {_named(source)} is to {_named(right)}"
     seen = [(at, (f"figure {i + 1}", *_words(figure))) for i, (at, figure) in enumerate(shown)]
     seen += _options_seen(options)
-    steps = f"{told[0].upper()}{told[1:]}. {_listed(options)}"
+    steps = f"{premises[0].upper()}{premises[1:]}. {_listed(options)}"
     return Puzzle(question, None, "ABCD"[options.index(right)], paint, steps, seen)
 
 
@@ -241,7 +241,7 @@ def _spatial(rng: random.Random) -> Puzzle:
 
 
 def _is_chiral(cells: Cells) -> bool:
-    """Whether all eight turns and mirror images differ, so that one option alone is right."""
+    """Returns True if all eight rotations and mirror images differ, so that only one option is right."""
     return len({_turned(cells, times, mirrored) for times in range(4) for mirrored in (False, True)}) == 8
 
 

@@ -51,7 +51,7 @@ PROPERTIES = ("number", "subject_type", "action")
 
 @dataclass(frozen=True, slots=True)
 class VoilaSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     steps: int = setting(3, "how many steps are asked, 1 to 4; the fourth needs a model that makes images, and a judge")
     first_step: int = setting(1, "the step that is asked first: 3 asks step 3 without those before it")

@@ -78,7 +78,7 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
             field["references"] = {"field": {"@id": "image/name"}}
         fields.append(field)
     records.append({"@type": "cr:RecordSet", "@id": "question", "name": "question", "field": fields})
-    whole = base | {
+    document = base | {
         "name": table.stem,
         "description": f"{base['description']} {drawn}",
         "distribution": distribution,
@@ -86,7 +86,7 @@ def write_croissant(table: Path, *, images: Path, training: bool, collage: bool,
     }
     path = croissant_path(table)
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(whole, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     partial.replace(path)
     return path
 

@@ -17,16 +17,16 @@ GENERATED = "generated"
 DRAWN = "drawn"
 """In place of a folder of images: pictograms."""
 FORM = "generated[:count=N][,seed=N or ,start=N][,rules=1+5][,images=DIR], questions generated on the fly"
-"""What `--data` takes, in words."""
+"""Accepted values of `--data`, for messages."""
 
 
 def is_generated(data: str) -> bool:
-    """Whether `--data` names questions generated on the fly."""
+    """Returns True if `--data` names questions generated on the fly."""
     return data.partition(":")[0] == GENERATED
 
 
 def generated_rows(questions: Iterator[Question], picture: Callable[[Spec], bytes]) -> Iterator[Row]:
-    """Yields rows of questions in the released schema, numbered by their place among all, from 1."""
+    """Yields rows of questions in the released schema, numbered by their index among all questions, from 1."""
     for question in questions:
         number = ALL.position(question) + 1
 
@@ -56,32 +56,32 @@ def pictogram(spec: Spec) -> bytes:
     return draw(spec)
 
 
-def open_generated(words: str, rules: Sequence[int]) -> RowSource:
+def open_generated(location: str, rules: Sequence[int]) -> RowSource:
     """Opens questions of a task's rules generated on the fly: a balanced draw by seed, or a slice of all by start.
 
     Raises:
         DataError: `words` are not in `FORM`, or want more questions than the rules have.
     """
-    options = _options(words)
+    options = _options(location)
     try:
         numbers = {name: int(options[name]) for name in ("count", "seed", "start") if name in options}
         chosen = tuple(map(int, options["rules"].split("+"))) if "rules" in options else tuple(rules)
     except ValueError as error:
-        raise DataError(f"{words}: count, seed, start and rules are whole numbers") from error
+        raise DataError(f"{location}: count, seed, start and rules are whole numbers") from error
     if not set(chosen) <= set(rules):
-        raise DataError(f"{words}: this task has the rules {', '.join(map(str, rules))}")
+        raise DataError(f"{location}: this task has the rules {', '.join(map(str, rules))}")
     space = Space(chosen)
     count, start = numbers.get("count", 1000), numbers.get("start")
     if start is not None and "seed" in numbers:
-        raise DataError(f"{words}: a slice (start) has no seed, a draw (seed) no start; give one of them")
+        raise DataError(f"{location}: a slice (start) has no seed, a draw (seed) no start; give one of them")
     if count < 1 or (start is not None and not 0 <= start <= space.size - count):
-        raise DataError(f"{words}: these rules have {space.size:,} questions, counted from 0; give a slice of them")
+        raise DataError(f"{location}: these rules have {space.size:,} questions, counted from 0; give a slice of them")
 
     if start is None:
         try:
             shares(space.rules, count)
         except SpaceError as error:
-            raise DataError(f"{words}: {error}") from error
+            raise DataError(f"{location}: {error}") from error
     where = options.get("images", DRAWN)
     folder = ImageFolder(Path(where).expanduser()) if where != DRAWN else None
 
@@ -97,15 +97,15 @@ def open_generated(words: str, rules: Sequence[int]) -> RowSource:
 
     images = folder.digest() if folder else DRAWN
     canonical = f"{space.rules}|{count}|{seed}|{start}|{images}"
-    return RowSource(words, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
+    return RowSource(location, hashlib.sha256(canonical.encode()).hexdigest(), count, iterate)
 
 
-def _options(words: str) -> dict[str, str]:
+def _options(spec: str) -> dict[str, str]:
     known = ("count", "seed", "start", "rules", "images")
     options: dict[str, str] = {}
-    for piece in filter(None, words.partition(":")[2].split(",")):
+    for piece in filter(None, spec.partition(":")[2].split(",")):
         name, equals, value = piece.partition("=")
         if name not in known or not equals or name in options:
-            raise DataError(f"{words}: {piece!r} is none of {', '.join(known)} with its value, each once")
+            raise DataError(f"{spec}: {piece!r} is none of {', '.join(known)} with its value, each once")
         options[name] = value
     return options

@@ -42,9 +42,9 @@ def lines(counts: Mapping[int, int], *, seed: int, pick: Callable[[Spec], str], 
 
     Args:
         counts: Rule -> number of its questions.
-        seed: Seed of the questions, and in training of the fourth image behind an "any".
+        seed: Seed of the questions, and in training of the fourth image for an "any".
         pick: Returns the name of the image file of a spec.
-        training: Whether the fourth image is a file; in testing it is the answer's words.
+        training: Whether the fourth image is a file; in testing it is the text of the answer.
     """
     number = 0
     hidden = random.Random(f"voila|{seed}|fourth images")
@@ -131,7 +131,7 @@ def collages(table: Path, folder: ImageFolder) -> Iterator[Callable[[Iterable[Li
     if target.exists():
         foreign = sorted(entry.name for entry in target.iterdir() if not _COLLAGE.fullmatch(entry.name))
         if foreign:
-            raise DataError(f"{target} would be replaced and holds {foreign[0]}, which is no collage; move it")
+            raise DataError(f"{target} would be replaced and holds {foreign[0]}, which is not a collage; move it")
     with tempfile.TemporaryDirectory(dir=table.parent, prefix=f".{COLLAGES}.", suffix=".partial") as scratch:
         fresh = Path(scratch) / "new"
         fresh.mkdir()

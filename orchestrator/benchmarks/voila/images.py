@@ -28,7 +28,7 @@ class ImageFolder:
         """Lists the folder once; its order on disk plays no part.
 
         Raises:
-            DataError: It is no folder or holds no such file.
+            DataError: The folder or the file does not exist.
         """
         self.path = path
         prefixes = {file_prefix(spec): spec for spec in SPECS}
@@ -51,13 +51,13 @@ class ImageFolder:
         Raises:
             DataError: There is none.
         """
-        found = self._files.get(spec)
-        if not found:
+        data = self._files.get(spec)
+        if not data:
             raise DataError(
                 f"{self.path} has no image of {describe(spec)!r}: {file_prefix(spec)}<n>.png is needed "
                 f"(it has images of {len(self._files)} of the {len(SPECS)} things that VOILA shows)"
             )
-        return found
+        return data
 
     def first(self, spec: Spec) -> str:
         """Returns the name of the file that testing shows; the published test set has one file for each spec."""

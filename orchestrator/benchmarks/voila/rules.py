@@ -211,8 +211,8 @@ class Space:
         """Returns the question at a position of 0..size-1, in constant time."""
         if not 0 <= position < self.size:
             raise IndexError(f"the rules span {self.size:,} questions; there is none at {position:,}")
-        place = bisect.bisect_right(self._starts, position) - 1
-        return RULES[self.rules[place]].question(position - self._starts[place])
+        index = bisect.bisect_right(self._starts, position) - 1
+        return RULES[self.rules[index]].question(position - self._starts[index])
 
     def position(self, question: Question) -> int:
         """Returns the position of a question, the inverse of `question`."""

@@ -41,10 +41,10 @@ class Permutation:
 
     def __call__(self, places: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         """Returns what stands at some places, each in 0..size-1."""
-        found = self._once(np.atleast_1d(np.asarray(places, dtype=np.uint64)))
-        while (outside := found >= self.size).any():
-            found[outside] = self._once(found[outside])
-        return found
+        questions = self._once(np.atleast_1d(np.asarray(places, dtype=np.uint64)))
+        while (outside := questions >= self.size).any():
+            questions[outside] = self._once(questions[outside])
+        return questions
 
     def _once(self, values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         left, right = values >> self._half, values & self._mask
@@ -63,8 +63,8 @@ def shares(rules: Sequence[int], count: int) -> dict[int, int]:
     Raises:
         SpaceError: A rule's share is beyond its space.
     """
-    each, more = divmod(count, len(rules))
-    wanted = {rule: each + (place < more) for place, rule in enumerate(rules)}
+    quota, more = divmod(count, len(rules))
+    wanted = {rule: quota + (index < more) for index, rule in enumerate(rules)}
     for rule, share in wanted.items():
         if share > RULES[rule].space:
             raise SpaceError(

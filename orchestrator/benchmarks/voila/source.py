@@ -30,7 +30,7 @@ FORMS = (
     "it or given as TABLE,images=DIR (images=drawn: pictograms); a folder of both; the hub's rows in any form of "
     f"datasets or parquet; or {FORM}"
 )
-"""What `--data` takes, in words."""
+"""Accepted values of `--data`, for messages."""
 
 _COMBINED = ("combined_description", "combined_descriptions")
 _ANSWER = ("desc_im4", "desc_img4")
@@ -64,17 +64,17 @@ def identify(fields: Mapping[str, Any]) -> Identity:
     question = recognise(*specs) if specs else None
     number = named[1] if named else str(ALL.position(question) + 1) if question else "unknown"
     if question is None:
-        what = "its descriptions follow none of the 19 rules" if specs else "it does not describe images 1 to 3"
-        return Identity(number, None, what)
+        error = "its descriptions follow none of the 19 rules" if specs else "it does not describe images 1 to 3"
+        return Identity(number, None, error)
     checked = (
         ("rule", ("rule",), str(question.rule)),
         ("answer", _ANSWER, describe(question.answer)),
         ("relations", _RELATIONS, relations(question).strip()),
     )
-    for what, names, true in checked:
+    for part, names, true in checked:
         for name in names:
             if name in fields and str(fields[name]).strip() != true:
-                return Identity(number, question, f"its {what} is {fields[name]!r}; its descriptions make it {true!r}")
+                return Identity(number, question, f"its {part} is {fields[name]!r}; its descriptions make it {true!r}")
     return Identity(number, question)
 
 
@@ -90,7 +90,7 @@ def _described(fields: Mapping[str, Any]) -> tuple[Spec, Spec, Spec] | None:
     texts = [fields[name] for name in _COMBINED if name in fields] or [
         value for value in fields.values() if isinstance(value, str)
     ]
-    return next((found for found in map(read_combined, texts) if found), None)
+    return next((specs for specs in map(read_combined, texts) if specs), None)
 
 
 def open_voila(task: str, data: str | None) -> RowSource:
@@ -102,11 +102,11 @@ def open_voila(task: str, data: str | None) -> RowSource:
     rules = ND_RULES if task == "voila_nd" else WD_RULES
     if data and is_generated(data) and not Path(data).exists():
         return open_generated(data, rules)
-    place, _, images = (data or "").partition(",images=")
-    path = Path(place).expanduser() if place else None
+    location, _, images = (data or "").partition(",images=")
+    path = Path(location).expanduser() if location else None
     table = _table_of_names(path) if path else None
     if images and not table:
-        raise DataError(f"{data}: only a table of image names takes images=, and {place} is none")
+        raise DataError(f"{data}: only a table of image names takes images=, and {location} is not one")
     source = _open_names(table, images) if table else open_rows(data, HUB)
     count = source.count if rules == WD_RULES else sum(1 for _ in _chosen(source, rules)) if table else None
     return RowSource(source.origin, source.digest, count, lambda: _chosen(source, rules))
@@ -148,24 +148,24 @@ def _open_names(table: Path, images: str) -> RowSource:
         return RowSource(f"{table.name}, drawn", digest, source.count, lambda: map(_pictured, source))
     root = Path(images).expanduser() if images else table.parent
     if not root.is_dir():
-        raise DataError(f"{root} is no folder of images")
+        raise DataError(f"{root} is not a folder of images")
     folders = [root, *sorted(entry for entry in root.iterdir() if entry.is_dir())]
 
     def find(name: str) -> Path | None:
         return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
     wanted = sorted({Path(row[f"img{image}"]).name for row in source for image in (1, 2, 3)})
-    found = {name: path for name in wanted if (path := find(name))}
-    if not found:
+    paths = {name: path for name in wanted if (path := find(name))}
+    if not paths:
         raise DataError(
             f"no image that {table} names, such as {wanted[0]}, is in {root} or a folder in it; "
             "name their folder as TABLE,images=DIR"
         )
-    if len(found) < len(wanted):
-        missing = next(name for name in wanted if name not in found)
+    if len(paths) < len(wanted):
+        missing = next(name for name in wanted if name not in paths)
         logging.getLogger(__name__).warning(
             "%d of %d images that %s names are not there, the first %s: their questions will be rejected",
-            *(len(wanted) - len(found), len(wanted), table, missing),
+            *(len(wanted) - len(paths), len(wanted), table, missing),
         )
 
     def load(row: Row, column: str) -> bytes | None:
@@ -174,11 +174,11 @@ def _open_names(table: Path, images: str) -> RowSource:
             drawn = table.parent / COLLAGES / match[0] if match else None
             return drawn.read_bytes() if drawn and drawn.is_file() else None
         name = Path(row[column.replace("image", "img")]).name
-        if name not in found:
+        if name not in paths:
             raise DataError(f"image {name} is neither in {root} nor in a folder in it")
-        return found[name].read_bytes()
+        return paths[name].read_bytes()
 
-    digest = hashlib.sha256(f"{source.digest}|{digest_files(found.items())}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{source.digest}|{digest_files(paths.items())}".encode()).hexdigest()
     return RowSource(table.name, digest, source.count, lambda: (Row(row.fields, partial(load, row)) for row in source))
 
 

@@ -4,8 +4,8 @@ They stand in for the published photographs, so that everything runs without the
 Results measured with them say nothing about a model's standing on VOILA.
 
 `synthetic.json` beside this file holds the drawings: the head, clothes and tail of each subject; the pose of each
-action and the strokes behind and before it. Coordinates are those of a cell of 200 by 200 units, y downwards; a head's
-are relative to its center. A stroke is a list: "line", color, width, then points; "oval", color, edge, center, radii;
+action and the strokes in its background and foreground. Coordinates refer to a cell of 200 by 200 units, y downwards;
+action and the strokes in its background and foreground. Coordinates refer to a cell of 200 by 200 units, y downwards,
 or "shape", color, edge, then corners. An edge of null is none.
 """
 

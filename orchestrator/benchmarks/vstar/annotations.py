@@ -48,9 +48,9 @@ def open_annotated(folder: Path) -> RowSource:
 def _row(folder: Path, file: Path, image: Path, numbers: dict[str, str]) -> Row:
     name = f"{file.parent.name}/{file.stem}"
     try:
-        found: dict[str, Any] = orjson.loads(file.read_bytes())
-        question, options = str(found["question"]).strip(), [str(option) for option in found["options"]]
-        targets, boxes = list(found.get("target_object") or ()), list(found.get("bbox") or ())
+        annotation: dict[str, Any] = orjson.loads(file.read_bytes())
+        question, options = str(annotation["question"]).strip(), [str(option) for option in annotation["options"]]
+        targets, boxes = list(annotation.get("target_object") or ()), list(annotation.get("bbox") or ())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{file} is not an annotation of V*-Bench: {error}") from error
     if not 2 <= len(options) <= len(LETTERS):
@@ -70,24 +70,24 @@ def _row(folder: Path, file: Path, image: Path, numbers: dict[str, str]) -> Row:
 
 
 def _image(file: Path) -> Path:
-    found = [other for other in file.parent.glob(f"{file.stem}.*") if other.suffix.lower() in _IMAGES]
-    if len(found) != 1:
-        raise DataError(f"{file} has {len(found)} images of its name beside it: one is expected")
-    return found[0]
+    images = [other for other in file.parent.glob(f"{file.stem}.*") if other.suffix.lower() in _IMAGES]
+    if len(images) != 1:
+        raise DataError(f"{file} has {len(images)} images of its name beside it: one is expected")
+    return images[0]
 
 
 def _ids(file: Path) -> dict[str, str]:
     """Returns the ids of the questions by letter: folder and stem of the image -> id; empty without the file."""
     if not file.is_file():
         return {}
-    found = {}
+    ids = {}
     try:
         for line in filter(None, file.read_bytes().splitlines()):
             row = orjson.loads(line)
-            found[str(Path(row["image"]).with_suffix(""))] = str(row["question_id"])
+            ids[str(Path(row["image"]).with_suffix(""))] = str(row["question_id"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file} is not the list of V*-Bench's questions: {error}") from error
-    return found
+    return ids
 
 
 def labels_of(row: Row) -> dict[str, str]:

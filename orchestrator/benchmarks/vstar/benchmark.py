@@ -85,8 +85,8 @@ def synthetic(task: str, seed: int) -> Iterator[Row]:
     """Returns synthetic scenes with small objects, in V*-Bench's schema."""
     from orchestrator.benchmarks.vstar.synthetic import rows
 
-    made = rows(seed, APPENDIX) if task == "vstar_bench_appendix" else rows(seed)
-    return (row for row in made if of_task(row, task))
+    drawn_rows = rows(seed, APPENDIX) if task == "vstar_bench_appendix" else rows(seed)
+    return (row for row in drawn_rows if of_task(row, task))
 
 
 BENCHMARK = Benchmark(

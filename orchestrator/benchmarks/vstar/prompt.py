@@ -18,7 +18,7 @@ _REFERENCE_OPTION = re.compile(r"\(([A-D])\)\s*([^()]+?)(?=\([A-D]\)|$)")
 
 @dataclass(frozen=True, slots=True)
 class VstarSettings(LetterSettings):
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     protocol: Literal["lmms-eval", "paper", "deepeyes"] = setting(
         "lmms-eval",
@@ -55,6 +55,6 @@ def deepeyes_prompt(question: str, options: Sequence[str]) -> str:
 
 def reference_prompt(text: str) -> str:
     """Returns the prompt as the reference makes it."""
-    options = [found[2].strip() for found in _REFERENCE_OPTION.finditer(text)]
+    options = [match[2].strip() for match in _REFERENCE_OPTION.finditer(text)]
     question = listed(text.split("(A)")[0].strip(), options) if options else text
     return f"{question}\n{INSTRUCTION}"

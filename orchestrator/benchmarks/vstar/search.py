@@ -36,10 +36,10 @@ TASK = "vstar_search"
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What `--set` takes."""
+    """Settings for `--set`."""
 
     objects: Literal["missing", "targets"] = setting(
-        "missing", "what is searched: what the model says is missing, or the annotated targets, whatever it says"
+        "missing", "objects to search: those that the model calls missing, or the annotated targets"
     )
 
 

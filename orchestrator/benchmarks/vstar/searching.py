@@ -1,8 +1,8 @@
-"""V*'s system as a task: ask, search what the model misses, answer with crops of it (sections 3 and 4 of the paper).
+"""V*'s system as a task: ask, search the missing objects, answer with their crops (sections 3 and 4 of the paper).
 
-The sentences, the crops' places and the choice by log-likelihood are those of `vstar_bench_eval.py` of the authors'
-code. Two things cannot be had of a model behind a conversation: crops are images where theirs are features of fixed
-number, and the places, which are shares of the image padded to a square, are told although not every model pads.
+The sentences, the crops' locations and the choice by log-likelihood are those of `vstar_bench_eval.py` in the authors'
+code. Two differences are inherent to chat models: crops are images instead of a fixed number of features, and
+locations are relative to the image padded to a square although not every model pads.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ TOOL = "search"
 MISSING = (
     "Sorry, I can not answer the question. Some visual information about the following objects is missing or unclear:"
 )
-"""What the authors' model says before it lists the objects that it does not see, separated by commas."""
+"""Sentence of the authors' model before its list of missing objects, separated by commas."""
 FOCUS = "Additional visual information to focus on: "
 OUTPUT_TOKENS = 200
 MAX_OBJECTS = 16
-"""Objects of an answer that are searched."""
+"""Largest number of objects to search for one answer."""
 _MAX_NAME = 200
 _FOUND_AT = 0.5
 """Intersection over union above which a target counts as found."""
 _TURNED = (5, 6, 7, 8)
-"""Orientations of EXIF by which the sides are swapped."""
+"""EXIF orientations that swap width and height."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place that a search returned.
+    """A region that a search returned.
 
     Attributes:
-        name: The object that was searched.
+        name: The searched object.
         box: Left, top, right and bottom in pixels.
-        crop: What is there.
+        crop: The image of the region.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Search:
     """A search.
 
     Attributes:
-        patches: Number of the patch that shows the best place.
-        found: Whether the object was found there, and is not a guess.
-        places: The places, the best first.
+        patches: Number of the patch with the best region.
+        found: Whether the object was found; if not, the region is a guess.
+        places: The regions, the best first.
     """
 
     patches: float
@@ -65,9 +65,9 @@ class Search:
 
 
 def missing_objects(text: str) -> list[str]:
-    """Returns the objects that an answer says are missing; none where it says something else."""
-    _, said, listed = text.rpartition(MISSING)
-    if not said:
+    """Returns the objects that an answer calls missing; none for any other answer."""
+    _, marker, listed = text.rpartition(MISSING)
+    if not marker:
         return []
     names = (name.strip() for name in listed.removesuffix(".").split(","))
     return [name[:_MAX_NAME] for name in names if name][:MAX_OBJECTS]
@@ -79,7 +79,7 @@ def arguments(names: Iterable[str]) -> list[str]:
 
 
 def searches(results: Sequence[ToolResult]) -> list[Search]:
-    """Returns what the tool said of each search; one that is an error, or in another form, found nothing."""
+    """Parses the tool's results; an error or malformed result counts as a search that found nothing."""
     return [_search(result) for result in results]
 
 
@@ -87,13 +87,13 @@ def _search(result: ToolResult) -> Search:
     texts = [part.text for part in result.content if not part.image]
     crops = [part.image for part in result.content if part.image]
     try:
-        told: Mapping[str, Any] = json.loads(texts[0]) if texts and not result.is_error else {}
-        name, boxes = str(told["object"]), [tuple(map(float, box)) for box in told["boxes"]]
+        reply: Mapping[str, Any] = json.loads(texts[0]) if texts and not result.is_error else {}
+        name, boxes = str(reply["object"]), [tuple(map(float, box)) for box in reply["boxes"]]
         places = tuple(Place(name, _box(box), crop) for box, crop in zip(boxes, crops, strict=True))
-        patches = float(told["patches"])
+        patches = float(reply["patches"])
         if not all(map(math.isfinite, (patches, *(number for box in boxes for number in box)))):
             raise ValueError
-        return Search(patches, bool(told["found"] and places), places)
+        return Search(patches, bool(reply["found"] and places), places)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Search(0, False, ())
 
@@ -103,58 +103,57 @@ def _box(numbers: tuple[float, ...]) -> tuple[float, float, float, float]:
     return left, top, right, bottom
 
 
-def focused(image: Image, found: Sequence[Search], question: str) -> tuple[Part, ...]:
-    """Returns the question after what was found for it: names, crops and where they are.
+def focused(image: Image, searches: Sequence[Search], question: str) -> tuple[Part, ...]:
+    """Returns the question preceded by the search results: names, crops and locations.
 
     Args:
-        image: The image that was searched.
-        found: The searches.
+        image: The searched image.
+        searches: The searches.
         question: The question.
     """
-    places = [place for search in found for place in search.places]
-    if not places:
+    regions = [region for search in searches for region in search.places]
+    if not regions:
         return (text_part(question),)
-    parts, size, words = [], _size(image), FOCUS
-    for number, place in enumerate(places, 1):
-        where = ",".join(f"{share:.3f}" for share in _shares(place.box, size))
-        parts += [text_part(f"{words}{place.name} "), Part(image=place.crop)]
-        words = f" at location [{where}]{'; ' if number < len(places) else '.'}"
-    return (*parts, text_part(f"{words}\n{question}"))
+    parts, size, prefix = [], _size(image), FOCUS
+    for number, region in enumerate(regions, 1):
+        where = ",".join(f"{share:.3f}" for share in _shares(region.box, size))
+        parts += [text_part(f"{prefix}{region.name} "), Part(image=region.crop)]
+        prefix = f" at location [{where}]{'; ' if number < len(regions) else '.'}"
+    return (*parts, text_part(f"{prefix}\n{question}"))
 
 
 def _shares(box: tuple[float, float, float, float], size: tuple[int, int]) -> list[float]:
-    """Returns a box in shares of the image padded to a square."""
+    """Returns a box relative to the image padded to a square."""
     side = max(size)
     return [min(max((at + (side - size[axis % 2]) // 2) / side, 0.0), 1.0) for axis, at in enumerate(box)]
 
 
 def _size(image: Image) -> tuple[int, int]:
-    """Returns width and height of an image as it is shown."""
+    """Returns the width and height of an image as displayed."""
     opened = open_image(image.data)
     turned = opened.format != "TIFF" and orientation(opened) in _TURNED
     return (opened.height, opened.width) if turned else (opened.width, opened.height)
 
 
-def facts(found: Sequence[Search], boxes: Sequence[Sequence[float]], *, in_turn: bool) -> dict[str, float]:
-    """Returns how well searches met the boxes of a row; nothing without boxes.
+def facts(searches: Sequence[Search], boxes: Sequence[Sequence[float]], *, in_turn: bool) -> dict[str, float]:
+    """Returns how well the searches match the boxes of a row; nothing without boxes.
 
     Args:
-        found: The searches.
+        searches: The searches.
         boxes: The boxes: x, y, width and height in pixels.
-        in_turn: Whether each box was searched by the search at its place; else any may have found it.
+        in_turn: Whether search i was for box i; otherwise any search may match any box.
 
     Returns:
-        `targets`: how many boxes there are. `targets_found`: those that the best place of a search meets with an
-        intersection over union above 0.5, and `found`: their share. `search_length`: the mean number of patches that
-        were looked at for these, left out where there are none. `iou`: the largest intersection over union of such a
-        place and a box.
+        `targets`: number of boxes. `targets_found`: boxes that the best region of a search covers with an intersection
+        over union above 0.5, and `found`: their share. `search_length`: mean number of patches examined for these,
+        omitted without any. `iou`: largest intersection over union of such a region and a box.
     """
     if not boxes:
         return {}
     lengths, overlaps = [], [0.0]
     for number, (x, y, width, height) in enumerate(boxes):
-        own = [search for search in (found[number : number + 1] if in_turn else found) if search.found]
-        met = [(search.patches, overlap(search.places[0].box, (x, y, x + width, y + height))) for search in own]
+        hits = [search for search in (searches[number : number + 1] if in_turn else searches) if search.found]
+        met = [(search.patches, overlap(search.places[0].box, (x, y, x + width, y + height))) for search in hits]
         overlaps += [share for _, share in met]
         lengths += [patches for patches, share in met if share > _FOUND_AT][:1]
     known = {TARGETS: len(boxes), TARGETS_FOUND: len(lengths), FOUND: len(lengths) / len(boxes)}

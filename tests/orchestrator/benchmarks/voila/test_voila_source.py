@@ -82,7 +82,7 @@ def test_images_elsewhere_and_drawn(tmp_path):
     question = identify(given[0].fields).question
     assert next(iter(pictured)).image("image2") == draw(question.images[1])
     assert source.digest != pictured.digest
-    with pytest.raises(DataError, match="is no folder of images"):
+    with pytest.raises(DataError, match="is not a folder of images"):
         open_voila("voila_wd", f"{path},images={tmp_path / 'nowhere'}")
 
 
