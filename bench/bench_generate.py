@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--dtype", default="auto")
+    parser.add_argument("--hybrid", action="store_true", help="Recurrent layers beside those of attention.")
     parser.add_argument("--json", type=Path, help="Write the figures here as well.")
     options = parser.parse_args()
     sent = requests(options.samples, options.tokens)
@@ -154,7 +155,7 @@ def main() -> None:
         parser.error("--mixed takes one number of --image-tokens")
     for tokens in options.image_tokens:
         with tempfile.TemporaryDirectory() as folder:
-            build(Path(folder), options.width, options.layers, patch=_PATCHES[tokens])
+            build(Path(folder), options.width, options.layers, options.hybrid, patch=_PATCHES[tokens])
             ways = [Way(f"batch {size}", Path(folder), size, options.dtype) for size in options.batches]
             if options.static:
                 ways += [

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from lyncean.model.v1 import model_pb2 as model
 from model_server.hf.family import Family, ModelParts, Prefill
 
 
-def family_of(kind: str, model: Any) -> Family:
+def family_of(kind: str, net: Any) -> Family:
     """Returns the family of a model type; an unknown one whose positions have dimensions is stepped as Qwen is."""
     known = FAMILIES.get(kind)
-    axes = _position_axes(model)
-    if known is None and axes and hasattr(model.base_model, "rope_deltas"):
+    axes = _position_axes(net)
+    if known is None and axes and hasattr(net.base_model, "rope_deltas"):
         return Qwen(axes)
     return known or Family()
 
@@ -148,6 +150,26 @@ class Kosmos(ImageFirst):
         return {"num_image_tokens": checkpoint.model.config.latent_query_num}
 
 
+class GotOcr(Family):
+    """GOT-OCR2: reads pages, which stand in no list of their own; its checkpoints have no chat template."""
+
+    needs_image = True
+
+    def nest(self, pictures: list[Any]) -> Any:
+        """Images of one prompt, as the processor wants them."""
+        return pictures
+
+    def plain(self, messages: Sequence[model.Message], checkpoint: ModelParts) -> str:
+        """The conversation that its processor writes around its own questions."""
+        parts = [part for message in messages for part in message.parts]
+        processor = checkpoint.processor
+        start, end = processor.message_start_token, processor.message_end_token
+        pages = processor.image_token * sum(part.HasField("image") for part in parts)
+        asked = "\n".join(part.text for part in parts if part.WhichOneof("kind") == "text")
+        shown = f"{processor.img_start_token}{pages}{processor.img_end_token}\n{asked}"
+        return f"{start}{processor.system_query}{end}{start}user\n{shown}{end}{start}assistant\n"
+
+
 class Janus(Family):
     """Janus: its own `generate` drops the logits processors that it is given, so the library's is called."""
 
@@ -160,6 +182,7 @@ FAMILIES: dict[str, Family] = {
     "blip": ImageFirst(),
     "blip-2": Blip(),
     "cosmos3_edge": CosmosEdge(),
+    "got_ocr2": GotOcr(),
     "hunyuan_vl": Hunyuan(),
     "instructblip": Blip(),
     "janus": Janus(),

@@ -106,7 +106,9 @@ def check(checkpoint: Checkpoint, prompter: Prompter, vision: VisionCache, kind:
         verdict = _packed(sample)
     packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
     kept = not kind and vision.usable and packs and _vision(sample, vision)
-    joins = packs and _tried("requests that wait", lambda: _continuous(sample), "join no batch")
+    # A state knows nothing of masks: it must not change with the padding before a prompt.
+    steps = packs or (generates and is_recurrent(checkpoint.model))
+    joins = steps and _tried("requests that wait", lambda: _continuous(sample), "join no batch")
     once = joins or _tried("prompts are read", lambda: _samples(sample), "for each output")
     return dataclasses.replace(verdict, generates=generates, continuous=joins, samples=once, vision=kept)
 

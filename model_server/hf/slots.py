@@ -1,4 +1,4 @@
-"""Keys and values of rows that run together: a slot for each, so that rows come and go one by one."""
+"""Keys, values and recurrent states of rows that run together: a slot for each, so that rows come and go one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from transformers import Cache
-from transformers.cache_utils import CacheLayerMixin, DynamicLayer
+from transformers.cache_utils import CacheLayerMixin, DummyLayer, DynamicLayer, LinearAttentionLayer
 
 from model_server.hf.family import Prefill
 
@@ -56,31 +56,33 @@ class Slots:
             most: Most tokens that each will have.
 
         Raises:
-            TypeError: The model's cache has layers of another kind: states, windows, or images apart from the text.
+            TypeError: The model's cache has layers of another kind: windows, or images apart from the text.
         """
         read, padded = state.cache.layers, state.mask.shape[1]
-        for layer in read:
-            if type(layer) is not DynamicLayer or layer.keys is None or layer.keys.shape[2] != padded:
-                raise TypeError(f"a layer ({type(layer).__name__}) does not hold one token for each of the prompt's")
+        new = [_slots_for(layer, padded, self._next) for layer in read]
         if self.cache is None:
-            self.cache = Cache(layers=[_SlotLayer(self._next) for _ in read])
+            self.cache = Cache(layers=new)
         first, lengths = len(self.lengths), state.mask.sum(-1).tolist()
         self.lengths += [lengths[row] for row in rows]
         self._most += most
         shape = self._shape()
+        begins = [padded - lengths[row] for row in rows]
         for layer, old in zip(self.cache.layers, read, strict=True):
-            layer.make_room(*shape, old.keys, old.values)
-            for place, row in enumerate(rows, first):
-                begin = padded - lengths[row]
-                layer.put(place, old.keys[row, :, begin:], old.values[row, :, begin:])
+            if isinstance(layer, _StateLayer):
+                layer.add(old, rows, first)
+            elif isinstance(layer, _SlotLayer):
+                layer.make_room(*shape, old.keys, old.values)
+                for place, (row, begin) in enumerate(zip(rows, begins, strict=True), first):
+                    layer.put(place, old.keys[row, :, begin:], old.values[row, :, begin:])
             old.reset()
 
     def remove(self, row: int) -> int:
         """Frees a row's slot and moves the last row into it; returns which row that was."""
         last = len(self.lengths) - 1
+        for layer in self.cache.layers:
+            if not isinstance(layer, DummyLayer):
+                layer.remove(row, last)
         if row != last:
-            for layer in self.cache.layers:
-                layer.keys[row], layer.values[row] = layer.keys[last], layer.values[last]
             self.lengths[row], self._most[row] = self.lengths[last], self._most[last]
         self.lengths.pop()
         self._most.pop()
@@ -95,7 +97,8 @@ class Slots:
         """
         shape = self._shape()
         for layer in self.cache.layers:
-            layer.make_room(*shape)
+            if isinstance(layer, _SlotLayer):
+                layer.make_room(*shape)
         there = self._next
         there.rows, there.width, there.places = len(self.lengths), max(self.lengths) + 1, torch.tensor(self.lengths)
         there.places = there.places.to(device)
@@ -107,6 +110,60 @@ class Slots:
         """Returns what slots need for one more token of each row: how many, how long at least, and how long anew."""
         width = max(self.lengths) + 1
         return len(self.lengths), width, max(width, min(-(-width // _CHUNK) * _CHUNK, max(self._most)))
+
+
+def _slots_for(layer: Any, padded: int, there: _Next) -> Any:
+    """Returns empty slots for what a layer has read, prompts of so many tokens with their padding."""
+    if type(layer) is LinearAttentionLayer:
+        return _StateLayer(layer.number_of_states)
+    if type(layer) is DummyLayer:
+        return DummyLayer()  # type: ignore[no-untyped-call]
+    if type(layer) is not DynamicLayer or layer.keys is None or layer.keys.shape[2] != padded:
+        raise TypeError(f"a layer ({type(layer).__name__}) does not hold one token for each of the prompt's")
+    return _SlotLayer(there)
+
+
+class _StateLayer(LinearAttentionLayer):
+    """A recurrent layer: its states, [slots, ...], of which the model sees those of the rows that run."""
+
+    def __init__(self, number_of_states: int) -> None:
+        super().__init__(number_of_states)
+        self._slots: dict[tuple[str, int], torch.Tensor] = {}
+
+    def add(self, read: LinearAttentionLayer, rows: Sequence[int], first: int) -> None:
+        """Puts the states of rows that were read behind those of the first rows, which run."""
+        count = first + len(rows)
+        for index in range(self.number_of_states):
+            self.has_previous_state[index] = read.has_previous_state[index]
+            self.conv_kernel_size[index] = read.conv_kernel_size[index]
+            self.is_conv_states_initialized[index] = read.is_conv_states_initialized[index]
+            self.is_recurrent_states_initialized[index] = read.is_recurrent_states_initialized[index]
+            for name in ("conv_states", "recurrent_states"):
+                if (states := getattr(read, name)[index]) is not None:
+                    self._put(name, index, states[list(rows)], first)
+        self.device, self.dtype = read.device, read.dtype
+        self._show(count)
+
+    def _put(self, name: str, index: int, states: torch.Tensor, first: int) -> None:
+        slots = self._slots.get((name, index))
+        if slots is None or slots.shape[0] < first + len(states):
+            larger = states.new_empty((first + len(states), *states.shape[1:]))
+            if slots is not None:
+                larger[:first] = slots[:first]
+            slots = self._slots[name, index] = larger
+        slots[first : first + len(states)] = states
+
+    def remove(self, row: int, last: int) -> None:
+        """Moves the last row's states into another's place."""
+        for slots in self._slots.values():
+            if row != last:
+                slots[row] = slots[last]
+        self._show(last)
+
+    def _show(self, rows: int) -> None:
+        """Lets the model read and write, in place, the states of so many rows."""
+        for (name, index), slots in self._slots.items():
+            getattr(self, name)[index] = slots[:rows]
 
 
 class _SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -125,6 +182,11 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         for slots, new in ((self.keys, keys), (self.values, values)):
             slots[row, :, : new.shape[1]] = new
             slots[row, :, new.shape[1] :] = 0  # what was there may be no number, which no mask hides
+
+    def remove(self, row: int, last: int) -> None:
+        """Moves the last row's slot into another's place."""
+        if row != last:
+            self.keys[row], self.values[row] = self.keys[last], self.values[last]
 
     def make_room(self, rows: int, width: int, capacity: int, *like: torch.Tensor) -> None:
         """Makes anew, of so many rows and so much capacity, slots that are fewer, or shorter than the width.

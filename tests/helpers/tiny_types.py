@@ -392,6 +392,11 @@ TYPES: dict[str, Tiny] = {
     ),
     "cosmos3_omni": Tiny(parts={"processor": "Qwen3VLProcessor"}),
     "deepseek_vl": Tiny(processor={"num_image_tokens": 4}),
+    "deepseek_vl_hybrid": Tiny(
+        config={"high_res_vision_config.image_size": 64},
+        image={"high_res_size": {"height": 64, "width": 64}, "high_res_resample": 3},
+        processor={"num_image_tokens": 4},
+    ),
     "glm46v": Tiny(config=_MROPE, marks=_FRAMES),
     "glm4v": Tiny(config=_MROPE, marks=_FRAMES),
     "glm4v_moe": Tiny(
@@ -452,6 +457,18 @@ TYPES: dict[str, Tiny] = {
         config={"text_config.index_topk": 8, "text_config.index_kpool": 4, "text_config.qk_nope_head_dim": 16}
     ),
     "idefics": Tiny(config={"alpha_initializer": "ones", "alphas_initializer_range": 0.1}),
+    # Its processor counts 256 tokens for a page, which are those of 1024 pixels.
+    "got_ocr2": Tiny(
+        marks={"IMAGE": "<img><imgpad></img>\n"},
+        config={
+            "vision_config.image_size": 1024,
+            "vision_config.global_attn_indexes": [1],
+            "vision_config.output_channels": 32,
+        },
+        image={"size": {"height": 1024, "width": 1024}},
+        ids={"image": "<imgpad>"},
+        more=("<img>", "</img>", "<imgpad>"),
+    ),
     "hunyuan_vl": Tiny(
         marks={"IMAGE": "<|image_start|><|image|><|image_end|>"},
         config={"text_config.head_dim": 16, "text_config.rope_parameters.mrope_section": [2, 2, 2, 2]},
@@ -467,6 +484,24 @@ TYPES: dict[str, Tiny] = {
     ),
     "moss_transcribe_diarize": Tiny(audio={"feature_size": 16, "chunk_length": 2}),
     "muse_glimmer": Tiny(config={"out_hidden_size": 128}),
+    # Its processor counts 256 tokens for a crop, which are those of 448 pixels.
+    "phi4_multimodal": Tiny(
+        config={
+            "vision_config.image_size": 448,
+            "vision_config.crop_size": 448,
+            "vision_config.patch_size": 14,
+            "audio_config.hidden_size": 32,
+            "audio_config.intermediate_size": 64,
+            "audio_config.num_blocks": 2,
+            "audio_config.ext_pw_out_channel": 32,
+            "audio_config.depthwise_separable_out_channel": 32,
+            "audio_config.nemo_conv_channels": 16,
+            "audio_config.num_attention_heads": 2,
+            "audio_config.bias_max_distance": 100,
+        },
+        image={"size": {"height": 448, "width": 448}, "dynamic_hd": 2},
+        ids={"image": "<|image|>", "audio": "<|audio|>"},
+    ),
     "qianfan_ocr": Tiny(marks={"IMAGE": "<image>"}, processor={"image_seq_length": 1}),
     "qwen3_asr": Tiny(audio={"feature_size": 16}),
     "qwen3_vl_moe": Tiny(parts={"image": "Qwen2VLImageProcessor"}),
@@ -487,13 +522,11 @@ UNBUILT = {
     **dict.fromkeys(("fun_asr_nano", "granite_speech", "granite_speech_plus"), _AUDIO),
     **dict.fromkeys(("voxtral", "voxtral_realtime"), _MISTRAL),
     **dict.fromkeys(("instructblipvideo", "nemo_speechlm"), _TOKENIZERS),
-    **dict.fromkeys(
-        ("deepseek_ocr2", "deepseek_vl_hybrid", "dots3_note", "florence2", "git", "granite4_vision"), _UNFIT
-    ),
+    **dict.fromkeys(("deepseek_ocr2", "dots3_note", "florence2", "git", "granite4_vision"), _UNFIT),
     **dict.fromkeys(("granite_docling", "inkling_mm_model", "kosmos-2.5", "kyutai_speech_to_text", "llama4"), _UNFIT),
-    **dict.fromkeys(("molmo2", "muse_spark", "nemotron_h_omni", "phi4_multimodal", "pix2struct"), _UNFIT),
+    **dict.fromkeys(("molmo2", "muse_spark", "nemotron_h_omni", "pix2struct"), _UNFIT),
     **dict.fromkeys(("qwen3_omni_moe", "qwen3_omni_moe_thinker", "unlimited_ocr", "vibevoice_asr"), _UNFIT),
-    **dict.fromkeys(("got_ocr2", "pp_chart2table", "pp_formulanet"), "its encoder takes pages of one large size"),
+    **dict.fromkeys(("pp_chart2table", "pp_formulanet"), "its encoder takes pages of one large size"),
     "diffusion_gemma": "writes blocks of tokens by diffusion, not one after the other",
     "evolla": "reads proteins, no images",
     "fuyu": "needs the tokenizer of Persimmon, which was not made here",

@@ -26,7 +26,7 @@ TEXT_ONLY = {"text", "qwen2_audio", "nemotron_h", "jamba"}
 SINGLE_IMAGE = {"blip-2", "instructblip", "kosmos-2"}
 NEEDS_IMAGE = {"blip-2", "instructblip", "paligemma", "kosmos-2"}
 NO_VISION_CACHE = {*TEXT_ONLY, "blip-2", "instructblip", "mllama", "kosmos-2", "qwen3_5", "lfm2_vl"}
-STATIC = {"mllama", "qwen3_5", "lfm2_vl", "nemotron_h", "jamba"}
+STATIC = {"mllama"}
 EXPECTED = dict.fromkeys(("kosmos-2", "qwen3_5", "lfm2_vl", "nemotron_h"), "expanded") | {"jamba": "forked"}
 CONTINUATIONS = [" yes", "no", "The answer is B, because", "The answer is C", " the answer", "7", "no"]
 

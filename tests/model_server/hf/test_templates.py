@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import InvalidRequest
@@ -17,6 +19,7 @@ from orchestrator.benchmarks.reform.settings import Switches
 
 pytest.importorskip("torch")
 from model_server.hf import checkpoint as checkpoints
+from model_server.hf.families import FAMILIES
 from model_server.hf.prompt import Prompter
 from model_server.hf.settings import Settings
 
@@ -147,3 +150,20 @@ def test_candidates_behind_a_layout_stand_as_earlier_answers_do(style: str, prom
         earlier = render(layout, {"question": "And?", "history": turns}, question.marks, likelihood=True)
         assert text + candidate in earlier
         assert owned(made, text, candidate) == made._checkpoint.tokenizer.tokenize(candidate)
+
+
+def test_got_ocr_is_asked_as_its_processor_asks() -> None:
+    """Its checkpoints have no chat template; the processor writes a conversation around " OCR: " by itself."""
+    from helpers import tiny_types
+
+    tiny = dataclasses.replace(tiny_types.TYPES["got_ocr2"], template="")
+    processor = tiny_types._processor("got_ocr2", tiny, 16)
+    picture = Image.new("RGB", (40, 30), "red")
+    message = model.Message(role=model.ROLE_USER)
+    message.parts.add(image=model.Image(data=b"x"))
+    message.parts.add(text=" OCR: ")
+    family = FAMILIES["got_ocr2"]
+    text = family.plain([message], SimpleNamespace(processor=processor))
+    own = processor(images=[picture], return_tensors="pt")
+    ours = processor(text=[text], images=family.nest([picture]), return_tensors="pt")
+    assert ours["input_ids"].tolist() == own["input_ids"].tolist()
