@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "LYNCEAN_TOKEN"  # noqa: S105
 """Environment variable that holds the bearer token where no file is named."""
+TOOL_TOKEN_VARIABLE = "LYNCEAN_TOOL_TOKEN"  # noqa: S105
+"""Environment variable that holds the bearer token for servers of tools, which get no other."""
 
 
 class SecurityError(UserError):
@@ -86,8 +88,8 @@ class Tls:
         )
 
 
-def read_token(file: Path | None) -> str | None:
-    """Returns the bearer token from a file, else from LYNCEAN_TOKEN, else None.
+def read_token(file: Path | None, variable: str = TOKEN_VARIABLE) -> str | None:
+    """Returns the bearer token from a file, else from an environment variable, else None.
 
     Raises:
         SecurityError: If the file cannot be read or either source is empty.
@@ -96,9 +98,9 @@ def read_token(file: Path | None) -> str | None:
         token = _read(file).decode("utf-8", "replace").strip()
         source = f"token file {file}"
     else:
-        if TOKEN_VARIABLE not in os.environ:
+        if variable not in os.environ:
             return None
-        token, source = os.environ[TOKEN_VARIABLE].strip(), f"${TOKEN_VARIABLE}"
+        token, source = os.environ[variable].strip(), f"${variable}"
     if not token:
         raise SecurityError(f"{source} is empty: write the token into it")
     if not token.isascii() or not token.isprintable():

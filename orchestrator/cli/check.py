@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ import click
 from lyncean.cli import Command, examples
 from lyncean.cli.options import POSITIVE_SECONDS, client_options
 from lyncean.rpc import Credentials
+from lyncean.rpc.security import TOOL_TOKEN_VARIABLE, read_token
 from orchestrator.cli.options import number, refuse, run_to_end, written
 
 
@@ -95,6 +97,8 @@ def command(
     if len(found) != 1:
         raise click.UsageError("give one --endpoint H:P")
     server = str(found[0])
+    if tools_at and not click.get_current_context().params["token_file"]:
+        credentials = replace(credentials, token=read_token(None, TOOL_TOKEN_VARIABLE))
     console = Terminal(stderr=as_json)
     results: list[Result] = []
 

@@ -18,6 +18,7 @@ from lyncean.rpc import CallError, Credentials, call, dial, is_serving, parsing
 from lyncean.rpc.channel import Method
 from lyncean.rpc.errors import NOT_HELD
 from lyncean.rpc.patience import Patience, patiently
+from lyncean.rpc.security import TOOL_TOKEN_VARIABLE
 from lyncean.rpc.waits import SAID_AFTER, OverdueError, Wait
 from lyncean.tool.v1 import tool_pb2 as pb
 from lyncean.vocabulary.tool_results import (
@@ -257,7 +258,10 @@ class ToolServer:
                 "another folder"
             )
         if error.consequence.abort:
-            return ConfigError(f"{where} refuses the credential: {error}")
+            why = "its token is missing or wrong" if error.code is grpc.StatusCode.UNAUTHENTICATED else str(error)
+            return ConfigError(
+                f"{where} refuses the credential: {why}: set ${TOOL_TOKEN_VARIABLE}; it gets no other token of the run"
+            )
         if error.code is grpc.StatusCode.UNIMPLEMENTED:
             return ConfigError(
                 f"{self.endpoint} does not speak lyncean.tool.v1.ToolService: is that the tools' server?"

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from lyncean.rpc.parent import with_parent
-from lyncean.rpc.security import TOKEN_VARIABLE
+from lyncean.rpc.security import TOKEN_VARIABLE, TOOL_TOKEN_VARIABLE
 from orchestrator.engine.resolve import Endpoint
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, UnreachableError
 
 _OWN_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE}
 """Exit codes of a process whose own native code failed, which tells no reason: its last line may say why."""
 _MODEL = "--model"
+_KEPT = (TOKEN_VARIABLE, TOOL_TOKEN_VARIABLE)
+"""Variables that no server that is started here gets."""
 _STARTS_WITHIN = 60.0
 _STOPS_WITHIN = 10.0
 _ENDS_WITHIN = 5.0
@@ -62,9 +64,7 @@ class LocalServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=with_parent(
-                    {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}, self._reason
-                ),
+                env=with_parent({name: value for name, value in os.environ.items() if name not in _KEPT}, self._reason),
                 start_new_session=True,
             )
         started = time.monotonic()

@@ -93,7 +93,8 @@ class RunRequest:
     )
     tools: str | Sequence[str] = _option(
         (),
-        "Tool that the model may call while it answers: zoom, grpc:H:P (a tool server's), or none; repeatable.",
+        "Tool that the model may call while it answers: zoom, grpc:H:P (a tool server's; its token in "
+        "$LYNCEAN_TOOL_TOKEN), or none; repeatable.",
         metavar="NAME",
     )
     protocol: str = _option(

@@ -112,15 +112,19 @@ async def connected(play: Play, request: RunRequest, notify: Notify) -> AsyncIte
     Raises:
         IncompleteError: If one is not there.
         ConfigError: If one refuses the credential or breaks the contract, or two tools have a name.
+        SecurityError: The token cannot be read.
     """
+    from lyncean.rpc.security import TOOL_TOKEN_VARIABLE, read_token
     from orchestrator.engine.tool_server import ToolServer
     from orchestrator.tools.toolbox import toolbox
 
+    # Tools may be code of others, and reach the model servers and the scorer, whose token is another one.
+    credentials = replace(request.credentials, token=read_token(None, TOOL_TOKEN_VARIABLE))
     async with contextlib.AsyncExitStack() as stack:
         servers = []
         for endpoint in endpoints_of(play.names):
             server = ToolServer(
-                endpoint, request.credentials, timeout=request.timeout, patience=request.patience, notify=notify
+                endpoint, credentials, timeout=request.timeout, patience=request.patience, notify=notify
             )
             stack.push_async_callback(server.close)
             await server.connect()

@@ -290,3 +290,12 @@ async def test_the_command(tmp_path: Path) -> None:
 )
 def test_examples_of_schemas(schema: dict[str, Any], value: Any) -> None:
     assert example(schema) == value
+
+
+async def test_the_command_sends_the_token_of_tools() -> None:
+    (words, variables) = ["--tools", "", "--only", "listing_is_stable"], {"LYNCEAN_TOKEN": "of-the-run"}
+    async with served(load(EXAMPLE), config=ServerConfig(token="of-the-tools", grace=0)) as words[1]:
+        for token, code in (("of-the-tools", 0), ("another", 2)):
+            env = variables | {"LYNCEAN_TOOL_TOKEN": token}
+            done = await asyncio.to_thread(CliRunner().invoke, command, words, env=env)
+            assert done.exit_code == code, done.output

@@ -30,6 +30,7 @@ from orchestrator.engine.resolve import parse_endpoints
 from orchestrator.engine.tool_server import ToolServer
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.run_folder.manifest import ManifestError
+from tool_server.service import Servicer
 from tool_server.settings import Limits
 from tool_server.types import Output
 
@@ -367,6 +368,28 @@ async def test_servers_that_are_not_there_or_something_else(tmp_path: Path, scri
     async with served(Recorded()) as one, served(Recorded()) as other:
         with pytest.raises(ConfigError, match="two tools are named 'say'"):
             await run(rows, script[1], [one, other])
+
+
+async def test_a_server_of_tools_gets_its_own_token_alone(
+    tmp_path: Path, script: tuple[Script, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, mine = task(tmp_path, [("say", {})]), Credentials(token="of-the-run")
+    seen: list[Any] = []
+
+    class Seeing(Servicer):
+        async def CallTool(self, request: pb.CallToolRequest, context: Any) -> pb.CallToolResponse:  # noqa: N802
+            seen.append(dict(context.invocation_metadata()).get("authorization"))
+            return await super().CallTool(request, context)
+
+    monkeypatch.setattr("helpers.toolsets.Servicer", Seeing)
+    async with served(Recorded()) as address:
+        await run(rows, script[1], address, "open", credentials=mine)
+    async with served(Recorded(), config=ServerConfig(token="of-the-tools", grace=0)) as address:
+        with pytest.raises(ConfigError, match=r"its token is missing or wrong: set \$LYNCEAN_TOOL_TOKEN"):
+            await run(rows, script[1], address, credentials=mine)
+        monkeypatch.setenv("LYNCEAN_TOOL_TOKEN", "of-the-tools")
+        await run(rows, script[1], address, credentials=mine)
+    assert seen == [None, "Bearer of-the-tools"]
 
 
 async def test_tls_and_tokens(tmp_path: Path) -> None:
