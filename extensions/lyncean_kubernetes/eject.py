@@ -9,11 +9,13 @@ from pathlib import Path
 
 import yaml
 
+from lyncean_kubernetes.changes import images_of, model_of
 from lyncean_kubernetes.kubectl import SubmitError, kubectl
 from lyncean_kubernetes.layers import write_layer
 from lyncean_kubernetes.objects import Manifest
-from lyncean_kubernetes.render import Submission, as_yaml, images_of, layers_of, model_of
+from lyncean_kubernetes.render import as_yaml, layers_of
 from lyncean_kubernetes.server import Server
+from lyncean_kubernetes.submission import Submission
 
 _OBJECTS = "objects.yaml"
 _HASH = re.compile(r"-[0-9a-z]{10}$")

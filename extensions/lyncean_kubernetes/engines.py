@@ -14,6 +14,17 @@ OVERLAYS = {"transformers": "gpu", "vllm": "vllm", "sglang": "sglang"}
 """Engines by the word of --engine, with the overlay that each stands in."""
 _PARALLEL = {"vllm": "--tensor-parallel-size", "sglang": "--tp-size"}
 """Engines by what their image is called, with the option that spreads each layer over GPUs."""
+_GROUP = {
+    "vllm": ("--nnodes=$(LWS_GROUP_SIZE)", "--node-rank=$(LWS_WORKER_INDEX)", "--master-addr=$(LWS_LEADER_ADDRESS)"),
+    "sglang": (
+        "--nnodes=$(LWS_GROUP_SIZE)",
+        "--node-rank=$(LWS_WORKER_INDEX)",
+        "--dist-init-addr=$(LWS_LEADER_ADDRESS):20000",
+    ),
+}
+"""Arguments by which an engine's processes on several nodes find each other; the variables are LeaderWorkerSet's."""
+_FOLLOWS = {"vllm": ("--headless",), "sglang": ()}
+"""Further arguments of an engine on the nodes that serve no API."""
 _DIVIDED = re.compile(r"-{1,2}(tensor-parallel|pipeline-parallel|data-parallel|tp|pp|dp|ep)(-size)?$")
 """Options of engines by which a user divides a model by hand."""
 _LATEST = "nvidia.com/gpu"
@@ -46,17 +57,20 @@ class Computing:
         """Whether the model server is only the proxy of this container."""
         return self.name != NAME
 
-    def given(self, words: Sequence[str], gpus: int | None) -> list[str]:
+    def given(self, words: Sequence[str], gpus: int | None, nodes: int | None = None) -> list[str]:
         """Returns its arguments with those of a user, which come last, and with what puts it on its GPUs.
 
         Args:
             words: The user's arguments.
             gpus: GPUs of the container; None leaves what the overlay has.
+            nodes: Nodes that it runs on, each with such a container; None for one.
 
         Raises:
-            UserError: If it would have GPUs that it does not use.
+            UserError: If it would have GPUs that it does not use, or does not run on several nodes.
         """
         before = list(self.container.get("args") or ())
+        if nodes is not None:
+            return [*before, *self._grouped(words, gpus, nodes), *words]
         if self.is_beside:
             return [*before, *self._divided(words, gpus), *words]
         if self.options:
@@ -80,6 +94,38 @@ class Computing:
             f"--gpus {gpus}: container {self.name} runs an engine that is not known here "
             f"({self.container.get('image')}): give its option of tensor parallelism after `--` ({_PAGE})"
         )
+
+    def _grouped(self, words: Sequence[str], gpus: int | None, nodes: int) -> list[str]:
+        """Returns what makes it one of several nodes' processes: layers are spread over a node's GPUs or over all."""
+        if not self.is_beside:
+            raise UserError(
+                f"--nodes {nodes}: container {self.name} runs the model, and on one node alone: give --engine vllm or "
+                "sglang"
+            )
+        if not self.engine:
+            raise UserError(
+                f"--nodes {nodes}: container {self.name} runs an engine that is not known here "
+                f"({self.container.get('image')}): serve it yourself and give --endpoint"
+            )
+        each = self._devices() if gpus is None else gpus
+        if not each:
+            raise UserError(
+                f"--nodes {nodes}: container {self.name} runs the model on GPUs: give --gpus N of each node"
+            )
+        divided = {
+            "vllm": [f"{_PARALLEL['vllm']}={each}", f"--pipeline-parallel-size={nodes}"],
+            "sglang": [f"{_PARALLEL['sglang']}={each * nodes}"],
+        }[self.engine]
+        own = any(_DIVIDED.match(word.partition("=")[0]) for word in words)
+        return [*([] if own else divided), *_GROUP[self.engine]]
+
+    def _devices(self) -> int:
+        limits = self.container.get("resources", {}).get("limits", {})
+        return next((int(number) for name, number in limits.items() if name.endswith("/gpu")), 0)
+
+    def following(self) -> list[str]:
+        """Returns its arguments on the nodes of a group that serve no API."""
+        return [*(self.container.get("args") or ()), *_FOLLOWS[self.engine]]
 
     def _is_divided(self) -> bool:
         return any(_DIVIDED.match(word.partition("=")[0]) for word in self.container.get("args") or ())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lyncean.errors import UserError, printable
+from lyncean_kubernetes.nodes import GROUPED
 from lyncean_kubernetes.objects import NAME_LABEL, RUN, SERVERS, SUITE, Manifest, pod_of
 from lyncean_kubernetes.server import LOADING
 
@@ -100,8 +101,11 @@ class Applied:
 
     def delete(self) -> None:
         """Deletes all that belongs to it; folders and servers that are shared stay."""
-        if not self._get(self.selector):
+        found = self._get(self.selector)
+        if not found:
             raise self._absent()
+        if any(GROUPED in one["metadata"]["labels"] for one in found):
+            self.kubectl("delete", "leaderworkersets,services,poddisruptionbudgets", f"--selector={self.selector}")
         # kubectl waits until the pods have ended: an image is shut in as long as it runs.
         for kinds in ("jobs,pods", "configmaps,networkpolicies"):
             self.kubectl("delete", kinds, f"--selector={self.selector}")

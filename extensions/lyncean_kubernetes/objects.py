@@ -40,13 +40,16 @@ _CONTEXT = ("runAsUser", "runAsGroup", "runAsNonRoot", "seccompProfile")
 """Settings of a pod's security context that a container can have as well."""
 
 
-def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served: bool, remote: bool) -> list[Manifest]:
+def owned(
+    manifests: Sequence[Manifest], run: str, *, shared: str | None, apart: bool = False, served: bool, remote: bool
+) -> list[Manifest]:
     """Returns the objects of one run.
 
     Args:
         manifests: What kustomize has rendered.
         run: The run's name.
-        shared: What model servers are called that outlive the run; None makes them sidecars of the run's pods.
+        shared: What model servers are called that outlive the run; None makes them the run's.
+        apart: Whether the run's model servers have pods of their own; otherwise they are sidecars of its pods.
         served: Whether the model is served elsewhere, so that there are no model servers.
         remote: Whether run folders are in an object store, so that no claim is needed for them.
 
@@ -56,21 +59,28 @@ def owned(manifests: Sequence[Manifest], run: str, *, shared: str | None, served
     found: list[Manifest] = json.loads(json.dumps(manifests))  # so that no two objects share a part
     if served:
         found = [one for one in found if not _is_for(one, NAME)]
+    servers: list[Manifest] = []
     if shared is not None:
-        _share(found, shared)
+        called = _called(found, shared)
+        servers = _set_apart(found, SERVERS, called)
+        _name_maps(found, SERVERS, called, servers)
+        _own_policies(found, SERVERS, called, servers)
+    elif apart:
+        servers = _set_apart(found, RUN, run)
     for job in (one for one in found if one["kind"] == "Job" and _labels(one).get(_CLIENT) == "true"):
         of_run = _labels(job)[NAME_LABEL] == "orchestrator"
         for server in (one for one in found if one["kind"] == "Deployment"):
             if server["metadata"]["name"] == _SCORER or (of_run and server["metadata"]["name"] == NAME):
                 services = [one for one in found if one["kind"] == "Service" and _selects(one, server)]
                 _embed(server, [service["metadata"]["name"] for service in services], job, run)
-        if of_run and shared is None:
+        if of_run and not servers:
             _give_up(job)
-    sidecars = [one for one in found if _is_for(one, NAME) and one["kind"] != "Job"] if shared is None else []
+    sidecars = [one for one in found if _is_for(one, NAME) and one["kind"] != "Job"] if not servers else []
     found = [one for one in found if one not in sidecars and not _is_for(one, _SCORER)]
     jobs = [one for one in found if one["kind"] == "Job" and SERVERS not in _labels(one)]
-    _name_maps(found, RUN, run, jobs)
-    _own_policies(found, RUN, run, jobs)
+    users = [*jobs, *(one for one in servers if one["kind"] != "Job" and SERVERS not in _labels(one))]
+    _name_maps(found, RUN, run, users)
+    _own_policies(found, RUN, run, users)
     for job in jobs:
         if remote:
             _store_remotely(pod_of(job))
@@ -111,29 +121,37 @@ def hash_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=repr).encode()).hexdigest()[:6]
 
 
-def _share(found: list[Manifest], called: str) -> None:
-    """Names the model servers and what is there for them after what they serve, so that runs of one model meet."""
-    (server,) = (one for one in found if one["kind"] == "Deployment" and one["metadata"]["name"] == NAME)
-    loaders = [one for one in found if one["kind"] == "Job" and one["metadata"]["name"].startswith(LOADING)]
-    template = server["spec"]["template"]
+def _called(found: Sequence[Manifest], shared: str) -> str:
+    """Returns a name that shared model servers have in common where they are alike."""
+    server = _server(found)
     used = json.dumps(pod_of(server))
     data = [one["data"] for one in found if one["kind"] == "ConfigMap" and one["metadata"]["name"] in used]
-    called = f"{slug(called, 24)}-{hash_of([template, data])}"
-    _name_maps(found, SERVERS, called, [server, *loaders])
-    _own_policies(found, SERVERS, called, [server, *loaders])
+    return f"{slug(shared, 24)}-{hash_of([server['spec']['template'], data])}"
+
+
+def _server(found: Sequence[Manifest]) -> Manifest:
+    (server,) = (one for one in found if one["kind"] == "Deployment" and one["metadata"]["name"] == NAME)
+    return server
+
+
+def _set_apart(found: list[Manifest], label: str, called: str) -> list[Manifest]:
+    """Names and labels the model servers, and what is there for them, by their owner; returns their workloads."""
+    server = _server(found)
+    loaders = [one for one in found if one["kind"] == "Job" and one["metadata"]["name"].startswith(LOADING)]
+    template = server["spec"]["template"]
     pod = template["spec"]
     for constraint in pod.get("topologySpreadConstraints", ()):
-        constraint.setdefault("labelSelector", {}).setdefault("matchLabels", {})[SERVERS] = called
+        constraint.setdefault("labelSelector", {}).setdefault("matchLabels", {})[label] = called
     for one in found:
         kind, spec = one["kind"], one.get("spec", {})
         if kind == "Service" and _selects(one, server):
             before, name = one["metadata"]["name"], f"{one['metadata']['name']}-{called}"
             _dial(found, before, name)
-            spec["selector"][SERVERS] = called
+            spec["selector"][label] = called
             one["metadata"]["name"] = name
         elif one in loaders:
             one["metadata"]["name"] = f"{LOADING}-{called}"
-            _labels(spec["template"])[SERVERS] = called
+            _labels(spec["template"])[label] = called
         elif kind == "Certificate" and one["metadata"]["name"] == NAME:
             for volume in pod["volumes"]:
                 if volume.get("secret", {}).get("secretName") == spec["secretName"]:
@@ -142,7 +160,7 @@ def _share(found: list[Manifest], called: str) -> None:
             spec["dnsNames"] = [f"{name}-{called}" for name in spec["dnsNames"]]
             one["metadata"]["name"] = f"{NAME}-{called}"
         elif kind == "PodDisruptionBudget" and one["metadata"]["name"] == NAME:
-            spec["selector"]["matchLabels"][SERVERS] = called
+            spec["selector"]["matchLabels"][label] = called
             one["metadata"]["name"] = f"{NAME}-{called}"
         elif kind == "ScaledObject":
             one["metadata"]["name"] = spec["scaleTargetRef"]["name"] = f"{NAME}-{called}"
@@ -150,12 +168,13 @@ def _share(found: list[Manifest], called: str) -> None:
                 _only_of(trigger["metadata"], called)
         else:
             continue
-        _labels(one)[SERVERS] = called
+        _labels(one)[label] = called
     for job in (one for one in found if one["kind"] == "Job" and one not in loaders):
-        _labels(job["spec"]["template"])[SERVERS] = called
+        _labels(job["spec"]["template"])[label] = called
     server["metadata"]["name"] = f"{NAME}-{called}"
     for labels in (_labels(server), server["spec"]["selector"]["matchLabels"], _labels(template)):
-        labels[SERVERS] = called
+        labels[label] = called
+    return [server, *loaders]
 
 
 def _only_of(trigger: dict[str, str], called: str) -> None:

@@ -41,6 +41,7 @@ class Server:
         arguments: Arguments of that image, or further ones of the container that runs the model.
         options: Options of our own model server, as arguments of `model-server serve`.
         gpus: GPUs of each replica, as the limit of `nvidia.com/gpu`; 0 removes the limit.
+        nodes: Nodes that each replica is spread over, each with such GPUs and memory; None for one.
         memory: Memory of each replica, requested and as the limit, for example `64Gi`.
         variables: Environment variables, as NAME=VALUE.
         secret_variables: Environment variables from Secrets, as NAME=SECRET:KEY.
@@ -55,6 +56,7 @@ class Server:
     arguments: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     gpus: int | None = None
+    nodes: int | None = None
     memory: str | None = None
     variables: tuple[str, ...] = ()
     secret_variables: tuple[str, ...] = ()
@@ -111,10 +113,12 @@ class Server:
                 "not our server: give its own arguments after `--`"
             )
         if self.image is not None:
+            if self.nodes is not None:
+                raise UserError(f"--nodes {self.nodes} with --image: serve it over nodes yourself and give --endpoint")
             yield _set(f"{target.path}/image", self.image)
             yield _set(f"{target.path}/args", list(self.arguments))
         else:
-            arguments = target.given([*self.options, *self.arguments], self.gpus)
+            arguments = target.given([*self.options, *self.arguments], self.gpus, self.nodes)
             if arguments != list(target.container.get("args") or ()):
                 yield _set(f"{target.path}/args", arguments)
         if self.memory is not None and not re.fullmatch(r"[1-9]\d*([KMGTP]i?|k)?", self.memory):
@@ -167,7 +171,7 @@ class Server:
             name = f"mount-{len(volumes)}"
             volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
             mounts.append({"name": name, "mountPath": path, "readOnly": True})
-        if (self.gpus or 0) > 1 and _SHARED_MEMORY not in taken and target.engine != "transformers":
+        if ((self.gpus or 0) > 1 or self.nodes) and _SHARED_MEMORY not in taken and target.engine != "transformers":
             # The processes of one model pass tensors through it; the runtime's default is 64 MiB.
             volumes.append({"name": "shared-memory", "emptyDir": {"medium": "Memory"}})
             mounts.append({"name": "shared-memory", "mountPath": _SHARED_MEMORY})

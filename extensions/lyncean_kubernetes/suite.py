@@ -10,15 +10,16 @@ from pathlib import Path
 from lyncean.errors import UserError
 from lyncean_kubernetes.kubectl import Applied, SubmitError, condition, folder_of
 from lyncean_kubernetes.objects import NAME_LABEL, Manifest, hash_of
-from lyncean_kubernetes.render import Submission, render
+from lyncean_kubernetes.render import render
 from lyncean_kubernetes.server import LOADING
+from lyncean_kubernetes.submission import Submission
 from orchestrator import IncompleteError
 from orchestrator.run import variants
 from orchestrator.run_folder import fetched_run
 from orchestrator.suite import Record, RecordedCell, Suite
 
 _MOST = 40
-"""Characters of a run's name, as `render.check_name` has them."""
+"""Characters of a run's name, as `submission.check_name` has them."""
 
 
 def run_names(suite: Suite, name: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from lyncean.errors import printable
 from lyncean_kubernetes.kubectl import Applied, SubmitError, condition, folder_of, kubectl
+from lyncean_kubernetes.nodes import GROUPED
 from lyncean_kubernetes.objects import NAME_LABEL, RUN, Manifest
 from lyncean_kubernetes.server import LOADING
 
@@ -21,6 +22,23 @@ _STUCK = (
     *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
 )
 """Reasons of a container that waits and will not start without somebody's help."""
+
+
+def act(action: str, applied: Applied, patience: float) -> int:
+    """Does what --watch, --status, --resume or --delete asks of a run or suite; returns the exit code."""
+    if action == "watch":
+        return watch(applied, patience)
+    if action == "status":
+        runs = applied.runs()
+        print("\n".join(states(runs, applied.namespace)))
+        return max(ended(found, applied.namespace) or 0 for found in runs.values())
+    if action == "resume":
+        jobs = applied.resume()
+        print(f"started anew: {', '.join(jobs)}" if jobs else f"no Job of {applied.name} has failed")
+        return 0
+    applied.delete()
+    print(f"{applied.name} is deleted; its folder, and servers that are shared, stay")
+    return 0
 
 
 def watch(applied: Applied, patience: float) -> int:
@@ -125,6 +143,8 @@ def ended(found: Sequence[Manifest], namespace: str) -> int | None:
         folder = folder_of(found)
         where = "" if "://" in folder else " on the claim lyncean-runs, and --get brings it"
         print(f"{last['metadata']['name']} is complete: the report is {folder}/report.html{where}")
+        if GROUPED in last["metadata"]["labels"]:
+            print("its model servers hold their GPUs until --delete")
         return COMPLETE
     # Weights that another Job brought since are as good.
     waited = [jobs[name] for name in ("orchestrator", LOADING) if name in jobs]

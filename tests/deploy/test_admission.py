@@ -22,6 +22,7 @@ SUBMITS: dict[str, tuple[str, ...]] = {
     "a checkpoint": ("--model=/models/a", "--weights=team/a@main", "--shards=8"),
     "a long name": (f"--run={LONGEST}", "--model=/models/a", "--shards=1000", "--component=mtls"),
     "an engine": ("--overlay=vllm", "--model=/models/a", "--component=kueue", "--component=mtls"),
+    "several nodes": ("--engine=vllm", "--nodes=4", "--gpus=8", f"--run={LONGEST}", "--component=mtls"),
     "shared": (
         "--servers=shared",
         "--model=/models/Some.Model_with-a-very-long-name-of-many-words",

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import pytest
-from helpers.manifests import ALL, REPOSITORY, Manifest, group_templates, needs_kubectl, of_kind, rendered
+from helpers.manifests import ALL, REPOSITORY, Manifest, needs_kubectl, rendered
 
 pydantic = pytest.importorskip("pydantic", reason="no pydantic: pip install pydantic")
 pytestmark = needs_kubectl
@@ -50,76 +49,6 @@ def test_kueue_no_longer_knows_the_fields_of_v1beta1() -> None:
     queue = next(one for one in rendered("cluster") if one["kind"] == "ClusterQueue")
     with pytest.raises(jsonschema.ValidationError, match="'cohort' was unexpected"):
         jsonschema.validate(changed(queue, ("spec", "cohort"), "lyncean"), KUEUE["ClusterQueue"])
-
-
-OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": False}
-COUNT = {"type": "integer", "minimum": 0}
-AMOUNT = {"anyOf": [COUNT, {"type": "string", "pattern": "^[0-9]+%$"}]}
-# After the fields that the API reference of LeaderWorkerSet 0.6 to 0.8 documents; pod templates are Kubernetes' own.
-LEADER_WORKER_SET: dict[str, Any] = {
-    **OBJECT,
-    "required": ["leaderWorkerTemplate"],
-    "properties": {
-        "replicas": COUNT,
-        "startupPolicy": {"enum": ["LeaderCreated", "LeaderReady"]},
-        "networkConfig": {**OBJECT, "properties": {"subdomainPolicy": {"enum": ["Shared", "UniquePerReplica"]}}},
-        "rolloutStrategy": {
-            **OBJECT,
-            "required": ["type"],
-            "properties": {
-                "type": {"const": "RollingUpdate"},
-                "rollingUpdateConfiguration": {
-                    **OBJECT,
-                    "properties": {"partition": COUNT, "maxUnavailable": AMOUNT, "maxSurge": AMOUNT},
-                },
-            },
-        },
-        "leaderWorkerTemplate": {
-            **OBJECT,
-            "required": ["workerTemplate"],
-            "properties": {
-                "leaderTemplate": {"type": "object"},
-                "workerTemplate": {"type": "object"},
-                "size": {"type": "integer", "minimum": 1},
-                "restartPolicy": {"enum": ["RecreateGroupOnPodRestart", "None"]},
-                "subGroupPolicy": {
-                    **OBJECT,
-                    "properties": {"subGroupPolicyType": {"type": "string"}, "subGroupSize": {"minimum": 1}},
-                },
-                "volumeClaimTemplates": {"type": "array"},
-                "persistentVolumeClaimRetentionPolicy": {"type": "object"},
-            },
-        },
-    },
-}
-
-
-def test_groups_keep_the_documented_fields() -> None:
-    manifests = rendered("overlay/multi-node")
-    (group,) = of_kind(manifests, "LeaderWorkerSet")
-    jsonschema.validate(group["spec"], LEADER_WORKER_SET)
-    for _, role, template in group_templates(manifests):
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": role}, "spec": template["spec"]}
-        for version in ("1.31", "1.37"):
-            kubernetes_validate.validate(pod, version, strict=True)
-    for path, value in (
-        (("spec", "leaderWorkerTemplate", "size"), "2"),
-        (("spec", "leaderWorkerTemplate", "sise"), 2),
-        (("spec", "startupPolicy"), "Leader"),
-    ):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(changed(group, path, value)["spec"], LEADER_WORKER_SET)
-
-
-def test_leader_and_workers_start_one_engine() -> None:
-    (leader, worker) = (template for _, _, template in group_templates(rendered("overlay/multi-node")))
-    (asked,), (other,) = leader["spec"]["containers"], worker["spec"]["containers"]
-    assert set(asked["args"]) ^ set(other["args"]) == {"--headless", "--host=0.0.0.0", "--port=8000"}
-    gpus = asked["resources"]["limits"]["nvidia.com/gpu"]
-    assert other["resources"] == asked["resources"]
-    assert f"--tensor-parallel-size={gpus}" in asked["args"]
-    assert "--nnodes=$(LWS_GROUP_SIZE)" in asked["args"]
-    assert not other.keys() & {"ports", "readinessProbe", "livenessProbe"}
 
 
 def test_every_schema_is_used() -> None:

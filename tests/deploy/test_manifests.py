@@ -57,7 +57,6 @@ CUSTOM: dict[str, dict[str, type]] = {
     "kueue.x-k8s.io/v1beta2 LocalQueue": {"spec.clusterQueue": str},
     "kueue.x-k8s.io/v1beta2 ClusterQueue": {"spec.resourceGroups": list},
     "kueue.x-k8s.io/v1beta2 ResourceFlavor": {"metadata.name": str},
-    "leaderworkerset.x-k8s.io/v1 LeaderWorkerSet": {"spec.leaderWorkerTemplate.size": int},
 }
 every = pytest.mark.parametrize("name", ALL)
 

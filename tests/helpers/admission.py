@@ -189,8 +189,8 @@ def _object(one: Manifest) -> Iterator[str]:
         for template in ("leaderTemplate", "workerTemplate"):
             if template in spec["leaderWorkerTemplate"]:
                 yield from _pod(spec["leaderWorkerTemplate"][template]["spec"])
-        # Pods are NAME-GROUP-WORKER, and their names are host names.
-        if len(one["metadata"]["name"]) > 63 - len("-99-99"):
+        # Workers are of a StatefulSet NAME-GROUP, whose revisions NAME-GROUP-HASH are labels of its pods.
+        if len(one["metadata"]["name"]) > 63 - len("-99-0123456789"):
             yield "the pods' names would be too long"
     if "template" in spec:
         yield from _pod(spec["template"]["spec"])

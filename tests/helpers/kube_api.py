@@ -15,6 +15,9 @@ KINDS = {
     "configmaps": ("v1", "ConfigMap"),
     "jobs": ("batch/v1", "Job"),
     "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy"),
+    "services": ("v1", "Service"),
+    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
+    "leaderworkersets": ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
 }
 
 

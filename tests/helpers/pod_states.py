@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from helpers.kube_api import KubeApi
+from helpers.kube_api import KINDS, KubeApi
 from helpers.manifests import Manifest
 from helpers.pod_runner import Cluster, Pod
 
@@ -38,7 +38,7 @@ class PodApi(KubeApi):
 
 
 def _object(cluster: Cluster, one: Manifest) -> Manifest | None:
-    if one["kind"] not in ("Job", "ConfigMap", "NetworkPolicy"):
+    if one["kind"] not in {kind for _, kind in KINDS.values()}:
         return None
     return {**one, "status": cluster.statuses[one["metadata"]["name"]]} if one["kind"] == "Job" else one
 

@@ -399,7 +399,7 @@ def test_shards_with_another_component() -> None:
     assert "--tls-ca=/tls/ca.crt" in merge
 
 
-@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name not in ("sharded", "multi-node")])
+@pytest.mark.parametrize("overlay", [name for name in OVERLAYS if name != "sharded"])
 def test_every_overlay_validates(overlay: str) -> None:
     for manifest in rendered("--task=marvel", "--data=/data/marvel", f"--overlay={overlay}", "--shards=2"):
         kubernetes_validate.validate(manifest, "1.34", strict=True)
