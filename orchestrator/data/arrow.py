@@ -63,7 +63,7 @@ def open_saved(folder: Path, table: Table) -> RowSource:
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether a folder was written by `save_to_disk`."""
+    """Returns True for a folder written by `save_to_disk`."""
     return (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file()
 
 

@@ -21,7 +21,7 @@ WORTH_BYTES = 16 << 20
 """Smaller files are hashed each time: in a hundredth of a second."""
 
 SETTLED_SECONDS = 5.0
-"""How long a file must have been left alone: clocks of file systems tick as slowly as every two seconds."""
+"""Age of a file's last change before its digest is cached: file systems' clocks tick as slowly as every two seconds."""
 
 
 def digest_files(files: Iterable[tuple[str, Path]]) -> str:
@@ -71,40 +71,40 @@ def remembered(path: Path, digest: Callable[[Path], str]) -> str:
     return kept("digests", [path], "", lambda: digest(path))
 
 
-def kept(kind: str, files: Sequence[Path], what: str, find: Callable[[], str]) -> str:
-    """Returns what is found in files, from an earlier command where none of them has changed since.
+def kept(kind: str, files: Sequence[Path], key: str, find: Callable[[], str]) -> str:
+    """Returns a digest of files, cached from an earlier command if none of them has changed since.
 
     A file is known by its device, inode, size, time of modification and time of change; the last one changes with
-    every write, and no program can set it back. What was found lies in `$XDG_CACHE_HOME/lyncean/<kind>`
-    (`~/.cache/lyncean/<kind>`), which may be deleted at any time; where nothing can be written, nothing is kept, nor
-    of files of less than `WORTH_BYTES` together.
+    every write, and no program can set it back. Digests are stored in `$XDG_CACHE_HOME/lyncean/<kind>`
+    (`~/.cache/lyncean/<kind>`), which may be deleted at any time; without write access, and for files of less than
+    `WORTH_BYTES` together, nothing is stored.
 
     Args:
-        kind: The folder.
+        kind: Folder of the cache.
         files: The files, in an order of their own.
-        what: Tells what is found apart from all else that is found in the same files.
-        find: Finds it: 64 hexadecimal digits. What it raises is not kept.
+        key: Distinguishes several digests of the same files.
+        find: Computes the digest, 64 hexadecimal digits. Its exceptions are not cached.
     """
     before = [path.stat() for path in files]
     if sum(stat.st_size for stat in before) < WORTH_BYTES:
         return find()
-    place = cache_folder() / kind / _name(before, what)
+    cached = cache_folder() / kind / _name(before, key)
     with contextlib.suppress(OSError):
-        known = place.read_text()
+        known = cached.read_text()
         if re.fullmatch(r"[0-9a-f]{64}", known):
             return known
     started = time.time()
-    found = find()
+    digest = find()
     settled = all(started - max(stat.st_mtime, stat.st_ctime) > SETTLED_SECONDS for stat in before)
-    if settled and _name([path.stat() for path in files], what) == place.name:
+    if settled and _name([path.stat() for path in files], key) == cached.name:
         with contextlib.suppress(OSError):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            partial = place.with_suffix(f".{os.getpid()}")
-            partial.write_text(found)
-            partial.replace(place)
-    return found
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            partial = cached.with_suffix(f".{os.getpid()}")
+            partial.write_text(digest)
+            partial.replace(cached)
+    return digest
 
 
-def _name(stats: Iterable[os.stat_result], what: str) -> str:
-    words = [(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats]
-    return hashlib.sha256(repr((words, what)).encode()).hexdigest()
+def _name(stats: Iterable[os.stat_result], key: str) -> str:
+    fields = [(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats]
+    return hashlib.sha256(repr((fields, key)).encode()).hexdigest()

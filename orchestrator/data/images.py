@@ -69,8 +69,8 @@ def _of_base64(text: str) -> bytes:
     except ValueError:
         data = b""
     if media_type(data) == UNKNOWN:
-        words = "is neither a path nor an image as base64: put the image into a file"
-        raise DataError(f"image {text[:40]}... of {len(text):,} characters {words}")
+        problem = "is neither a path nor an image as base64: put the image into a file"
+        raise DataError(f"image {text[:40]}... of {len(text):,} characters {problem}")
     return data
 
 

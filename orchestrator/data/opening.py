@@ -1,4 +1,4 @@
-"""The one way to open a benchmark's data, whatever form its users have it in."""
+"""Opens a benchmark's data in any supported form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMS = (
     "a hub id (owner/name or owner/name@revision), a folder written by datasets' save_to_disk, a parquet file or "
     "a folder of them, or a JSONL, JSON or CSV table whose image column holds paths relative to the table's folder"
 )
-"""What every benchmark takes, in words."""
+"""Forms that every benchmark accepts, for messages."""
 
 _READ = 1 << 12
 """Hashes of ids that are taken at a time."""
@@ -119,6 +119,6 @@ def _table_file(folder: Path) -> Path:
     if not files:
         raise DataError(f"{folder} holds no data; --data takes {FORMS}")
     if len(named) != 1:
-        found = ", ".join(file.name for file in files)
-        raise DataError(f"{folder} should hold one table (JSONL, JSON or CSV) and has {found}; name the file itself")
+        names = ", ".join(file.name for file in files)
+        raise DataError(f"{folder} should hold one table (JSONL, JSON or CSV) and has {names}; name the file itself")
     return named[0]

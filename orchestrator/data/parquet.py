@@ -103,9 +103,9 @@ def _fields(file: Path, first: int) -> Iterator[dict[str, Any]]:
         while group < groups and first >= (rows := parquet.metadata.row_group(group).num_rows):
             group, first = group + 1, first - rows
         batches = parquet.iter_batches(batch_size=_FIELD_ROWS, row_groups=list(range(group, groups)), columns=names)
-        for whole in batches:
-            batch = whole.slice(first)
-            first = max(0, first - whole.num_rows)
+        for table in batches:
+            batch = table.slice(first)
+            first = max(0, first - table.num_rows)
             present = batch.schema.names
             for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 yield dict(zip(present, cells, strict=True))
@@ -144,7 +144,7 @@ class _Images:
         self._lock = threading.Lock()
 
     def has(self, index: int, column: str) -> bool:
-        """Whether a file has this column."""
+        """Returns True if a file has this column."""
         if known := self._columns.get(index):
             return column in known[0]
         with self._lock:

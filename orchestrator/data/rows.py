@@ -63,7 +63,7 @@ class RowSource:
         digest: sha256 that changes when the content does.
         count: Number of rows, None where it is not known beforehand.
         iterate: Starts reading from the first row. Does not read an image by itself.
-        iterate_from: Starts reading at a row, counted from 0, without those before it; None where that is no quicker.
+        iterate_from: Starts reading at a row, counted from 0, without reading earlier ones; None if that is not faster.
         files: The files that hold the rows, where these are read from files that are quicker to open than to read.
     """
 

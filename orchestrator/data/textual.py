@@ -65,8 +65,8 @@ def open_text(file: Path, table: Table, *, root: Path | None = None) -> RowSourc
         count += 1
         fields = table.read(str(file), number, values)
         for name in table.images:
-            found = cell(values, fields, name)
-            for path in found if isinstance(found, list) else [found]:
+            value = cell(values, fields, name)
+            for path in value if isinstance(value, list) else [value]:
                 # Path.is_file raises OSError where a name is too long.
                 if isinstance(path, str) and path and isfile(root / path):  # noqa: PTH113
                     images[path] = root / path

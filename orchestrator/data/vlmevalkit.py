@@ -23,7 +23,7 @@ _LONGEST_NAMES = 64 << 10
 
 
 def is_vlmevalkit(path: Path) -> bool:
-    """Whether a file is such a table, as its header says."""
+    """Returns True if the header of a file is that of such a table."""
     if path.suffix != ".tsv":
         return False
     header = next(_records(path), (0, []))[1]
@@ -86,13 +86,13 @@ class _File:
 
     def images(self) -> list[tuple[str, Path]]:
         """Returns the image files that the table names and that are there."""
-        found: dict[str, Path] = {}
+        tables: dict[str, Path] = {}
         for begin in self.places.values() if "image_path" in self.header else ():
             values = self.record(begin)
             for name in () if values.get("image") else self._names(values):
                 if (file := self.path.parent / name).is_file():
-                    found[name] = file
-        return list(found.items())
+                    tables[name] = file
+        return list(tables.items())
 
     def record(self, begin: int) -> dict[str, str]:
         return dict(zip(self.header, next(_records(self.path, begin))[1], strict=True))
@@ -105,15 +105,15 @@ class _File:
         _, several, number = name.partition(":")
         if not several and len(held) != 1:
             raise DataError(f"{where}: it has {len(held)} images, a task file takes one: run the task vlmevalkit:NAME")
-        place = int(number or 0)
-        if place >= len(held):
+        index = int(number or 0)
+        if index >= len(held):
             return None
         if not values.get("image"):
-            return image_bytes(held[place], self.path.parent)
+            return image_bytes(held[index], self.path.parent)
         try:
-            return base64.b64decode(held[place], validate=True)
+            return base64.b64decode(held[index], validate=True)
         except ValueError as error:
-            raise DataError(f"{where}: image {place + 1} is not base64: {error}") from None
+            raise DataError(f"{where}: image {index + 1} is not base64: {error}") from None
 
     def _cells(self, values: dict[str, str], where: str) -> list[str]:
         """Returns the images of a row, of another row where its cell is an index."""

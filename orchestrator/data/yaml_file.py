@@ -71,7 +71,7 @@ class YamlFile:
         """Reads and checks a file.
 
         Raises:
-            YamlError: It cannot be read, is no YAML, or does not fit the schema; of the class `failure`.
+            YamlError: It cannot be read, is not YAML, or violates the schema; of the class `failure`.
         """
         try:
             data = path.read_bytes()
@@ -112,7 +112,7 @@ class YamlFile:
             raise cls.failure(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
 
     @classmethod
-    def _lines(cls, path: Path, node: yaml.Node, place: Place = ()) -> Lines:
+    def _lines(cls, path: Path, node: yaml.Node, keys: Place = ()) -> Lines:
         """Yields the line of every key and item; a key that stands twice is an error."""
         if isinstance(node, yaml.MappingNode):
             seen: dict[str, int] = {}
@@ -121,12 +121,12 @@ class YamlFile:
                 if name in seen:
                     raise cls.failure(f"{path}, line {line}: {name} stands on line {seen[name]} already")
                 seen[name] = line
-                yield (*place, name), line
-                yield from cls._lines(path, value, (*place, name))
+                yield (*keys, name), line
+                yield from cls._lines(path, value, (*keys, name))
         elif isinstance(node, yaml.SequenceNode):
             for index, value in enumerate(node.value):
-                yield (*place, index), value.start_mark.line + 1
-                yield from cls._lines(path, value, (*place, index))
+                yield (*keys, index), value.start_mark.line + 1
+                yield from cls._lines(path, value, (*keys, index))
 
     def _check(self, schema: Mapping[str, Any]) -> None:
         errors = jsonschema.Draft202012Validator(schema).iter_errors(self.values)
@@ -137,8 +137,8 @@ class YamlFile:
             default=None,
         )
         if first is not None:
-            message, place = _message(first, first.instance)
-            raise self.error(message, *place)
+            message, keys = _message(first, first.instance)
+            raise self.error(message, *keys)
         for key, value in self.values.items():
             try:
                 json.dumps(value, allow_nan=False)
@@ -147,32 +147,32 @@ class YamlFile:
             except (TypeError, ValueError) as error:
                 raise self.error(f"{key}: {error}; write it in quotes", key) from error
 
-    def error(self, message: str, *place: str | int) -> YamlError:
+    def error(self, message: str, *keys: str | int) -> YamlError:
         """Returns an error that names the file and the line of a key."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.failure(f"{self.path}, line {self.lines.get(place, 1)}: {message}")
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return self.failure(f"{self.path}, line {self.lines.get(keys, 1)}: {message}")
 
 
 def _message(error: jsonschema.ValidationError, values: Any) -> tuple[str, Place]:
     """Returns a message for people, and the place it is about."""
-    place: Place = tuple(error.absolute_path)
-    name = ".".join(map(str, place))
-    said: Any = error.validator_value
+    keys: Place = tuple(error.absolute_path)
+    name = ".".join(map(str, keys))
+    allowed: Any = error.validator_value
     if error.validator == "additionalProperties":
         schema: Any = error.schema
         known = list(schema["properties"])
         extra = next(str(key) for key in values if key not in known)
-        return f"unknown key {extra!r}: {closest(extra, known)}", (*place, extra)
+        return f"unknown key {extra!r}: {closest(extra, known)}", (*keys, extra)
     if error.validator == "required":
-        return f"{next(key for key in said if key not in values)} is missing: it is needed", place
+        return f"{next(key for key in allowed if key not in values)} is missing: it is needed", keys
     if error.validator == "enum":
-        return f"{name} is {values!r}: give one of {', '.join(map(str, said))}", place
+        return f"{name} is {values!r}: give one of {', '.join(map(str, allowed))}", keys
     if error.validator == "pattern":
-        return f"{name} is {values!r}: letters, digits, dots, dashes and underscores only", place
+        return f"{name} is {values!r}: letters, digits, dots, dashes and underscores only", keys
     if error.validator == "anyOf":
-        return f"{name} is {values!r}: give a name or a list of names", place
-    return f"{name}: {error.message}", place
+        return f"{name} is {values!r}: give a name or a list of names", keys
+    return f"{name}: {error.message}", keys
 
 
 def closest(word: str, known: list[str]) -> str:

@@ -19,19 +19,19 @@ def made_by(paper: Paper, run: Run) -> list[str]:
 
 
 def of_tasks(paper: Paper, table: Table, run: Run) -> bool:
-    """Returns whether a run has the task of one of a table's columns, whatever its options."""
+    """Returns whether a run has the task of one of a table's columns, with any options."""
     return any(paper.runs[name].task in _names(run) for name in table.runs)
 
 
-def found(paper: Paper, table: Table, made: Sequence[str], run: Run) -> list[MetricResult | None]:
-    """Returns a run's metric for each column, None where the run does not make it or lacks the metric."""
+def found(paper: Paper, table: Table, models: Sequence[str], run: Run) -> list[MetricResult | None]:
+    """Returns a run's metric for each column, None if the run lacks it."""
     results = {
         (metric.task, metric.name, tuple(sorted(metric.labels.items()))): metric
         for metric in metric_results(run.tasks_and_groups)
     }
 
     def of_column(column: Column) -> MetricResult | None:
-        task = next((paper.runs[name].task for name in column.runs if name in made), "")
+        task = next((paper.runs[name].task for name in column.runs if name in models), "")
         return results.get((task, column.metric, tuple(sorted(column.labels.items()))))
 
     return [of_column(column) if column.measure == "metric" else None for column in table.columns]
@@ -63,11 +63,11 @@ def _thinking(identity: Mapping[str, Any]) -> Any:
 
 def _settings(paper: Paper, recipe: Recipe) -> dict[str, Any]:
     """Returns the settings that tell a paper's runs apart, with their values in one of them."""
-    told = {name for other in paper.runs.values() for name in other.options.get("settings") or ()}
-    own = recipe.options.get("settings") or {}
+    settings = {name for other in paper.runs.values() for name in other.options.get("settings") or ()}
+    our_settings = recipe.options.get("settings") or {}
     defaults = _defaults(recipe.task)
-    return {name: own.get(name, defaults[name]) for name in told & defaults.keys() - _PARTS.keys()} | {
-        name: value for name, value in own.items() if name not in _PARTS
+    return {name: our_settings.get(name, defaults[name]) for name in settings & defaults.keys() - _PARTS.keys()} | {
+        name: value for name, value in our_settings.items() if name not in _PARTS
     }
 
 

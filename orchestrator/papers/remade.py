@@ -27,7 +27,7 @@ FEW = 5.0
 
 
 class Verdict(StrEnum):
-    """What our cell says of the printed one."""
+    """Comparison of our cell with the printed one."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -124,17 +124,17 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
                 by_reason.setdefault(cell.why, []).append(cell.column)
         missing += [": ".join(filter(None, [model, ", ".join(names), why])) for why, names in by_reason.items()]
     missing += _dimensions(paper, table, runs)
-    found = [
+    printed_rows = [
         _beside_printed(table, one)
         for model in runs.models
         for pair in table.contrasts
         if (one := _contrast(paper, table, pair, model, runs))
     ]
-    return Remade(paper, table, rows, found, missing)
+    return Remade(paper, table, rows, printed_rows, missing)
 
 
 def _dimensions(paper: Paper, table: Table, runs: Runs) -> list[str]:
-    """Returns which averages are over fewer of ReForm-Eval's dimensions or data sets than the paper's."""
+    """Returns lines for averages over fewer of ReForm-Eval's dimensions or data sets than the paper's."""
     lines = []
     for column in (column for column in table.columns if column.measure == "average"):
         name = column.runs[0]
@@ -145,7 +145,7 @@ def _dimensions(paper: Paper, table: Table, runs: Runs) -> list[str]:
             there = wanted.keys() & scores_of(run.results).keys()
             dimensions = len({wanted[task] for task in there}), len({*wanted.values()})
             counts = [(*dimensions, "dimensions"), (len(there), len(wanted), "data sets")]
-            if less := ", ".join(f"{few} of {many} {what}" for few, many, what in counts if few < many):
+            if less := ", ".join(f"{few} of {many} {unit}" for few, many, unit in counts if few < many):
                 lines.append(f"{model}: {column.name} is over {less}")
     return lines
 
@@ -154,14 +154,14 @@ def _wanted(paper: Paper, name: str) -> Mapping[str, str]:
     """Returns the data sets of a run's averages with their dimensions: by likelihood not those that are generated."""
     likelihood = paper.runs[name].options.get("method") == "likelihood"
     sets = DATASETS.items()
-    return {task: each.dimension for task, each in sets if not likelihood or each.formulations[0] == SINGLE_CHOICE}
+    return {task: kind.dimension for task, kind in sets if not likelihood or kind.formulations[0] == SINGLE_CHOICE}
 
 
 def _standings(paper: Paper, name: str, runs: Runs) -> Mapping[str, Standing]:
     """Returns the means and ranks of all models that made a run of ReForm-Eval."""
     wanted = _wanted(paper, name)
     scores = {model: scores_of(run.results) for (model, of), run in runs.found.items() if of == name}
-    return standings({model: {task: own[task] for task in own if task in wanted} for model, own in scores.items()})
+    return standings({model: {task: one[task] for task in one if task in wanted} for model, one in scores.items()})
 
 
 def _makes(table: Table, name: str, *, alone: bool) -> bool:
@@ -171,7 +171,7 @@ def _makes(table: Table, name: str, *, alone: bool) -> bool:
 
 
 def published_row(table: Table, model: str) -> Sequence[float | None]:
-    """Returns the printed cells of a model, whatever signs its name has; empty where it has none."""
+    """Returns the printed cells of a model, matched by letters and digits of its name; empty if it has none."""
     return next((cells for name, cells in table.rows.items() if _plain(name) == _plain(model)), ())
 
 
@@ -211,18 +211,18 @@ def _measured(paper: Paper, column: Column, model: str, runs: Runs) -> MetricRes
         return _share_of_kind(run, task, column.of[0])
     if column.measure == "tokens":
         used = ((run.results.get(USAGE) or {}).get("tasks") or {}).get(task) or {}
-        asked = _metric(run.tasks_and_groups, task, "", {})
-        return float(used["output_tokens"]) / asked.denominator if used and asked else None
+        metric = _metric(run.tasks_and_groups, task, "", {})
+        return float(used["output_tokens"]) / metric.denominator if used and metric else None
     return _metric(run.tasks_and_groups, task, column.metric, column.labels)
 
 
 def _share_of_kind(run: Run, task: str, kind: str) -> MetricResult | None:
-    found = next((one for one in error_kinds(run) if one.task == task), None)
-    if found is None:
+    kinds = next((one for one in error_kinds(run) if one.task == task), None)
+    if kinds is None:
         return None
-    share, interval = found.shares.get(kind, 0.0), found.interval(kind)
+    share, interval = kinds.shares.get(kind, 0.0), kinds.interval(kind)
     return MetricResult(
-        task, kind, "kind", {}, share, share, *interval, 0.95, "wilson", found.answers, found.answers, "fraction", {}
+        task, kind, "kind", {}, share, share, *interval, 0.95, "wilson", kinds.answers, kinds.answers, "fraction", {}
     )
 
 
@@ -284,8 +284,8 @@ def _correlations(paper: Paper, table: Table, runs: Runs) -> list[Cell]:
             cells.append(Cell(column.name))
             continue
         sides = [_side(table, column, part) for part in column.of]
-        found = ([_number(_measured(paper, side, model, runs)) for side in sides] for model in runs.models)
-        pairs = [(first, second) for first, second in found if first is not None and second is not None]
+        differences = ([_number(_measured(paper, side, model, runs)) for side in sides] for model in runs.models)
+        pairs = [(first, second) for first, second in differences if first is not None and second is not None]
         known = len(pairs) >= 3 and all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
         value = correlation(*zip(*pairs, strict=True)) if known else None
         cells.append(Cell(column.name, value, n=len(pairs), printed=printed[at] if printed else None))
@@ -295,7 +295,7 @@ def _correlations(paper: Paper, table: Table, runs: Runs) -> list[Cell]:
 def _side(table: Table, column: Column, part: str) -> Column:
     """Returns the column of a name, where the table has none the slice of that category."""
     sliced = Column(part, column.run, column.metric, {"category": part})
-    return next((each for each in table.columns if each.name == part), sliced)
+    return next((candidate for candidate in table.columns if candidate.name == part), sliced)
 
 
 def _number(measured: MetricResult | float | None) -> float | None:
@@ -313,7 +313,7 @@ def _contrast(paper: Paper, table: Table, pair: tuple[str, str], model: str, run
         if any(metric.void for metric in results if metric.name in wanted):
             return None
     units = statistics.shared(*matched(scores.read(both[0]), scores.read(both[1])))
-    units = {step: found for step, found in units.items() if step.metric in wanted}
+    units = {step: values for step, values in units.items() if step.metric in wanted}
     paired = statistics.compare_units(units) if units else []
     return Contrast(model, pair, paired[0]) if paired else None
 

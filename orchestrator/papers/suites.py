@@ -84,9 +84,9 @@ def _variant(recipe: Recipe, common: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _options(given: Mapping[str, Any], task: str) -> dict[str, Any]:
+def _options(recorded: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Returns the options of every run, of the data by task those of one task."""
-    options = dict(given)
+    options = dict(recorded)
     if isinstance(data := options.get("data"), Mapping):
         options["data"] = {name: path for name, path in data.items() if name == task}
     return options
@@ -94,7 +94,7 @@ def _options(given: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 def runs_of(paper: Paper, names: Sequence[str], folder: Path) -> Runs:
     """Returns the complete runs below a folder that `write_suites` wrote into, also those of earlier tables."""
-    found: dict[tuple[str, str], Run] = {}
+    runs: dict[tuple[str, str], Run] = {}
     missing = []
     for name in names:
         task = paper.runs[name].task
@@ -107,10 +107,10 @@ def runs_of(paper: Paper, names: Sequence[str], folder: Path) -> Runs:
         for cell in cells:
             model, path = cell.removesuffix(suffix), folder / task / cell
             if has_results(path):
-                found[model, name] = open_run(path)
+                runs[model, name] = open_run(path)
             else:
                 missing.append(f"{model}, {name}: {errors.get(cell) or 'not complete'}")
-    return Runs(found, missing)
+    return Runs(runs, missing)
 
 
 def _errors(folder: Path) -> dict[str, str]:

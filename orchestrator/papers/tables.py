@@ -19,7 +19,7 @@ from orchestrator.errors import ConfigError
 
 TRUNCATED = "truncated"
 MEAN_OF_OTHERS = "mean of attribute and spatial"
-"""How V*-Bench's overall scores are printed: the weighted mean of the sub-scores, which are truncated before."""
+"""Rounding of V*-Bench's printed overall scores: the weighted mean of the truncated sub-scores."""
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,7 +101,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def heading(self) -> str:
-        """What it is called: "table 3: AVR by pattern"."""
+        """Heading, for example "table 3: AVR by pattern"."""
         return f"{f'table {self.id}' if self.id.isdigit() else self.id.replace('-', ' ')}: {self.title}"
 
     @property
@@ -132,10 +132,10 @@ class Paper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises:
             ConfigError: There is none of that id.
         """
-        found = {table.id: table for table in self.tables}
-        if name not in found:
-            raise ConfigError(f"--table: {self.name} has no table {name!r}; it has {', '.join(found)}")
-        table = found[name]
+        tables = {table.id: table for table in self.tables}
+        if name not in tables:
+            raise ConfigError(f"--table: {self.name} has no table {name!r}; it has {', '.join(tables)}")
+        table = tables[name]
         return self.table(table.same_as) if table.same_as else table
 
     def cited(self, table: Table) -> str:

@@ -37,8 +37,8 @@ def show_list(papers: Iterable[tuple[str, Paper]], console: Console) -> None:
     table = plain_table()
     for name in ("paper", "table", "title", "needs"):
         table.add_column(name, overflow="fold")
-    for key, each, needs in listed(papers):
-        table.add_row(key, each.id, Text(each.title), Text(needs, "dim" if each.why else ""))
+    for key, paper, needs in listed(papers):
+        table.add_row(key, paper.id, Text(paper.title), Text(needs, "dim" if paper.why else ""))
     console.print(table)
 
 
@@ -101,10 +101,11 @@ def _contrasts(remade: Remade) -> RichTable:
     for name in ("model", "runs", "difference", "n", "printed"):
         table.add_column(name, justify="left" if name in ("model", "runs") else "right", overflow="fold")
     table.add_column("")
-    for each in remade.contrasts:
-        model, runs, _, _, difference, count = each.contrast.words
-        printed = "–" if each.printed is None else f"{each.printed:+.{remade.table.digits}f}"
-        table.add_row(model, runs, difference, count, printed, Text(each.verdict, _COLOURS.get(each.verdict, "")))
+    for contrast in remade.contrasts:
+        model, runs, _, _, difference, count = contrast.contrast.words
+        printed = "–" if contrast.printed is None else f"{contrast.printed:+.{remade.table.digits}f}"
+        verdict = Text(contrast.verdict, _COLOURS.get(contrast.verdict, ""))
+        table.add_row(model, runs, difference, count, printed, verdict)
     return table
 
 

@@ -27,5 +27,5 @@ def _request_identity(run: Run) -> dict[str, Any]:
     """Returns what decides a run's requests: its data by their hash, wherever they lay."""
     identity = {name: value for name, value in run.identity.items() if name not in _MAY_DIFFER}
     data: Mapping[str, Mapping[str, Any]] = identity.get("data") or {}
-    hashes = {task: {name: value for name, value in found.items() if name != "origin"} for task, found in data.items()}
+    hashes = {task: {name: value for name, value in files.items() if name != "origin"} for task, files in data.items()}
     return identity | {"data": hashes}

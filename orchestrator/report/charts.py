@@ -69,7 +69,7 @@ class Row:
         words: All values in words: the tooltip.
         marks: Shape (a CSS class), start and end (percent) of each mark; a dot has one place only.
         columns: The values beside it.
-        href: Link to the samples behind it, "" for none.
+        href: Link to its samples, "" for none.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A table of cells, each with the opacity of its shade; None where there is no result."""
+    """A table of cells, each with the opacity of its shade; None for no result."""
 
     kind: ClassVar[str] = "heat_map"
     across: Sequence[str]
@@ -164,7 +164,7 @@ def by_label(
     Args:
         results: The results of the slices.
         overall: The result that they are slices of.
-        where: Labels that all items behind it have; part of the links to them.
+        where: Labels that all its items have; part of the links to them.
         several: Whether other tasks may have the same metric, so that the title names the task.
     """
     first = results[0]
@@ -202,8 +202,8 @@ def _dots(named: Sequence[tuple[str, MetricResult, str]], rule: float | None) ->
         low, at, high = (scale.at(percent(result, end) or 0.0) for end in (result.low, result.value, result.high))
         marks = [*([("span", low, high)] if result.low is not None else []), ("dot", at, at)]
         count = f"{result.denominator:,}"
-        words = f"{name}: {result.shown}, n={count}"
-        rows.append(Row(name, words, marks, (result.text(result.value), count), href))
+        label = f"{name}: {result.shown}, n={count}"
+        rows.append(Row(name, label, marks, (result.text(result.value), count), href))
     return Rows(rows, scale, ("", "n"), rule=None if rule is None else scale.at(rule))
 
 
@@ -251,7 +251,7 @@ def _heat_map(cells: Sequence[tuple[str, str, MetricResult, str]]) -> HeatMap:
     down: dict[str, list[tuple[Row, float] | None]] = {row: [None] * len(across) for row, _, _, _ in cells}
     for (row, column, result, href), value in zip(cells, values, strict=True):
         count = f"n={result.denominator:,}"
-        words = f"{row}, {column}: {result.shown}, {count}"
+        label = f"{row}, {column}: {result.shown}, {count}"
         shade = 0.04 + (DARKEST - 0.04) * (value - low) / (high - low)
-        down[row][across.index(column)] = (Row(row, words, (), (result.text(result.value), count), href), shade)
+        down[row][across.index(column)] = (Row(row, label, (), (result.text(result.value), count), href), shade)
     return HeatMap(across, down)

@@ -38,11 +38,11 @@ def render(
     """
     packing = Packing(_PLAIN, _CODED, change=("worse", "better"))
     several = len(comparison.pairings) > 1
-    for place, pairing in enumerate(comparison.pairings, 1):
+    for number, pairing in enumerate(comparison.pairings, 1):
         for flip in pairing.flips.read(most):
             seen = flip.second if is_blind(comparison.runs[0]) and not is_blind(pairing.second) else flip.first
-            _add(packing, flip, seen, [0, place], pairing.second.name, several=several)
-    sighted = next((place for place, run in enumerate(comparison.runs) if not is_blind(run)), 0)
+            _add(packing, flip, seen, [0, number], pairing.second.name, several=several)
+    sighted = next((number for number, run in enumerate(comparison.runs) if not is_blind(run)), 0)
     return document(
         "compare.html",
         scripts=SCRIPTS,

@@ -1,4 +1,4 @@
-"""What a run's items show beside its metrics: option bias, calibration, latency and throughput."""
+"""Diagnostics of a run besides its metrics: option bias, calibration, latency and throughput."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def _text(target: str, options: Sequence[str]) -> str:
     """Returns the text of the right option: what reform_choice reads, whose targets are places from 0 or marks."""
     mark = _bare(target)
     if mark == target:
-        place = int(target)
+        index = int(target)
     else:
-        place = int(mark) - 1 if mark.isdecimal() else ascii_lowercase.index(mark.lower())
-    return options[place] if place < len(options) else target
+        index = int(mark) - 1 if mark.isdecimal() else ascii_lowercase.index(mark.lower())
+    return options[index] if index < len(options) else target
 
 
 def _bare(option: str) -> str:

@@ -19,7 +19,7 @@ def write_report(run: Path, *, embed: bool = False, published: bool = False, bli
     """Writes report.html, as `page.render` makes it, into a run folder and returns its path.
 
     Raises:
-        ConfigError: There is no run at `run`.
+        ConfigError: `run` is not a run folder.
         RunWriteError: The page cannot be written.
     """
     from orchestrator.report.page import render

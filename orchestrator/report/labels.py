@@ -25,18 +25,18 @@ _GROUP_ALL = "group_all"
 _MEANS = ("accuracy", "mean", _GROUP_ALL)
 """Metrics that are the mean of what is labelled."""
 _MEAN_SCORE = "mean score"
-"""What is estimated where a task has none of them."""
+"""Estimated metric of a task that has none of them."""
 
 
 @dataclass(slots=True)
 class Unit:
-    """What the metric is the mean of: an item, or of an all-or-nothing metric the items of a group.
+    """Unit of a metric's mean: an item, or for an all-or-nothing metric the items of a group.
 
     Attributes:
-        cluster: Name of the cluster that it belongs to.
-        score: Its score by its verdicts, 0 where it has none.
+        cluster: Name of its cluster.
+        score: Its score by its verdicts, 0 without any.
         keys: Its items.
-        answered: Whether each of them has an answer; without one it is wrong, whoever looks.
+        answered: Whether each of them has an answer; without one the unit is wrong.
     """
 
     cluster: str
@@ -50,8 +50,8 @@ class LabelUnits:
     """The units of a task's primary metric, in the order in which people label them.
 
     Attributes:
-        units: All of them: the first so many are a uniform sample.
-        whole: Whether a unit is right only where all its items are.
+        units: All units; any first n are a uniform sample.
+        whole: Whether a unit is right only if all its items are.
         part: The part of the score that the metric is made of, "" for the score itself.
     """
 
@@ -63,11 +63,11 @@ class LabelUnits:
 
     @property
     def partial(self) -> bool:
-        """Whether there is partial credit."""
+        """True if there is partial credit."""
         return any(unit.score not in (0.0, 1.0) for unit in self.units)
 
     def score(self, item: Item) -> float:
-        """Returns the score of an item by its verdict, 0 where it has none."""
+        """Returns the score of an item by its verdict, 0 without one."""
         return float((item.verdict.get("scores") or {}).get(self.part, 0.0)) if self.part else item.score or 0.0
 
     def label(self, unit: Unit, scores: Mapping[str, Sequence[float]]) -> float | None:
@@ -127,7 +127,7 @@ class LabelledResult:
 
     @property
     def rows(self) -> Sequence[tuple[str, str, str]]:
-        """What each source says: its name, its value and its interval in percent."""
+        """Name, value and interval, in percent, of each source."""
         return [
             ("verdicts alone", *_shown(self.verdicts, self.low_verdicts, self.high_verdicts)),
             ("verdicts and labels", *_shown(self.value, self.low, self.high)),
@@ -139,14 +139,14 @@ class LabelledResult:
 
     @property
     def note(self) -> str:
-        """How many labels of whom, and how far they agree with the verdicts."""
-        words = f"{self.labels:,} of {self.items:,} labelled by {', '.join(self.people)}"
+        """Number and authors of the labels, and their agreement with the verdicts."""
+        line = f"{self.labels:,} of {self.items:,} labelled by {', '.join(self.people)}"
         left = (("without an answer, wrong", self.unanswered), ("unclear", self.unclear), ("skipped", self.skipped))
-        words += "".join(f", {count:,} {name}" for name, count in left if count)
-        words += f"; verdicts agree with them in {100 * self.agreement:.1f}%"
+        line += "".join(f", {count:,} {name}" for name, count in left if count)
+        line += f"; verdicts agree with them in {100 * self.agreement:.1f}%"
         if self.people_agreement is not None:
-            words += f", people with each other in {100 * self.people_agreement:.1f}%"
-        return words
+            line += f", people with each other in {100 * self.people_agreement:.1f}%"
+        return line
 
 
 def _shown(value: float, low: float | None, high: float | None) -> tuple[str, str]:
@@ -161,10 +161,10 @@ def draw(run: Run, task: str, seed: int) -> LabelUnits:
     """
     spec: Mapping[str, Any] = next((one for one in run.specs(task) if one.get("metric") in _MEANS), {})
     where = {label: allowed.get("values", ()) for label, allowed in (spec.get("where") or {}).items()}
-    whole = spec.get("metric") == _GROUP_ALL
+    all_or_nothing = spec.get("metric") == _GROUP_ALL
     units: dict[str, Unit] = {}
     drawn = LabelUnits(
-        task, str(spec.get("name", _MEAN_SCORE)), [], whole, str((spec.get("params") or {}).get("part", ""))
+        task, str(spec.get("name", _MEAN_SCORE)), [], all_or_nothing, str((spec.get("params") or {}).get("part", ""))
     )
     for item in run:
         if item.task != task or item.outcome in ("", STEP):
@@ -178,9 +178,9 @@ def draw(run: Run, task: str, seed: int) -> LabelUnits:
             raise ConfigError(f"{task}: {item.key} has the score {score:g}; labels are for scores from 0 to 1")
         bare, repeat = split_repeat(item.key)
         cluster = item.group or bare
-        name = f"{cluster}#{repeat}" if whole else item.key
+        name = f"{cluster}#{repeat}" if all_or_nothing else item.key
         unit = units.setdefault(name, Unit(cluster, 1.0))
-        unit.score = min(unit.score, float(score == 1)) if whole else score
+        unit.score = min(unit.score, float(score == 1)) if all_or_nothing else score
         unit.answered = unit.answered and bool((item.response.get("response") or {}).get("parts"))
         unit.keys.append(item.key)
     if not units:
@@ -200,16 +200,16 @@ def results(run: Run) -> list[LabelledResult]:
     if seed is None:
         return []
     tasks = {key.partition("/")[0] for mine in labels.values() for key in mine}
-    own = {(each.task, each.name): each for each in overall(metric_results(run.tasks))}
-    found = []
+    metrics = {(metric.task, metric.name): metric for metric in overall(metric_results(run.tasks))}
+    results = []
     for task in run.tasks:
         drawn = draw(run, task, seed) if task in tasks else None
-        if drawn and (one := _result(drawn, labels, own.get((task, drawn.metric)))):
-            found.append(one)
-    return found
+        if drawn and (one := _result(drawn, labels, metrics.get((task, drawn.metric)))):
+            results.append(one)
+    return results
 
 
-def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -> LabelledResult | None:
+def _result(drawn: LabelUnits, labels: store.Labels, metric: MetricResult | None) -> LabelledResult | None:
     scores = store.scores(labels)
     marked = {key for mine in labels.values() for key in mine}
     touched = [number for number, unit in enumerate(drawn.units) if any(key in marked for key in unit.keys)]
@@ -244,8 +244,8 @@ def _result(drawn: LabelUnits, labels: store.Labels, own: MetricResult | None) -
         agreement=_alike(label[answered], predicted[answered]),
         people_agreement=_between([scores[k] for unit in sample for k in unit.keys if len(scores.get(k, ())) > 1]),
         verdicts=fmean(unit.score for unit in drawn.units),
-        low_verdicts=own.in_fractions(own.low) if own else None,
-        high_verdicts=own.in_fractions(own.high) if own else None,
+        low_verdicts=metric.in_fractions(metric.low) if metric else None,
+        high_verdicts=metric.in_fractions(metric.high) if metric else None,
         **both._asdict(),
         value_labels=float(label.mean()),
         low_labels=alone.low if alone else None,
@@ -258,5 +258,5 @@ def _alike(one: Floats, other: Floats) -> float:
 
 
 def _between(scores: Sequence[Sequence[float]]) -> float | None:
-    pairs = [pair for found in scores for pair in combinations(found, 2)]
+    pairs = [pair for given_scores in scores for pair in combinations(given_scores, 2)]
     return _alike(*np.array(pairs).T) if pairs else None

@@ -94,6 +94,6 @@ def _tables(board: Leaderboard) -> Iterator[str]:
             lines.append(f"| {' | '.join([markdown_cell(row.model), *cells])} |")
         yield "\n".join(lines)
         if table.contrasts:
-            found = [[*each.words, p_value(each.pair.adjusted)] for each in table.contrasts]
-            shown = [f"| {' | '.join(map(markdown_cell, line))} |" for line in [HEAD, *found]]
+            rows = [[*contrast.words, p_value(contrast.pair.adjusted)] for contrast in table.contrasts]
+            shown = [f"| {' | '.join(map(markdown_cell, line))} |" for line in [HEAD, *rows]]
             yield "\n".join([shown[0], "|---|---|" + "---:|" * (len(HEAD) - 2), *shown[1:]])

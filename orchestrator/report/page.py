@@ -150,7 +150,9 @@ def render(run: Run, *, embed: bool = False, published: bool = False, blind: Run
         state=state(run),
         metrics=totals,
         cards=cards(metrics, labels, packed.wrong),
-        doubts=[(task, doubt) for task, found in run.tasks_and_groups.items() for doubt in of_results(found)],
+        doubts=[
+            (task, doubt) for task, task_metrics in run.tasks_and_groups.items() for doubt in of_results(task_metrics)
+        ],
         undefined=undefined(metrics),
         without_interval=without_interval(metrics),
         errors=[(metric, error) for metric in totals if (error := metric.standard_error)],
@@ -273,9 +275,9 @@ def _topics(charts: list[Chart]) -> list[tuple[str, list[Chart]]]:
     topics: dict[str, list[Chart]] = {}
     for chart in charts:
         topics.setdefault(chart.topic, []).append(chart)
-    whole = topics.pop("", [])
+    general = topics.pop("", [])
     others = list(topics.items())
-    return others[:1] + ([("The run", whole)] if whole else []) + others[1:]
+    return others[:1] + ([("The run", general)] if general else []) + others[1:]
 
 
 def relative_address(path: Path, folder: Path) -> str:

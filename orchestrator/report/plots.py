@@ -66,9 +66,9 @@ def choice_bias(result: MetricResult) -> Chart:
 
 
 def option_bias(where: tuple[str, str], chosen: Counter[str], right: Counter[str]) -> Chart | None:
-    """Which options are chosen, and which are right; None where options have no names of their own."""
+    """Shares of options chosen and options right; None if options are named by their texts."""
     names = sorted(chosen.keys() | right.keys())
-    # Options whose names are their texts differ from item to item: there is no position to be biased to.
+    # Texts of options differ from item to item: bias needs a position.
     if not 2 <= len(names) <= _MOST_OPTIONS or max(map(len, names)) > 24:
         return None
     total = sum(chosen.values())
@@ -82,16 +82,16 @@ def _options(title: str, shares: Mapping[str, tuple[float, float]], note: str) -
     for name, pair in shares.items():
         chosen, right = (f"{100 * share:.1f}" for share in pair)
         bar, tick = (scale.at(100 * share) for share in pair)
-        words = f"{name}: chosen {chosen}, right {right} percent"
-        rows.append(Row(name, words, (("block", 0, bar), ("tick", tick, tick)), (chosen, right)))
+        label = f"{name}: chosen {chosen}, right {right} percent"
+        rows.append(Row(name, label, (("block", 0, bar), ("tick", tick, tick)), (chosen, right)))
     note = f"Bars: how often it is chosen, ticks: how often it is right, in percent {note}"
     return Chart(title, note, Rows(rows, scale, ("chosen", "right")))
 
 
 def calibration(pairs: Pairs) -> Chart:
-    """How often the option chosen is right, by the probability that the model gives it."""
+    """Accuracy of the chosen option by the probability that the model gives it."""
     confidence, right = pairs.column(0), pairs.column(1)
-    # Half-open from above, as the metric `calibration` has them: the two must not disagree.
+    # Bins open below and closed above, like those of the metric `calibration`.
     bins = np.clip(np.ceil(confidence * _BINS).astype(int) - 1, 0, _BINS - 1)
     scale = axis((), limits=(0, 100))
     points, dots, error = [], [], 0.0
@@ -101,8 +101,8 @@ def calibration(pairs: Pairs) -> Chart:
         sure, often, n = float(confidence[mine].mean()), float(right[mine].mean()), int(mine.sum())
         error += abs(sure - often) * n / len(pairs)
         points.append((100 * sure, 100 * often))
-        words = f"{100 * sure:.1f} percent sure: {100 * often:.1f} percent right, n={n:,}"
-        dots.append(("series1", *points[-1], max(2.5, 11 * (n / most) ** 0.5), words, ""))
+        label = f"{100 * sure:.1f} percent sure: {100 * often:.1f} percent right, n={n:,}"
+        dots.append(("series1", *points[-1], max(2.5, 11 * (n / most) ** 0.5), label, ""))
     note = (
         f"Ten bins of {len(pairs):,} items, area by their number; expected calibration error {100 * error:.1f} points."
     )
@@ -112,7 +112,7 @@ def calibration(pairs: Pairs) -> Chart:
 
 
 def latency(calls: Calls) -> Chart:
-    """How long calls took, replica by replica."""
+    """Quantiles of the duration of calls, for each replica."""
     quantiles = {
         replica: np.quantile(values.column(1), [0.05, 0.25, 0.5, 0.75, 0.95], overwrite_input=True).tolist()
         for replica, values in sorted(calls.items())
@@ -123,8 +123,8 @@ def latency(calls: Calls) -> Chart:
         name, count = replica or "–", f"{len(calls[replica]):,}"
         low, first, middle, third, high = map(scale.at, values)
         marks = (("whisker", low, high), ("block", first, third), ("tick", middle, middle))
-        words = f"{name}: median {values[2]:.3g} s, 5th to 95th percentile {values[0]:.3g} to {values[-1]:.3g} s"
-        rows.append(Row(name, f"{words}, n={count}", marks, (f"{values[2]:.2f} s", count)))
+        label = f"{name}: median {values[2]:.3g} s, 5th to 95th percentile {values[0]:.3g} to {values[-1]:.3g} s"
+        rows.append(Row(name, f"{label}, n={count}", marks, (f"{values[2]:.2f} s", count)))
     layout = Rows(rows, scale, ("median", "n"), "seconds a call")
     return Chart("Latency by replica", "Median, middle half, and 5th to 95th percentile.", layout)
 
@@ -132,9 +132,9 @@ def latency(calls: Calls) -> Chart:
 def throughput(calls: Calls) -> Chart | None:
     """Answers a second over the time of the run, replica by replica, without pauses between stop and resume.
 
-    Calls whose start is not known are left out; None where fewer than two are left.
+    Calls with unknown start are left out; None if fewer than two remain.
     """
-    some = {replica: each for replica, each in sorted(calls.items()) if any(map(len, map(_started, each.parts())))}
+    some = {name: pairs for name, pairs in sorted(calls.items()) if any(map(len, map(_started, pairs.parts())))}
     pauses = _Pauses.of(list(some.values()))
     if pauses is None:
         return None
@@ -142,7 +142,7 @@ def throughput(calls: Calls) -> Chart | None:
     edges = np.linspace(begin, end + 1e-3, _TIME_BINS + 1)
     width = float(edges[1] - edges[0])
     unit_seconds, unit = (60.0, "minutes") if end - begin > 300 else (1.0, "seconds")
-    rates = {replica or "–": pauses.answers(each, edges) / width for replica, each in some.items()}
+    rates = {name or "–": pauses.answers(pairs, edges) / width for name, pairs in some.items()}
     x = axis((), limits=(0, float(edges[-1] - begin) / unit_seconds))
     y = axis([float(rate.max()) for rate in rates.values()], ticks=4)
     legend = list(zip(rates, cycle(_SERIES), strict=False))
@@ -151,12 +151,12 @@ def throughput(calls: Calls) -> Chart | None:
     for (_, series), rate in zip(legend, rates.values(), strict=True):
         heights = [y.at(float(value)) for value in rate]
         steps = zip(places[:-1], places[1:], heights, strict=True)
-        lines.append((series, [(place, height) for first, last, height in steps for place in (first, last)]))
+        lines.append((series, [(edge, height) for first, last, height in steps for edge in (first, last)]))
     bands = []
-    for number, place in enumerate(places[:-1]):
+    for number, edge in enumerate(places[:-1]):
         values = ", ".join(f"{name} {rate[number]:.2f}" for name, rate in list(rates.items())[: len(_SERIES)])
         since = float(edges[number] - begin) / unit_seconds
-        bands.append((place, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
+        bands.append((edge, 100 / _TIME_BINS, f"from {since:.3g} {unit}: {values} answers a second"))
     note = f"{pauses.calls / max(end - begin, 1e-3):.2f} answers a second over all."
     note += f" Pauses without calls ({pauses.seconds / 60:,.0f} minutes) are left out." if pauses.seconds else ""
     # Of more series than there are colours, names tell nothing.
@@ -189,20 +189,20 @@ class _Pauses:
         # In place: of millions of calls every column counts.
         starts, ends = np.empty(total := sum(map(len, calls))), np.empty(total)
         known = 0
-        for each in map(_started, chain.from_iterable(pairs.parts() for pairs in calls)):
-            starts[known : known + len(each)] = each[:, 0]
-            np.add(each[:, 0], each[:, 1], out=ends[known : known + len(each)])
-            known += len(each)
+        for started in map(_started, chain.from_iterable(pairs.parts() for pairs in calls)):
+            starts[known : known + len(started)] = started[:, 0]
+            np.add(started[:, 0], started[:, 1], out=ends[known : known + len(started)])
+            known += len(started)
         if known < 2:
             return None
         starts, ends = starts[:known], ends[:known]
         starts.sort()
         ends.sort()
         first, last = float(starts[0]), float(ends[-1])
-        # As many calls have ended as had begun before it: where that leaves a gap, none is in flight.
+        # A gap between the i-th end and the start of call i + 1 means that no call was in flight.
         gaps = np.subtract(starts[1:], ends[:-1], out=ends[:-1])
-        behind = np.flatnonzero(gaps > _PAUSE_SECONDS)
-        return cls(starts[1:][behind], np.append(0.0, np.cumsum(gaps[behind])), known, first, last)
+        after_pause = np.flatnonzero(gaps > _PAUSE_SECONDS)
+        return cls(starts[1:][after_pause], np.append(0.0, np.cumsum(gaps[after_pause])), known, first, last)
 
     @property
     def seconds(self) -> float:
@@ -248,10 +248,10 @@ def instability(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) -
     x, y = axis((), limits=(0, 100)), axis(unstable.values())
     dots = []
     for task, value in unstable.items():
-        words = f"{task}: accuracy {accuracies[task]:.1f}, instability {value:.3g}"
+        text = f"{task}: accuracy {accuracies[task]:.1f}, instability {value:.3g}"
         # Names of more tasks than these would cover each other.
         label = task if len(unstable) <= _MOST_NAMED else ""
-        dots.append((series[dimensions.get(task, "–")], x.at(accuracies[task]), y.at(value), 4.5, words, label))
+        dots.append((series[dimensions.get(task, "–")], x.at(accuracies[task]), y.at(value), 4.5, text, label))
     note = "One dot a task. Instability is the spread of answers over repeats: 0 is always the same."
     legend = list(series.items()) if dimensions else []
     plane = Plane(x, y, ("accuracy", "instability"), dots=dots, legend=legend)
@@ -271,7 +271,7 @@ def dimensions(totals: Sequence[MetricResult], dimensions: Mapping[str, str]) ->
     for name, accuracies in sorted(values.items()):
         mean = float(np.mean(accuracies))
         marks = [("block", 0.0, mean), *(("dot small", value, value) for value in accuracies)]
-        words = f"{name}: {mean:.1f}, {len(accuracies)} tasks"
-        rows.append(Row(name, words, marks, (f"{mean:.1f}", str(len(accuracies)))))
+        label = f"{name}: {mean:.1f}, {len(accuracies)} tasks"
+        rows.append(Row(name, label, marks, (f"{mean:.1f}", str(len(accuracies)))))
     layout = Rows(rows, scale, ("mean", "tasks"))
     return [Chart("Accuracy by dimension", "Bars: mean over the dimension's tasks; dots: the tasks.", layout)]

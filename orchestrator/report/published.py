@@ -49,13 +49,13 @@ def unpublished(run: Run) -> list[str]:
 
 
 def _beside(paper: Paper, table: Table, run: Run) -> Beside:
-    made = made_by(paper, run)
-    mine = found(paper, table, made, run)
-    own = PublishedRow("", [_own_cell(metric) for metric in mine], own=True)
+    match = made_by(paper, run)
+    mine = found(paper, table, match, run)
+    our_row = PublishedRow("", [_own_cell(metric) for metric in mine], own=True)
     rows = [PublishedRow(model, [_cell(cell, table.digits) for cell in cells]) for model, cells in table.rows.items()]
-    notes = [paper.cited(table), "" if set(made) & set(table.runs) else OTHERWISE]
+    notes = [paper.cited(table), "" if set(match) & set(table.runs) else OTHERWISE]
     columns = [column.name for column in table.columns]
-    return Beside(f"{paper.name}, {table.heading}", columns, [own, *rows], " ".join(filter(None, notes)))
+    return Beside(f"{paper.name}, {table.heading}", columns, [our_row, *rows], " ".join(filter(None, notes)))
 
 
 def _own_cell(metric: MetricResult | None) -> str:

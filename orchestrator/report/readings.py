@@ -61,10 +61,10 @@ def compared(run: Path, most: int) -> Compared:
     """
     careful, parity = open_run(run), open_run(run / PARITY_FOLDER)
     places = array("q"), array("q")
-    for place, item in enumerate(careful):
+    for index, item in enumerate(careful):
         other = parity.index.find(item.key) if item.verdict else None
         if other is not None and parity.index.verdicts[other] >= 0:
-            places[0].append(place)
+            places[0].append(index)
             places[1].append(other)
     shown: list[Difference] = []
     differing = 0
@@ -78,10 +78,11 @@ def compared(run: Path, most: int) -> Compared:
 
 
 def described(run: Path) -> list[str]:
-    """Returns lines for people: how many items the two readings differ on, and the first of them."""
-    found = compared(run, _MOST_PRINTED)
-    lines = [f"{found.differing} of {found.items} samples are scored differently by the careful and the parity reading"]
-    for one in found.shown:
+    """Returns lines for the terminal: number of items on which the two readings differ, and the first of them."""
+    pair = compared(run, _MOST_PRINTED)
+    differing = f"{pair.differing} of {pair.items} samples"
+    lines = [f"{differing} are scored differently by the careful and the parity reading"]
+    for one in pair.shown:
         text = " ".join(one.text.split())
         short = text if len(text) <= 60 else text[:57] + "..."
         lines.append(

@@ -98,17 +98,17 @@ def _is_wrong(item: Item) -> bool:
 
 def _turn(item: Item) -> str | None:
     """Returns what the key says after the sample's own, which may hold colons too; None where that is all it says."""
-    key, own = item.key, f"{item.sample}:"
-    return key.removeprefix(own) if key.startswith(own) else None
+    key, prefix = item.key, f"{item.sample}:"
+    return key.removeprefix(prefix) if key.startswith(prefix) else None
 
 
 def _answer(item: Item) -> str:
     if item.response.get("error"):
         return str(item.response["error"].get("message", ""))[:SNIPPET]
-    found = item.response.get("response") or {}
-    if scores := found.get("scores"):
+    response = item.response.get("response") or {}
+    if scores := response.get("scores"):
         return f"{len(scores)} continuations scored"
-    pictures = sum("image" in part for part in found.get("parts", ()))
+    pictures = sum("image" in part for part in response.get("parts", ()))
     return " ".join(filter(None, (snippet(item.text), "[image]" * pictures)))
 
 

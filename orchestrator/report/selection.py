@@ -1,4 +1,4 @@
-"""Which samples of a large run its page shows: of every kind some, spread evenly over the run."""
+"""Selects the samples that the page of a large run shows: some of every kind, spread evenly over the run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Selection:
             left = max(0.0, left - float(sizes[chosen].sum()))
             taken.append(chosen)
         samples = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
-        return [place for sample in samples for place in range(starts[sample], starts[sample] + sizes[sample])]
+        return [position for sample in samples for position in range(starts[sample], starts[sample] + sizes[sample])]
 
 
 def _kind(item: Item, reason: str) -> tuple[Kind, bool]:

@@ -50,7 +50,7 @@ def print_results(run: Path, console: Console) -> None:
     Fits the console's width. Without a terminal there is neither colour nor a line drawn twice.
 
     Raises:
-        ConfigError: There is no run at `run`.
+        ConfigError: `run` is not a run folder.
     """
     opened = open_run(run)
     if not opened.tasks:
@@ -69,7 +69,7 @@ def print_results(run: Path, console: Console) -> None:
         tables = slices(metrics)
         with_metrics = {metric.task for metric in metrics}
         void = no_result(opened.tasks_and_groups)
-        for task in (each for each in opened.tasks_and_groups if each in with_metrics or each not in void):
+        for task in (name for name in opened.tasks_and_groups if name in with_metrics or name not in void):
             console.print()
             console.print(Text.assemble((task, "bold"), ("  " + opened.model_name, "dim"), (doubt, "yellow")))
             totals = [metric for metric in overall(metrics) if metric.task == task]
@@ -90,8 +90,8 @@ def print_results(run: Path, console: Console) -> None:
     else:
         console.print(_accounting(counts(opened.tasks)))
     if chance := by_chance(opened.tasks):
-        said = ", ".join(chance.values()) if len(opened.tasks) == 1 else ", ".join(map(" ".join, chance.items()))
-        console.print(Text(f"  by chance: {printable(said)}", "dim"))
+        levels = ", ".join(chance.values()) if len(opened.tasks) == 1 else ", ".join(map(" ".join, chance.items()))
+        console.print(Text(f"  by chance: {printable(levels)}", "dim"))
     for line in lines(opened.tasks_and_groups, void=False):
         console.print(Text(line, "yellow"))
     if read := how_read(opened.tasks):
@@ -100,8 +100,8 @@ def print_results(run: Path, console: Console) -> None:
         console.print(Text(f"  {printable(line)}", "dim"))
     for one in results(opened):
         _labels(one, console)
-    for found in error_kinds(opened):
-        _kinds(found, console)
+    for errors in error_kinds(opened):
+        _kinds(errors, console)
     for line in undefined(metrics):
         console.print(Text(f"  not computed: {printable(line)}", "yellow"))
     if bare := dict.fromkeys(metric.name for metric in overall(metrics) if metric.no_interval):
@@ -157,12 +157,12 @@ def _table(rows: Sequence[MetricResult], width: int, *, tasks: bool = False) -> 
     return table
 
 
-def _kinds(found: ErrorKinds, console: Console) -> None:
+def _kinds(kinds: ErrorKinds, console: Console) -> None:
     """Prints the kinds of error that people named."""
-    heading = f"  kinds of error in {found.answers:,} wrong answers, by people"
-    console.print(Text.assemble((printable(found.task), "bold"), (heading, "dim")))
-    width = max(len(printable(kind)) for kind in found.shares)
-    for kind, value, interval in found.rows:
+    heading = f"  kinds of error in {kinds.answers:,} wrong answers, by people"
+    console.print(Text.assemble((printable(kinds.task), "bold"), (heading, "dim")))
+    width = max(len(printable(kind)) for kind in kinds.shares)
+    for kind, value, interval in kinds.rows:
         console.print(Text.assemble(f"  {printable(kind):<{width}}  ", f"{value:>5}", " ", (interval, "dim")))
 
 
@@ -221,12 +221,12 @@ def _cell(metric: MetricResult | None, interval: bool) -> Text:
 
 
 def _problem(problem: Problem) -> Text:
-    what = ", ".join(filter(None, (problem.outcome, problem.reason)))
+    reason = ", ".join(filter(None, (problem.outcome, problem.reason)))
     # Escaped before the line is wrapped, or what it grows by is cut off.
     message = printable(" ".join(problem.message.split()))
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "…"
-    return Text(f"  {problem.count:,} {what}" + (f": {message}" if message else ""), "dim")
+    return Text(f"  {problem.count:,} {reason}" + (f": {message}" if message else ""), "dim")
 
 
 _COLOURS = {"failed": "red", "rejected": "yellow", "unjudged": "yellow", "unparsed": "yellow"}

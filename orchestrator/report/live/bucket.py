@@ -21,7 +21,7 @@ from orchestrator.run_folder.state import RunState
 
 _EVERY_SECONDS = 30
 _WAIT_SECONDS = 1.0
-"""How long a page waits for a run that is being fetched before it says how far that is."""
+"""Seconds that a page waits for a run being fetched before it shows the progress."""
 _MOST_BYTES, _KEPT_RUNS = 8 << 30, 6
 """Fetched runs are dropped, the longest unused first, while they are larger than this; those used last stay."""
 _FREE_BYTES = 1 << 30
@@ -135,7 +135,7 @@ class Bucket:
 
     Raises:
         RemoteError: It cannot be read.
-        ConfigError: It cannot be used, or there is no run.
+        ConfigError: It cannot be used, or contains no run.
     """
 
     def __init__(self, url: str) -> None:
@@ -169,19 +169,19 @@ class Bucket:
     def _look(self) -> None:
         listed = find_remote_runs(self._store, DEPTH - 1)
         known = {}
-        for place, found in listed.items():
-            run = self._known.get(place) or self._new(place)
-            run.update(found)
-            known[place] = run
-        for place in self._known.keys() - known.keys():
-            self._known[place].drop()
+        for address, state in listed.items():
+            run = self._known.get(address) or self._new(address)
+            run.update(state)
+            known[address] = run
+        for address in self._known.keys() - known.keys():
+            self._known[address].drop()
         self._known = known
         self._looked = time.monotonic()
 
-    def _new(self, place: str) -> RemoteFollowed:
+    def _new(self, address: str) -> RemoteFollowed:
         path = Path(self._temporary.name) / str(next(self._numbers))
         path.mkdir()
-        return RemoteFollowed(self._store.below(place), path, place or self.title.rpartition("/")[2])
+        return RemoteFollowed(self._store.below(address), path, address or self.title.rpartition("/")[2])
 
     def _evict(self) -> None:
         fetched = sorted((run for run in self._known.values() if run.bytes), key=lambda run: run.used)

@@ -1,4 +1,4 @@
-"""What a folder of runs holds, followed as it grows."""
+"""Runs in a folder, followed as they grow."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from orchestrator.run_folder.validity import lines
 
 DEPTH = 3
 _STALE_SECONDS = 120
-"""How long a run that was seen growing is taken for one that runs."""
+"""Seconds after its last growth in which a run counts as running."""
 
 _DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<Q")
 
 
 class Tally:
-    """How many calls were answered and what became of the items, in 25 bytes a slot whatever the keys are."""
+    """Number of answered calls and outcomes of the items, in 25 bytes a slot for keys of any length."""
 
     _ANSWERED, _OUTCOME, _NONE_OF_THEM = 1, 0b1110, 0b111
 
@@ -93,12 +93,17 @@ class Followed:
             self._complete = None
             self._follow()
             tally = self._tally
-            found = {"state": self._state(run), "answered": tally.answered, "counts": tally.counts, "mean": tally.mean}
-            return shown | found
+            current = {
+                "state": self._state(run),
+                "answered": tally.answered,
+                "counts": tally.counts,
+                "mean": tally.mean,
+            }
+            return shown | current
         items = {name: count for name, count in counts(run.tasks).items() if name != "planned"}
         cut = total(cut_counts(run.tasks)).items
-        found = {"state": RunState.COMPLETE, "answered": sum(items.values()), "counts": items, "cut": cut, "mean": None}
-        self._complete = (stamp, shown | found)
+        final = {"state": RunState.COMPLETE, "answered": sum(items.values()), "counts": items, "cut": cut, "mean": None}
+        self._complete = (stamp, shown | final)
         return self._complete[1]
 
     def _follow(self) -> None:
@@ -127,9 +132,9 @@ class Followed:
         if self._size is not None and size != self._size:
             self._grown = now
         self._size = size
-        found = state(run)
+        current = state(run)
         grows = self._grown is not None and now - self._grown < _STALE_SECONDS
-        return RunState.RUNNING if found is RunState.STOPPED and grows else found
+        return RunState.RUNNING if current is RunState.STOPPED and grows else current
 
 
 def _about(run: Run) -> dict[str, Any]:
@@ -159,10 +164,10 @@ def _about(run: Run) -> dict[str, Any]:
 def _part(run: Run) -> str:
     """Returns which part of its samples a run asked, in a few words; "" for all."""
     shard = run.manifest.get("shard") or {}
-    found = [f"shard {shard['index']}/{shard['of']}"] if shard else []
+    parts = [f"shard {shard['index']}/{shard['of']}"] if shard else []
     briefs = [note.brief for note in run.notes if note.brief]
-    found += briefs[:1] + ([f"{len(briefs) - 1} more tasks in part"] if len(briefs) > 1 else [])
-    return ", ".join(found)
+    parts += briefs[:1] + ([f"{len(briefs) - 1} more tasks in part"] if len(briefs) > 1 else [])
+    return ", ".join(parts)
 
 
 def shown_path(path: Path) -> str:
@@ -180,10 +185,10 @@ class Folder:
 
     def runs(self) -> dict[str, Followed]:
         """Returns the runs by their names: their places in the folder, with forward slashes."""
-        found = {}
+        runs = {}
         for run in find_runs(self.path, DEPTH - 1):
-            place = shown_path(run.relative_to(self.path))
-            name = shown_path(self.path.resolve()).rpartition("/")[2] if place == "." else place
-            found[name] = self._known.get(name) or Followed(run, name)
-        self._known = found
-        return found
+            path_shown = shown_path(run.relative_to(self.path))
+            name = shown_path(self.path.resolve()).rpartition("/")[2] if path_shown == "." else path_shown
+            runs[name] = self._known.get(name) or Followed(run, name)
+        self._known = runs
+        return runs

@@ -1,4 +1,4 @@
-"""The server behind `orchestrator label`: shows items without their verdicts and stores what a person says."""
+"""The server of `orchestrator label`: shows items without their verdicts and stores a person's labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST = 4096
 
 
 class LabelRequest(Struct, forbid_unknown_fields=True):
-    """What the page sends."""
+    """A label sent by the page."""
 
     key: str
     mark: Literal["scored", "unclear", "undone"]
@@ -80,11 +80,11 @@ class Sheet:
             marks = [_mark(self.marks.get(key)) for key in self.keys]
         return orjson.dumps({"keys": self.keys, "marks": marks})
 
-    def item(self, place: int) -> bytes | None:
+    def item(self, index: int) -> bytes | None:
         """Returns what a person may see of an item before it is labelled, as JSON: nothing that was read out of it."""
-        if not 0 <= place < len(self.keys):
+        if not 0 <= index < len(self.keys):
             return None
-        (item,) = self.run.read([self.keys[place]])
+        (item,) = self.run.read([self.keys[index]])
         request, response = item.response.get("request") or {}, item.response.get("response") or {}
         return orjson.dumps(
             {
@@ -110,7 +110,7 @@ class Sheet:
             raise ValueError("a score is from 0 to 1")
         if bool(request.kind) is not (bool(self.kinds) and request.score == 0) or request.kind not in ("", *self.kinds):
             raise ValueError("a wrong answer has one of the kinds of error that the page offers, another has none")
-        given = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        time_stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         line = LabelLine(
             key=request.key,
             by=self.person,
@@ -118,7 +118,7 @@ class Sheet:
             score=request.score,
             kind=request.kind,
             seed=self.seed,
-            given=given,
+            given=time_stamp,
         )
         with self._lock:
             store.append(self.run.path, line)
@@ -133,8 +133,8 @@ class Sheet:
                 return None
             labels = {key: line.score for key, line in self.marks.items() if isinstance(line.score, float)}
         items = self.run.read(key for key in self.keys if key in labels)
-        found = ({"key": item.key, "label": labels[item.key], "score": self.drawn.score(item)} for item in items)
-        return orjson.dumps([one for one in found if one["label"] != one["score"]])
+        entries = ({"key": item.key, "label": labels[item.key], "score": self.drawn.score(item)} for item in items)
+        return orjson.dumps([one for one in entries if one["label"] != one["score"]])
 
 
 def _mark(line: LabelLine | None) -> Mapping[str, Any] | None:
@@ -171,7 +171,7 @@ class Handler(LocalHandler):
         """Stores a label, if the page that this server made sends it."""
         length = self.headers.get("Content-Length") or ""
         if not (length.isascii() and length.isdecimal() and len(length) < 10 and int(length) <= _LONGEST):
-            self.close_connection = True  # what follows is no request
+            self.close_connection = True  # the rest is not a request
             self.send(HTTPStatus.BAD_REQUEST, b"a label is a short JSON object\n", "text/plain")
             return
         body = self.rfile.read(int(length))

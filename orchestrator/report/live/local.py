@@ -49,7 +49,7 @@ class LocalHandler(BaseHTTPRequestHandler):
             return
         data = path.read_bytes()
         kinds = (media_type(data), clip_type("video", data), clip_type("audio", data))
-        kind = next((each for each in kinds if each != UNKNOWN), UNKNOWN)
+        kind = next((kind_of_log for kind_of_log in kinds if kind_of_log != UNKNOWN), UNKNOWN)
         self.send(HTTPStatus.OK, data, kind, keep=True)
 
     def missing(self) -> None:

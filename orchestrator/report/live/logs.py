@@ -55,7 +55,7 @@ class ToolLog:
                     self._followed = Followed(self.path, self.name)
                 except UserError as error:
                     self._error = error
-                except Exception as error:  # whatever another tool's file holds, it hides no other run
+                except Exception as error:  # no content of another tool's file may hide other runs
                     self._error = ConfigError(f"{self.name} cannot be read: {type(error).__name__}: {error}")
             if self._error is not None:
                 raise self._error
@@ -88,10 +88,10 @@ class ToolLog:
 def stamp(path: Path) -> tuple[float, ...]:
     """Returns what changes when a file is written."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return ()
-    return found.st_ino, found.st_size, found.st_mtime
+    return stat.st_ino, stat.st_size, stat.st_mtime
 
 
 def find_logs(folder: Path, depth: int, readers: Sequence[LogReader]) -> Iterator[tuple[Path, LogReader]]:
@@ -126,10 +126,10 @@ class ToolLogs:
 
     def runs(self) -> dict[str, ToolLog]:
         """Returns the logs by their names; one that has changed is read again once it rests."""
-        found = dict(find_logs(self._viewed, DEPTH - 1, self._readers))
-        for path in self._known.keys() - found.keys():
+        logs = dict(find_logs(self._viewed, DEPTH - 1, self._readers))
+        for path in self._known.keys() - logs.keys():
             self._forget(path)
-        for path, reader in found.items():
+        for path, reader in logs.items():
             known, now = self._known.get(path), stamp(path)
             if known and known.stamp_of_log != now and self._growing.get(path) == now:
                 self._forget(path)

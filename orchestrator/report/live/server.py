@@ -1,4 +1,4 @@
-"""The server behind `orchestrator view`: on this machine only, and it only reads."""
+"""The server of `orchestrator view`: listens on this machine only, and reads only."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _KEPT_PAGES = 3
 _KEPT_SCORES = 8
 
 Viewed = Followed | ToolLog | RemoteFollowed
-"""What a row of the table stands for."""
+"""Subject of a row of the table."""
 
 T = TypeVar("T")
 Kept = dict[Hashable, tuple[Hashable, T]]
-"""Values, each with the state of what it was made of; the one used last comes last."""
+"""Values, each with the state of its source; the most recently used one is last."""
 
 _RUN = re.compile(r"/runs/(?P<name>.+?)/(?P<rest>|images/(?P<image>[0-9a-f]{64}))")
 
 
 class Site:
-    """What is served: the folder, and the pages looked at last as long as their runs do not change."""
+    """State of the server: the folder, and recent pages, kept while their runs do not change."""
 
     def __init__(self, path: Path | Bucket) -> None:
         self.folder = Folder(path) if isinstance(path, Path) else path
@@ -55,15 +55,15 @@ class Site:
     def runs(self) -> bytes:
         """Returns the state of all runs as JSON."""
         with self._lock:
-            found = [{**run.state(), "address": _address(name)} for name, run in self._runs().items()]
-        return orjson.dumps(found)
+            states = [{**run.state(), "address": _address(name)} for name, run in self._runs().items()]
+        return orjson.dumps(states)
 
     def _runs(self) -> dict[str, Viewed]:
         logs = self._logs.runs() if self._logs else {}
         return {**self.folder.runs(), **logs}
 
     def find(self, name: str) -> Viewed | None:
-        """Returns a run by its name. Whatever is no name of a run found in the folder is nothing."""
+        """Returns a run by its name; None for anything but the name of a run in the folder."""
         with self._lock:
             return self._runs().get(name)
 
@@ -119,13 +119,13 @@ class Site:
 
 def _kept(known: Kept[T], most: int, key: Hashable, stamp: Hashable, make: Callable[[], T]) -> T:
     """Returns a value from `known`, made anew when its stamp has changed; keeps the `most` used last."""
-    found = known.pop(key, None)
-    if found is None or found[0] != stamp:
-        found = (stamp, make())
-    known[key] = found
+    page = known.pop(key, None)
+    if page is None or page[0] != stamp:
+        page = (stamp, make())
+    known[key] = page
     if len(known) > most:
         del known[next(iter(known))]
-    return found[1]
+    return page[1]
 
 
 class Handler(LocalHandler):
@@ -156,8 +156,8 @@ class Handler(LocalHandler):
             self._compare(parse_qs(urlsplit(self.path).query))
         elif path == f"/{ADDRESS}":
             self._series(parse_qs(urlsplit(self.path).query).get("of", ()))
-        elif found := _RUN.fullmatch(path):
-            self._run(self.site.find(found["name"]), found["image"])
+        elif match := _RUN.fullmatch(path):
+            self._run(self.site.find(match["name"]), match["image"])
         else:
             self.missing()
 

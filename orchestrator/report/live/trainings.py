@@ -57,8 +57,8 @@ class Trainings:
         return {path: f"/runs/{quote(name)}/" for path, name in self._runs(shown).items()}
 
     def _name(self, path: Path) -> str:
-        place = shown_path(path.relative_to(self._path))
-        return shown_path(self._path.resolve()).rpartition("/")[2] if place == "." else place
+        path_shown = shown_path(path.relative_to(self._path))
+        return shown_path(self._path.resolve()).rpartition("/")[2] if path_shown == "." else path_shown
 
     def stamp(self, shown: Sequence[Training]) -> Hashable:
         """Returns what changes whenever the page would."""
@@ -70,10 +70,10 @@ class Trainings:
 
 def _written(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _address(names: Sequence[str]) -> str:
