@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import clips
 from PIL import Image, ImageOps
 
 from lyncean_harnesses.benchmark.visuals import Sources, parts
-from lyncean_harnesses.library.requests import NotAskableError, shown
+from lyncean_harnesses.library.requests import Clip, NotAskableError, shown
 
 
 def encoded(image: Image.Image, form: str = "PNG", **more: Any) -> bytes:
@@ -73,3 +74,13 @@ def test_what_a_request_cannot_hold_is_named(visual: object, words: str) -> None
     with pytest.raises(NotAskableError) as caught:
         list(parts(shown([visual]), Sources({})))
     assert words in str(caught.value)
+
+
+def test_code_that_knows_torchcodec_s_decoder_alone_gets_the_sound() -> None:
+    """The code of ami and europal_asr shows no sound where it finds no samples."""
+    clip = Clip("audio", {"bytes": clips.audio(0.3, 8000, hertz=220), "path": "a.wav"})
+    found = clip.get_all_samples()
+    (channel,) = found.data.cpu().numpy()
+    assert found.sample_rate == 8000
+    assert channel.tolist() == clip["array"].tolist()
+    assert len(channel) > 2000
