@@ -14,8 +14,11 @@ from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, answer_line, w
 from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.benchmarks import find_tasks
 from orchestrator.data import DataError
-from orchestrator.run import scorer_arguments
+from orchestrator.run import scorer_arguments, settings_of
 from orchestrator.samples import Sample, Scoring, Turn, Variant
+
+_NO_LIST = str.maketrans("", "", "[]()'\" \n\t")
+"""Signs of a list's text, with which lmms-eval writes several targets as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +30,14 @@ class Bridged:
         data: The data that were asked, as `--data` of `eval` takes them.
         include: Folders with further tasks.
         trusted: Whether the task's code may run answers as code.
+        settings: Those of `--set`.
     """
 
     prefix: str
     data: str
     include: tuple[str, ...] = ()
     trusted: bool = False
+    settings: tuple[str, ...] = ()
 
     def arguments(self, task: str) -> list[str]:
         """Returns the arguments of the scorer that runs a task's code."""
@@ -63,7 +68,8 @@ class Bridged:
             raise DataError(
                 f"{imported.task} cannot be scored by its own code: {error}; or leave --data out"
             ) from error
-        variant = Variant(word, settings=benchmark.settings(), method=benchmark.methods[0])
+        settings = settings_of(self.settings, [benchmark])[benchmark.name]
+        variant = Variant(word, settings=settings, method=benchmark.methods[0])
         if (place := benchmark.runs_text(variant)) and not self.trusted:
             raise DataError(
                 f"task {word}: its code runs text as Python ({place}): give --trust-task-code to allow that"
@@ -148,7 +154,12 @@ def _same(ours: tuple[str, ...], theirs: tuple[str, ...], options: tuple[str, ..
     if len(ours) == 1 and ours[0].isdecimal() and int(ours[0]) < len(options):
         number = int(ours[0])
         return theirs[0].strip() in (str(number), LETTERS[number : number + 1], options[number].strip())
-    return [each.strip() for each in ours] == [each.strip() for each in theirs] or theirs[0] == str(list(ours))
+    return _plain(ours) == _plain(theirs)
+
+
+def _plain(targets: tuple[str, ...]) -> str:
+    """Returns targets without what a list's text has around and between its values."""
+    return ",".join(targets).translate(_NO_LIST)
 
 
 def _lines(word: str, items: Iterable[_Item]) -> Iterator[dict[str, Any]]:

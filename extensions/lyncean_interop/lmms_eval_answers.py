@@ -22,6 +22,7 @@ _NO_METRICS = frozenset(
         "target_hash", "submission", "token_counts", "outcome", "key",
     )
 )  # fmt: skip
+_QUESTION = re.compile(r"\[GEN_PROMPT\].*\[QUESTION\](.*?)\[/QUESTION\]", re.DOTALL)
 _SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
 
 
@@ -75,7 +76,7 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     known = {**(doc if isinstance(doc, dict) else {}), **fields}
     answer = Answer(
         key=str(int(fields["doc_id"])),
-        prompt=_text(fields.get("input", fields.get("arguments", ""))),
+        prompt=_asked(_text(fields.get("input", fields.get("arguments", "")))),
         text="" if failed or scored else raw or read,
         targets=tuple(map(str, targets)),
         likelihoods=scored,
@@ -91,6 +92,12 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         responses=responses if not scored and len(texts_of(responses)) > 1 else None,
     )
     return metric, answer
+
+
+def _asked(prompt: str) -> str:
+    """Returns the words to which the answer was given: of those for a drawing and for the question, the latter."""
+    found = _QUESTION.search(prompt)
+    return found[1].strip() if found else prompt
 
 
 def _tokens(counts: Any) -> int:

@@ -184,6 +184,10 @@ def explain(
     for task in tasks or common:
         own = read[0].tasks.get(task, task), read[1].tasks.get(task, task)
         both = read[0].items[task], read[1].items[task]
+        imported = any(run.identity.get("imported") for run in runs)
+        if imported and not len(pair([mine.keys.read() for mine in both])[0]):
+            notes.append(f"{task} is left out: the two have no item in common")
+            continue
         heads = _headlines(runs, own, metrics, both)
         if isinstance(heads, str):
             notes.append(heads)

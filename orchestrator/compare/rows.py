@@ -15,6 +15,9 @@ from orchestrator.compare.items import Items
 from orchestrator.compare.scores import Scores, Step, read
 from orchestrator.run_folder.reader import Item
 
+ANSWER = "answer"
+"""Name of the turn that answers after others have prepared it, as after a drawing."""
+
 Match = Literal["key", "row"] | None
 """How items are paired: by key, by row; None is by key, and by row where tasks are variants of one benchmark."""
 
@@ -70,7 +73,13 @@ def _of_their_tool(first: Scores, second: Scores) -> list[tuple[str, str]]:
 
 
 def _rest_of_key(_: str) -> Callable[[Item], str]:
-    return lambda item: item.key.partition("/")[2]
+    """Returns what names an item as a tool's log does: by its document, where one answer to it is scored."""
+
+    def name(item: Item) -> str:
+        alone = item.response.get("turn") in (None, "", ANSWER)
+        return str(item.response.get("sample") or item.key if alone else item.key).partition("/")[2]
+
+    return name
 
 
 def name_of(first: str, second: str) -> str:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from lyncean.plugins.face import face
 
 if TYPE_CHECKING:
-    from orchestrator.run.arguments import judge_arguments as judge_arguments, server_options as server_options
+    from orchestrator.run.arguments import (
+        judge_arguments as judge_arguments,
+        server_options as server_options,
+        settings_of as settings_of,
+    )
     from orchestrator.run.asked import check_asked as check_asked
     from orchestrator.run.checks import check_metrics as check_metrics, check_results as check_results
     from orchestrator.run.console import Terminal as Terminal
@@ -29,7 +33,7 @@ __all__ = [
 __getattr__ = face(
     __name__,
     {
-        "arguments": "judge_arguments server_options",
+        "arguments": "judge_arguments server_options settings_of",
         "console": "Terminal",
         "local_server": "LocalServers",
         "plan": "make:make_plan variants",

@@ -331,9 +331,10 @@ class ForeignTask:
 
     def _scoring(self, row: Row, options: tuple[str, ...], **place: int) -> Scoring:
         """Returns how an answer is judged; `place` are the rule's parameters that tell the document's answers apart."""
-        doc = encode(_kept(self.scored_document(row), images=self.scores_images))
+        scored = self.scored_document(row)
+        doc = encode(_kept(scored, images=self.scores_images))
         params = {**self._about(), "doc": doc, "index": row["doc_id"]}
-        return Scoring(RULE, self._targets(row["doc"]), options, params | place)
+        return Scoring(RULE, self._targets(scored), options, params | place)
 
     def _targets(self, doc: Any) -> tuple[str, ...]:
         """Returns the correct answers for people; the task's code alone decides what is right."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def _command(name: str, module: str, what: str, prefix: str = "") -> click.Comma
 
 def of_code(command: click.Command) -> click.Command:
     """Adds the options of scoring by a task's own code to a command."""
-    added = request_options("include_path", "trust_task_code")(
+    added = request_options("include_path", "trust_task_code", "settings")(
         click.option("--data", help="The task's data as for `eval`: the task's own code scores, not our rules.")(
             command
         )
@@ -61,7 +62,12 @@ def of_code(command: click.Command) -> click.Command:
 
 
 def bridged_task(
-    prefix: str, data: str | None, include_path: Sequence[str] = (), *, trust_task_code: bool = False
+    prefix: str,
+    data: str | None,
+    include_path: Sequence[str] = (),
+    *,
+    trust_task_code: bool = False,
+    settings: Sequence[str] = (),
 ) -> Bridged | None:
     """Returns how a task's own code scores, None without data.
 
@@ -69,11 +75,13 @@ def bridged_task(
         click.UsageError: Options of code are given without data.
     """
     if data is None:
-        refuse(["include_path", "trust_task_code"], "is for the task's own code: give --data, or leave it out")
+        refuse(
+            ["include_path", "trust_task_code", "settings"], "is for the task's own code: give --data, or leave it out"
+        )
         return None
     from lyncean_interop.bridged import Bridged
 
-    return Bridged(prefix, data, tuple(include_path), trust_task_code)
+    return Bridged(prefix, data, tuple(include_path), trust_task_code, tuple(settings))
 
 
 async def score(
@@ -111,6 +119,8 @@ async def score(
         write_reported,
     )
 
+    if own and at:  # the scorer that is named trusts it or not
+        own = replace(own, trusted=True)
     endpoint, folder = scorer_at(at), run or Path("runs") / path.resolve().stem
     imported = read_answers(module, path, task, model)
     if own is None:

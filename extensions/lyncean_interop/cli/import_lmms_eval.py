@@ -28,7 +28,7 @@ from orchestrator.cli import RunFolder, refuse, request_options, run_to_end, sco
     help="Score by the default rules, by lmms-eval's, or both.",
 )
 @click.option("--run", type=RunFolder(), help="Run folder; default: runs/FILE.")
-@request_options("scorer", "include_path", "trust_task_code")
+@request_options("scorer", "include_path", "trust_task_code", "settings")
 @client_options
 def command(
     credentials: Credentials,
@@ -55,7 +55,10 @@ def command(
         of_file = {"task": task, "model": model}
         run_to_end(import_answers.score(path, "lmms_eval_answers", own, **of_file, run=run, at=scorer, by=credentials))
         return
-    refuse(["include_path", "trust_task_code"], "is for other tasks than V*-Bench and VisualPuzzles: leave it out")
+    refuse(
+        ["include_path", "trust_task_code", "settings"],
+        "is for other tasks than V*-Bench and VisualPuzzles: leave it out",
+    )
     endpoint = scorer_at(scorer)
     folder = run or Path("runs") / path.stem
 

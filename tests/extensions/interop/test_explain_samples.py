@@ -121,6 +121,24 @@ def test_a_task_s_own_metrics_stand_beside_the_tool_s_scores(tmp_path: Path) -> 
     assert "is neither a run folder nor a log of" in other.output
 
 
+def test_an_answer_after_a_drawing_is_that_of_the_document_in_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "bagel" / "20261126_120000_samples_drawn.jsonl"
+    path.parent.mkdir()
+    words = "[GEN_PROMPT]Draw it.[/GEN_PROMPT][QUESTION]Which? [/QUESTION]"
+    line = {"target": "A", "input": words}
+    said = [("A", 0.0), ("B", 0.0)]
+    lines = [{"doc_id": at, "filtered_resps": [one], "acc": score, **line} for at, (one, score) in enumerate(said)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for turn, told in (("answer", [{"reading": 1, "not recorded": 1}]), ("round1", [])):
+        writer = Writer(tmp_path / turn, tasks=["lmms:drawn"])
+        for at in range(2):
+            writer.item(f"lmms:drawn/{at}:{turn}", sample=f"lmms:drawn/{at}", task="lmms:drawn", answer="A",
+                        parts=[{"text": "Which?"}], targets=["A"], rule="harness_task", score=1.0)  # fmt: skip
+        found = tried(writer.close(), path)
+        assert [{each["cause"]: each["items"] for each in task["causes"]} for task in found["tasks"]] == told
+    assert "lmms:drawn → drawn is left out: the two have no item in common" in found["notes"]
+
+
 def table(tmp_path: Path) -> tuple[Path, list[list[str]]]:
     """A run of ours, and the rows of a table that VLMEvalKit scored."""
     writer = Writer(tmp_path / "ours", tasks=["vlmevalkit:MMBench_DEV_EN"])

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from helpers.toy_harness import ToyHarness, write
 
 from lyncean_interop.answers import Answer
-from lyncean_interop.bridged import _items
+from lyncean_interop.bridged import _items, _same
 from orchestrator.cli import main
 from orchestrator.data import DataError
 from orchestrator.run_folder import open_run
@@ -164,6 +164,15 @@ def test_rounds_and_answers_to_a_drawing_are_told_apart() -> None:
         list(_items(Answer("0", "?", "A", ()), {"0": asked}, path, "rows.jsonl"))
 
 
+def test_targets_of_lmms_eval_are_texts_of_lists_and_places_of_options() -> None:
+    assert _same(("0.1", "0.5"), ("[0.1, 0.5]",), ())
+    assert _same(("a cat", "it's"), ("""['a cat', "it's"]""",), ())
+    assert _same(("1",), ("two dogs",), ("a cat", "two dogs"))
+    assert _same(("1",), ("B",), ("a cat", "two dogs"))
+    assert not _same(("1",), ("a cat",), ("a cat", "two dogs"))
+    assert not _same(("0.1", "0.5"), ("[0.1, 0.6]",), ())
+
+
 def test_likelihoods_of_lmms_eval_are_read_and_scored_by_our_rule(tmp_path: Path) -> None:
     path = tmp_path / "model" / "20261124_000601_samples_mmlu_x.jsonl"
     path.parent.mkdir()
@@ -201,3 +210,6 @@ def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
     asked = ["import", "lmms-eval", str(path), "--run", str(tmp_path / "no"), "--data", "rows.parquet"]
     assert "cannot be scored by its own code" in CliRunner().invoke(main, asked).output
     assert "--reading is for V*-Bench" in CliRunner().invoke(main, [*asked, "--reading", "both"]).output
+    assert (
+        "--set is for the task's own code" in CliRunner().invoke(main, [*asked[:-2], "--set", "messages=simple"]).output
+    )
