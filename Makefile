@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo dist test test-all test-weekly test-core test-others check bench equality simulate images publish lock breaking protos format clean
+.PHONY: setup demo dist test test-all test-weekly test-core test-others check bench equality explained simulate images publish lock breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,adapters,media,openai,http,mcp,captions,inspect,otel,postgres,remote,test
@@ -82,6 +82,10 @@ bench: setup
 # The drawn configurations of lmms-eval beside its own command line, as a table; COUNT takes fewer. It needs lmms-eval.
 equality: setup
 	PYTHONPATH=tests $(BIN)/python tests/helpers/equality_lmms.py $(COUNT)
+
+# Their samples imported and explained, with a cause planted in each.
+explained: setup
+	PYTHONPATH=tests $(BIN)/python tests/helpers/equality_explained.py $(COUNT)
 
 # Whole runs in seeded worlds: make simulate SEEDS=100000 for a night. A violation prints its seed.
 SEEDS ?= 20000

@@ -26,7 +26,7 @@ from lyncean_harnesses.library.media_read import functions_reached
 
 SEED = 51
 QUOTA = {"judge": 9, "group": 4, "visual CoT": 6, "multi-round": 1, "audio": 8, "video": 8, "dice": 10, "others": 14}
-MOST_TASKS = 12
+MOST_TASKS = 14
 """Tasks of a group that is drawn."""
 
 _JUDGES = re.compile(r"chat\.completions|llm_judge|requests\.post|get_server")
@@ -41,6 +41,22 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         for kind in ("attentional_focusing", "mental_reconstruction", "mental_tracking")
     },
     "unig2u_mmsi_msr_visual_cot": _MMSI | {"question_type": "=MSR"},
+    "mmmu_pro_vision": {
+        **{"image": "image", "answer": "letter", "id": "integer", "subject": "kind"},
+        "options": "words_text",
+    },
+    "videomathqa_mcq_cot": {
+        **{"videoID": "name", "question": "text", "options": "words", "answer": "letter", "question_id": "integer"},
+        **{"category": "=Chart", "length": "=short"},
+    },
+    "video_mmmu_adaptation_gt_none_option": {
+        **{"id": "art", "question": "text", "options": "words", "answer": "letter"},
+        "question_type": "=multiple-choice",
+    },
+    "worldsense": {
+        **{"video_path": "film", "candidates": "words", "question": "text", "answer": "letter", "duration": "text"},
+        **{"task_type": "kind", "task_domain": "kind", "audio_class": "text", "index": "integer"},
+    },
     "mmmu_val": {
         **{"id": "art", "question": "seen", "options": "words_text", "answer": "letter", "image_1": "image"},
         **{"image_2": "image", "question_type": "=multiple-choice"},

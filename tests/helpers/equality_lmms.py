@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,13 @@ from helpers.judge_server import JudgeServer
 from lyncean_harnesses.benchmark import LMMS
 from lyncean_harnesses.library import harness
 from orchestrator import evaluate
-from orchestrator.api import MetricResult, Results, load
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "equality_lmms.json"
 ROWS = 16
+NAME = "hashing"
+"""The served model's name."""
+MEDIA = "--process_with_media"
 DEFAULT = "lyncean"
 """What lmms-eval's command is told of a model that none of its tasks knows."""
 
@@ -48,6 +50,7 @@ class Case:
         in_order: How many of them are equal in the evaluator's order only.
         cause: Why it is not equal, "" where it is.
         stopped: What stopped lmms-eval's own command, "" where nothing did.
+        plant: What is planted in lmms-eval's run, "" for nothing.
     """
 
     name: str
@@ -59,10 +62,12 @@ class Case:
     cause: str = ""
     stopped: str = ""
     options: list[str] = field(default_factory=list)
+    plant: str = ""
 
     @property
     def place(self) -> str:
-        return re.sub(r"\W", "_", f"{self.name}-{self.model or 'default'}-{self.answers or 'hashing'}")
+        words = f"{self.name}-{self.model or 'default'}-{self.answers or 'hashing'}"
+        return re.sub(r"\W", "_", f"{words}-{self.plant}" if self.plant else words)
 
     @property
     def simple(self) -> bool:
@@ -94,7 +99,7 @@ MMMU: Mapping[str, Any] = {
 }
 
 
-def stored(case: Case, folder: Path) -> dict[str, str]:
+def stored(case: Case, folder: Path, count: int = ROWS) -> dict[str, str]:
     """Draws and stores the splits of a case's tasks, films beside them, once; returns the folders by task."""
     import datasets
 
@@ -106,22 +111,22 @@ def stored(case: Case, folder: Path) -> dict[str, str]:
             config = library.config(name)
             keys = ("training_split", "validation_split", "test_split", "fewshot_split")
             wanted = [config.get(key) for key in keys] + [(config.get("fewshot_config") or {}).get("split")]
-            rows = rows_of(name, case.about["columns"], number)
+            rows = rows_of(name, case.about["columns"], number, count)
             datasets.DatasetDict({split: rows for split in wanted if split}).save_to_disk(folders[name])
         asked._task = library.load(name, (), datasets.load_from_disk(folders[name]))
-        if asked._media_read() and not case.options:  # type: ignore[attr-defined]
-            case.options.append("--process_with_media")
+        if asked._media_read() and MEDIA not in case.options:  # type: ignore[attr-defined]
+            case.options.append(MEDIA)
         for row in asked._rows():
             context = row["context"] if isinstance(row["context"], str) else row["context"][0]
             harness_rows.completed(partial(harness_rows._asked, asked, row["doc_id"], context))
     return folders
 
 
-def rows_of(name: str, columns: Mapping[str, str], number: int) -> Any:
+def rows_of(name: str, columns: Mapping[str, str], number: int, count: int) -> Any:
     """Returns the rows of a task."""
     if name == "ovo_forward":
         return harness_rows.forward(Path(os.environ["HF_HOME"]))
-    return harness_rows.make(dict(columns), rows=60 if name == "mmmu_val" else ROWS, seed=3 + number)
+    return harness_rows.make(dict(columns), rows=60 if name == "mmmu_val" else count, seed=3 + number)
 
 
 class Theirs:
@@ -148,8 +153,10 @@ class Theirs:
             "folders": folders,
             "model": case.model or DEFAULT,
             "endpoint": address,
-            "options": [*case.options, *["--force_simple"] * case.simple],
-            "out": str(self.out / case.place),
+            # By default it scores with four threads: what they draw depends on which comes first.
+            "options": [*case.options, *["--force_simple"] * case.simple, "--process_docs_parallel", "1"],
+            "plant": case.plant,
+            "out": str(self.out / case.place / NAME),  # where its own models' names stand
         }
         assert self._process.stdin
         self._process.stdin.write(json.dumps(job) + "\n")
@@ -157,7 +164,7 @@ class Theirs:
 
     def wait(self, case: Case) -> None:
         """Waits until a case has run."""
-        done = self.out / f"{case.place}.done"
+        done = self.out / case.place / f"{NAME}.done"
         wait_for(lambda: done.exists() or self._process.poll() is not None, seconds=600)
 
     def close(self) -> None:
@@ -170,7 +177,7 @@ def numbers(case: Case, out: Path) -> dict[tuple[str, str], Any]:
     """Returns lmms-eval's metrics by task and name, as its command wrote them."""
     written = sorted((out / case.place).rglob("*results.json"))
     if not written:
-        log = (out / f"{case.place}.log").read_text(errors="replace")
+        log = (out / case.place / f"{NAME}.log").read_text(errors="replace")
         told = re.findall(r"Error during evaluation: (.*?)\. Please set", log)
         case.stopped = told[-1][:160] if told else "ended without results"
         return {}
@@ -183,61 +190,101 @@ def numbers(case: Case, out: Path) -> dict[tuple[str, str], Any]:
     }
 
 
-def compare(case: Case, expected: Mapping[tuple[str, str], Any], ours: Results) -> None:
+def compare(case: Case, expected: Mapping[tuple[str, str], Any], ours: Iterable[Mapping[str, Any]]) -> None:
     """Notes what of a case is equal, and the cause where it is not."""
     names = {found.name.rpartition("::")[2]: found.name for found in harness("lmms").groups(case.name)}
-    own = {(metric.task, metric.name): metric for metric in ours.metrics if not metric.labels}
+    own = {(metric["task"], metric["name"]): metric for metric in ours if not metric["labels"]}
     differ = []
     for (name, metric), value in expected.items():
         found = own.get((f"lmms:{names.get(name, name)}", metric))
         if not isinstance(value, (int, float)) or math.isnan(value):
-            if found is not None and found.value is not None:
-                differ.append(f"{metric} is {value!r}, here {found.value}")
+            if found is not None and found["value"] is not None:
+                differ.append(f"{metric} is {value!r}, here {found['value']}")
             continue
         case.metrics += 1
-        if found is not None and found.value == float(value):
+        if found is not None and found["value"] == float(value):
             continue
-        if found is not None and found.details.get("in_harness_order") == float(value):
+        if found is not None and found["details"].get("in_harness_order") == float(value):
             case.in_order += 1
             continue
         differ.append(_difference(metric, value, found))
     case.cause = "; ".join(differ)
 
 
-def _difference(metric: str, value: float, found: MetricResult | None) -> str:
+def _difference(metric: str, value: float, found: Mapping[str, Any] | None) -> str:
     if found is None:
         return f"{metric} is {value}, here there is none"
-    why = found.details.get("no_harness_order") or found.details.get("not_computed") or ""
-    return f"{metric} is {value}, here {found.value}" + (f" ({why})" if why else "")
+    why = found["details"].get("no_harness_order") or found["details"].get("not_computed") or ""
+    return f"{metric} is {value}, here {found['value']}" + (f" ({why})" if why else "")
+
+
+class Bench:
+    """The servers and the command of a play, in a folder.
+
+    Args:
+        folder: Where rows, runs and results are written.
+        judge: The judge's base URL.
+        rows: Rows of each task.
+    """
+
+    def __init__(self, folder: Path, judge: str, rows: int = ROWS) -> None:
+        import datasets
+
+        datasets.disable_caching()  # what a task's code draws for its data would be drawn here, for both
+        self.folder, self.rows = folder, rows
+        self._stored: dict[str, tuple[dict[str, str], bool]] = {}
+        model = ROOT / "tests" / "helpers" / "harness_model.py"
+        self.models = {
+            name: Server(folder / f"model{name}", ["env", f"ANSWERS={name}", sys.executable, str(model)]).start()
+            for name in ("", "readable70")
+        }
+        words = ["--foreign-tasks", "--trust-task-code", "--judge", f"openai:judge@{judge}"]
+        self._scorer = Server(folder / "scorer", [sys.executable, "-m", "scorer", "serve", *words]).start()
+        self.scorer = self._scorer.address
+        self.theirs = Theirs(judge, folder / "theirs")
+
+    def close(self) -> None:
+        """Ends them."""
+        self.theirs.close()
+        for server in (self._scorer, *self.models.values()):
+            server.kill()
+
+    def stored(self, case: Case) -> dict[str, str]:
+        """Draws and stores a case's rows, once; returns their folders by task."""
+        if case.name not in self._stored:
+            self._stored[case.name] = stored(case, self.folder / "rows", self.rows), MEDIA in case.options
+        folders, media = self._stored[case.name]
+        if media and MEDIA not in case.options:
+            case.options.append(MEDIA)
+        return folders
+
+    def start(self, case: Case) -> None:
+        """Has lmms-eval's command run a case after those before it."""
+        self.theirs.start(case, self.stored(case), self.models[case.answers].address)
+
+    def ours(self, case: Case, expected: Mapping[tuple[str, str], Any]) -> Path:
+        """Runs a case here, notes what is equal to lmms-eval's metrics, and returns the run folder."""
+        run = self.folder / "ours" / case.place
+        _ours(case, expected, self.stored(case), self.models[case.answers].address, self.scorer, run)
+        return run
 
 
 def played(found: Sequence[Case], folder: Path) -> Iterator[Case]:
     """Plays every case in both ways, and yields it with what came of it."""
-    model = ROOT / "tests" / "helpers" / "harness_model.py"
-    servers = {
-        name: Server(folder / f"model{name}", ["env", f"ANSWERS={name}", sys.executable, str(model)]).start()
-        for name in ("", "readable70")
-    }
     with JudgeServer(equality_draw.judge()) as judge:
-        words = ["--foreign-tasks", "--trust-task-code", "--judge", f"openai:judge@{judge}"]
-        scorer = Server(folder / "scorer", [sys.executable, "-m", "scorer", "serve", *words]).start()
-        theirs = Theirs(judge, folder / "theirs")
+        bench = Bench(folder, judge)
         try:
-            before: list[tuple[Case, Mapping[str, str]]] = []
+            before: list[Case] = []
             for case in [*found, None]:  # one case is played here while the next one is played there
                 if case:
-                    folders = stored(case, folder / "rows")
-                    theirs.start(case, folders, servers[case.answers].address)
-                for each, rows in before:
-                    theirs.wait(each)
-                    address = servers[each.answers].address
-                    _ours(each, numbers(each, theirs.out), rows, address, scorer.address, folder / "ours")
+                    bench.start(case)
+                for each in before:
+                    bench.theirs.wait(each)
+                    bench.ours(each, numbers(each, bench.theirs.out))
                     yield each
-                before = [(case, folders)] if case else []
+                before = [case] if case else []
         finally:
-            theirs.close()
-            for server in (scorer, *servers.values()):
-                server.kill()
+            bench.close()
 
 
 def _ours(
@@ -246,16 +293,15 @@ def _ours(
     folders: Mapping[str, str],
     address: str,
     scorer: str,
-    runs: Path,
+    run: Path,
 ) -> None:
     settings = {"model_name": case.model} if case.model else {}
     settings |= {"messages": "simple"} if case.simple else {}
-    settings |= {"process_with_media": "true"} if "--process_with_media" in case.options else {}
+    settings |= {"process_with_media": "true"} if MEDIA in case.options else {}
     data = {f"lmms:{name}": folders[name] for name in harness("lmms").members(case.name)}
     likelihood = case.about["kind"] in ("multiple_choice", "loglikelihood")
-    run = runs / case.place
     try:
-        ours = evaluate(
+        evaluate(
             f"lmms:{case.name}",
             data=data,
             method="likelihood" if likelihood else "generate",
@@ -269,8 +315,14 @@ def _ours(
         if not (run / "results.json").exists():
             case.cause = f"here: {type(error).__name__}: {error}"[:200]
             return
-        ours = load(run)
-    compare(case, expected, ours)
+    compare(case, expected, metrics_of(run))
+
+
+def metrics_of(run: Path) -> list[dict[str, Any]]:
+    """Returns the metrics of tasks and groups of a run, those too that are no result in the report."""
+    results = json.loads((run / "results.json").read_text())
+    parts = {**results["tasks"], **results.get("groups", {})}
+    return [{"details": {}, **metric, "task": name} for name, found in parts.items() for metric in found["metrics"]]
 
 
 def table(found: Sequence[Case], fixture: Mapping[str, Any]) -> str:

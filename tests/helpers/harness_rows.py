@@ -77,6 +77,7 @@ GUESSES: dict[str, Any] = {
     "number_text": (datasets.Value("string"), lambda r, i: str(r.randint(1, 9))),
     "integer": (datasets.Value("int64"), lambda r, i: i),
     "name": (datasets.Value("string"), lambda r, i: f"x{i}"),
+    "film": (datasets.Value("string"), lambda r, i: f"{i}.mp4"),
     "art": (datasets.Value("string"), lambda r, i: f"validation_{('Art', 'Math')[i % 2]}_{i}"),
     "kind": (datasets.Value("string"), lambda r, i: f"kind{i % 2}"),
     "real": (datasets.Value("float64"), lambda r, i: r.random()),

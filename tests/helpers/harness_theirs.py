@@ -15,6 +15,7 @@ import grpc
 import numpy as np
 from lmms_eval import evaluator, utils
 from lmms_eval.api import samplers
+from lmms_eval.api.instance import GenerationResult, TokenCounts
 from lmms_eval.api.model import lmms
 from lmms_eval.api.task import ConfigurableMessagesTask, ConfigurableTask
 from lmms_eval.tasks import TaskManager
@@ -23,6 +24,9 @@ from lyncean.model.v1 import model_pb2 as model, model_pb2_grpc
 from lyncean_harnesses.library.lmms_eval import LIBRARY
 from lyncean_harnesses.library.requests import _wave
 from lyncean_harnesses.library.scored import arguments
+
+SHRINK = 1
+"""By what images are made smaller before they are sent."""
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
@@ -35,9 +39,9 @@ class Asking(lmms):  # type: ignore[misc]
         self.is_simple = simple
         self._stub = model_pb2_grpc.ModelServiceStub(grpc.insecure_channel(address))
 
-    def generate_until(self, requests: list[Any]) -> list[str]:
-        """Answers each request by Generate."""
-        answers = []
+    def generate_until(self, requests: list[Any]) -> list[Any]:
+        """Answers each request by Generate; of a cut answer the tokens are counted."""
+        answers: list[Any] = []
         for request in requests:
             if self.is_simple:
                 text, settings, visual, doc_id, task, split = request.args
@@ -48,7 +52,10 @@ class Asking(lmms):  # type: ignore[misc]
                 messages = [self._message(each) for each in told(self.task_dict[task][split][doc_id])]
             config = model.GenerationConfig(max_output_tokens=settings.get("max_new_tokens", 1024))
             response = self._stub.Generate(model.GenerateRequest(messages=messages, config=config))
-            answers.append("".join(part.text for part in response.parts))
+            said = "".join(part.text for part in response.parts)
+            if response.finish_reason == model.FINISH_REASON_MAX_TOKENS:
+                said = GenerationResult(said, TokenCounts(output_tokens=config.max_output_tokens))
+            answers.append(said)
         return answers
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
@@ -121,6 +128,8 @@ def _image(image: Any) -> model.Part:
         return model.Part(video=model.Video(data=Path(image).read_bytes()))
     if isinstance(image, dict):
         return model.Part(audio=model.Audio(data=_wave(image["array"], image["sampling_rate"])))
+    if SHRINK > 1:
+        image = image.resize([max(1, side // SHRINK) for side in image.size])
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return model.Part(image=model.Image(data=buffer.getvalue(), media_type="image/png"))

@@ -1,8 +1,9 @@
 """lmms-eval's own command line over stored rows: `python tests/helpers/lmms_command.py JUDGE`, the base URL of a judge.
 
 Each line of standard input is a job in JSON: `folders`, the name of a task -> its stored splits, which stand in for
-what its configuration names, `name`, `model` (its option --model), `endpoint`, `options` and `out`, the folder of the
-results and samples that the command writes; `out`.log is what it prints, `out`.done is written at its end. Each job
+what its configuration names, `name`, `model` (its option --model), `endpoint`, `options`, `plant` ("image" shrinks what
+is sent, "reading" has the task's code read other answers), and `out`, the folder of the results and samples that the
+command writes; `out`.log is what it prints, `out`.done is written at its end. Each job
 runs in a process of its own, forked of one that has imported lmms-eval.
 """
 
@@ -17,6 +18,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -25,6 +27,15 @@ SECONDS = 240
 
 FOLDERS: dict[str, str] = {}
 """Name of a task -> its stored splits."""
+
+
+class Sound(dict[str, Any]):
+    """Decoded audio, as datasets hands it over with torchcodec and without."""
+
+    def get_all_samples(self) -> SimpleNamespace:
+        import torch
+
+        return SimpleNamespace(data=torch.tensor(self["array"])[None], sample_rate=self["sampling_rate"])
 
 
 def prepare(judge: str) -> None:
@@ -55,12 +66,37 @@ def prepare(judge: str) -> None:
     def decode(_: Any, value: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
         """Decodes audio without torchcodec, which needs FFmpeg's libraries on the machine."""
         samples, rate = read_samples(value["bytes"], 10**9)
-        return {"array": samples, "sampling_rate": rate, "path": value["path"]}
+        return Sound(array=samples, sampling_rate=rate, path=value["path"])
 
+    snapshot = Path(os.environ["HF_HOME"]) / "snapshot"
+    snapshot.mkdir(parents=True, exist_ok=True)
+    tasks.snapshot_download = lambda *_, **__: str(snapshot)  # of films, which lie where the task's code looks
     tasks.ConfigurableTask.__init__ = make
     datasets.Audio.decode_example = decode
     models.get_model = lambda _, force_simple=False: Simple if force_simple else Chat
     time.sleep = lambda _: None  # some code waits before it asks a judge again
+
+
+def plant(kind: str) -> None:
+    """Changes how models ask or how answers are read, in this process."""
+    from lmms_eval.api import task as tasks
+
+    from helpers import harness_theirs
+
+    if kind == "image":
+        harness_theirs.SHRINK = 2
+    elif kind == "reading":
+        real = tasks.ConfigurableTask.process_results
+        tasks.ConfigurableTask.process_results = lambda task, doc, results, *more: real(
+            task, doc, [_misread(each) for each in results], *more
+        )
+
+
+def _misread(answer: Any) -> Any:
+    """Returns what another reader makes of an answer: the last sign of a text, the least likely of options."""
+    if isinstance(answer, tuple):
+        return (-answer[0], answer[1])
+    return answer.strip(")}. ")[-1:] if isinstance(answer, str) else answer
 
 
 def run(job: dict[str, Any]) -> None:
@@ -74,6 +110,7 @@ def run(job: dict[str, Any]) -> None:
             os.dup2(log.fileno(), 2)
             from lmms_eval import __main__ as command
 
+            plant(job.get("plant", ""))
             arguments = ["--model", job["model"], "--model_args", f"endpoint={job['endpoint']}", "--log_samples"]
             sys.argv = ["lmms_eval", *arguments, "--tasks", job["name"], "--output_path", str(out), *job["options"]]
             command.cli_evaluate()

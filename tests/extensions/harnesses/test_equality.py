@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers import equality_draw, equality_lmms
+from helpers import equality_draw, equality_explained, equality_lmms
 
 ABSENT = importlib.util.find_spec("lmms_eval") is None
 installed = pytest.mark.skipif(ABSENT, reason="lmms-eval is not installed: pip install 'lyncean[lmms]'")
@@ -21,7 +21,8 @@ STRATA = {"judge", "group", "visual CoT", "multi-round", "audio", "video", "dice
 def test_the_list_is_a_draw_of_every_stratum() -> None:
     counts = Counter(about["stratum"] for about in FIXTURE["drawn"].values())
     assert (FIXTURE["seed"], FIXTURE["version"], set(counts)) == (equality_draw.SEED, "0.7.3", STRATA)
-    assert all(counts[stratum] <= equality_draw.QUOTA[stratum] for stratum in STRATA)
+    assert counts == equality_draw.QUOTA
+    assert counts.total() == 60
     assert not FIXTURE["drawn"].keys() & FIXTURE["passed over"].keys()
     found = equality_lmms.cases(FIXTURE, 8)
     assert {case.about["stratum"] for case in found[:-2]} == STRATA, "the first of each stratum come first"
@@ -39,8 +40,8 @@ def test_the_list_is_that_of_the_seed() -> None:
         assert not set(looked_at) - set(taken) - FIXTURE["passed over"].keys(), stratum
 
 
-def _metric(name: str, value: float | None, **details: Any) -> SimpleNamespace:
-    return SimpleNamespace(task="lmms:t", name=name, value=value, labels={}, details=details)
+def _metric(name: str, value: float | None, **details: Any) -> dict[str, Any]:
+    return {"task": "lmms:t", "name": name, "value": value, "labels": {}, "details": details}
 
 
 @installed
@@ -54,9 +55,9 @@ def test_a_number_is_equal_by_item_or_in_the_evaluators_order_or_has_a_cause(mon
     ]
     case = equality_lmms.Case("t", {"stratum": "dice", "kind": "generate_until"}, "")
     expected: dict[tuple[str, str], Any] = {("t", "same"): 0.5, ("t", "dice"): 0.25, ("t", "none"): float("nan")}
-    equality_lmms.compare(case, expected, SimpleNamespace(metrics=ours))  # type: ignore[arg-type]
+    equality_lmms.compare(case, expected, ours)
     assert (case.metrics, case.in_order, case.cause) == (2, 1, "")
-    equality_lmms.compare(case, {("t", "off"): 0.75, ("t", "lost"): 1.0}, SimpleNamespace(metrics=ours))  # type: ignore[arg-type]
+    equality_lmms.compare(case, {("t", "off"): 0.75, ("t", "lost"): 1.0}, ours)
     assert case.cause == (
         "off is 0.75, here 0.5 (its data draw random numbers as well); lost is 1.0, here there is none"
     )
@@ -76,3 +77,32 @@ def test_the_first_of_every_stratum_give_the_metrics_of_lmms_evals_own_command(
     assert not wrong
     assert sum(case.metrics for case in found) >= 8
     assert all(case.in_order == case.metrics for case in found if case.answers)
+
+
+def test_every_configuration_gets_a_cause_that_can_be_planted_in_it() -> None:
+    found = equality_explained.planted(equality_lmms.cases(FIXTURE))
+    assert [case.name for case in found] == list(dict.fromkeys(case.name for case in equality_lmms.cases(FIXTURE)))[:60]
+    counts = Counter(case.plant for case in found)
+    assert counts.keys() == equality_explained.FOUND.keys()
+    assert all(FIXTURE["drawn"][case.name]["models"] for case in found if case.plant == "model")
+    one, other = (equality_explained.Explained(found[0]) for _ in range(2))
+    one.causes.update({found[0].plant: 3, "noise": 1})
+    other.imported = "it differs"
+    assert equality_explained.summary([one, other]).splitlines()[::2] == [
+        "imported with lmms-eval's metrics: 1 of 2",
+        "put down to what was planted: 3 of 4 items, 75.0%",
+    ]
+
+
+@installed
+@pytest.mark.weekly
+@pytest.mark.timeout(3600)
+def test_samples_of_the_first_of_every_stratum_are_imported_and_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("HF_HOME", str(tmp_path / "hub")), ("HF_HUB_OFFLINE", "1"), ("HF_DATASETS_OFFLINE", "1")):
+        monkeypatch.setenv(name, value)
+    found = list(equality_explained.played(equality_lmms.cases(FIXTURE, 8), tmp_path))
+    assert not [(each.case.place, each.imported or each.failed) for each in found if each.imported or each.failed]
+    right, items = sum(each.right for each in found), sum(each.causes.total() for each in found)
+    assert right >= 0.95 * items > 0, equality_explained.summary(found)

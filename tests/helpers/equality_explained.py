@@ -1,0 +1,193 @@
+"""The page of equality's configurations, their samples imported and explained: planted causes are to be found.
+
+`python tests/helpers/equality_explained.py [COUNT]` plays COUNT of the drawn configurations (all of them) by the own
+command of lmms-eval, in which one cause of other results is planted. Its samples are imported, where the own code of
+the task scores them anew, and `orchestrator explain` holds them against a run of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from helpers import equality_draw, equality_lmms
+from helpers.equality_lmms import MEDIA, Bench, Case, compare, metrics_of
+from helpers.judge_server import JudgeServer
+from lyncean_harnesses.library import harness
+from lyncean_interop.lmms_eval_samples import is_ours
+from orchestrator.cli import main as orchestrator
+
+ROWS = 48
+
+FOUND: Mapping[str, frozenset[str]] = {
+    "model": frozenset({"prompt", "decoding", "limit"}),
+    "limit": frozenset({"limit"}),
+    "image": frozenset({"image"}),
+    "reading": frozenset({"reading"}),
+}
+"""What is planted -> what it may be put down to: a model's dialect has its own prompts and decoding."""
+
+
+@dataclass
+class Explained:
+    """What came of a configuration's samples.
+
+    Attributes:
+        case: The configuration with what is planted.
+        imported: Why the metrics of the imported samples are not lmms-eval's, "" where they are.
+        causes: Cause -> items that are put down to it.
+        failed: What `explain` said instead.
+    """
+
+    case: Case
+    imported: str = ""
+    causes: Counter[str] = field(default_factory=Counter)
+    failed: str = ""
+
+    @property
+    def right(self) -> int:
+        """How many items are put down to what was planted."""
+        return sum(self.causes[cause] for cause in FOUND[self.case.plant])
+
+
+def planted(found: Sequence[Case]) -> list[Case]:
+    """Returns every configuration with one of the causes that can be planted in it, in turn."""
+    turns: Counter[str] = Counter()
+    plants = []
+    for case in found:
+        if case.model or case.answers:
+            continue
+        kinds = {*case.about["columns"].values()}
+        can = ["model"] * bool(case.about["models"]) + ["image"] * bool(kinds & {"image", "images"})
+        can += ["limit"] * (case.about["kind"] == "generate_until") + ["reading"]
+        if case.about["stratum"] == "dice":  # chance reads the same answer otherwise: no file tells it from a reader
+            can = ["reading"]
+        plant = min(can, key=lambda each: turns[each])
+        turns[plant] += 1
+        limited = ["--gen_kwargs", "max_new_tokens=1"] * (plant == "limit")
+        model = case.about["models"][-1] if plant == "model" else ""
+        plants.append(replace(case, plant=plant, model=model, options=limited))
+    return plants
+
+
+def samples(case: Case, out: Path) -> dict[str, Path]:
+    """Returns the samples files that lmms-eval's command wrote, by task."""
+    files = {name: sorted((out / case.place).rglob(f"*_samples_{name}.jsonl")) for name in members(case)}
+    return {name: found[-1] for name, found in files.items() if found}
+
+
+def members(case: Case) -> Sequence[str]:
+    """Returns the tasks of a configuration."""
+    return list(harness("lmms").members(case.name))
+
+
+def typed(*words: object) -> Result:
+    """Runs a command of `orchestrator`."""
+    return CliRunner().invoke(orchestrator, [str(word) for word in words])
+
+
+def imported(case: Case, run: Path, bench: Bench) -> str:
+    """Imports the samples of a configuration, and returns why its metrics are not lmms-eval's; "" where they are.
+
+    Where lmms-eval reads the answers otherwise, they are those of the run of ours, which has the same answers.
+    """
+    expected, problems = equality_lmms.numbers(case, bench.theirs.out), []
+    if case.plant == "reading":
+        found = {(metric["task"].removeprefix("lmms:"), metric["name"]): metric for metric in metrics_of(run)}
+        expected = {key: value["value"] for key, value in found.items() if not value["labels"]}
+    for name, path in samples(case, bench.theirs.out).items():
+        taken = bench.folder / "imported" / case.place / name
+        data = [] if is_ours(path, name) else ["--data", bench.stored(case)[name]]
+        sets = [f"model_name={case.model}"] if case.model else []
+        sets += ["process_with_media=true"] if MEDIA in case.options else []
+        data += [word for each in sets if data for word in ("--set", each)]
+        done = typed("import", "lmms-eval", path, "--task", name, *data, "--scorer", bench.scorer, "--run", taken)
+        if not (taken / "results.json").exists():
+            problems.append(f"{name}: {done.output.strip().splitlines()[-1:]} {done.exception!r}"[:300])
+        elif data:
+            own = {key: value for key, value in expected.items() if key[0] == name}
+            compare(judged := replace(case, cause=""), own, metrics_of(taken))
+            problems += [f"{name}: {judged.cause}"] if judged.cause else []
+    return "; ".join(problems)
+
+
+def explained(found: Explained, run: Path, path: Path, bench: Bench) -> None:
+    """Holds samples with a planted cause against a run of ours, and notes the causes of the items."""
+    words = ["explain", run, path, "--json"]
+    if found.case.plant == "image":  # which no file of samples holds: a live server tells
+        words += ["--endpoint", bench.models[""].address, "--scorer", bench.scorer]
+    done = typed(*words)
+    if done.exit_code or done.exception:
+        found.failed = f"{done.output.strip()[-200:]} {done.exception!r}"
+        return
+    told = json.loads(done.stdout)
+    if "experiment" in told:
+        found.causes.update(each["found"] for each in told["experiment"]["items"])
+        return
+    for task in told["tasks"]:
+        for cause in task["causes"]:
+            found.causes[cause["cause"]] += cause["items"]
+
+
+def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
+    """Plays every configuration as it is and with its cause, and yields what came of its samples."""
+    with JudgeServer(equality_draw.judge()) as judge:
+        bench = Bench(folder, judge, ROWS)
+        try:
+            before: list[Case] = []
+            for case in [*planted(cases), None]:  # one is explained while lmms-eval's command plays the next one
+                if case:
+                    bench.start(case)
+                for each in before:
+                    found, plain = Explained(each), replace(each, plant="", model="", options=[])
+                    run = bench.ours(plain, {})
+                    bench.theirs.wait(each)
+                    found.imported = imported(each, run, bench)
+                    if path := samples(each, bench.theirs.out).get(members(each)[0]):
+                        explained(found, run, path, bench)
+                    else:
+                        found.failed = f"lmms-eval wrote no samples: {each.stopped}"
+                    yield found
+                before = [case] if case else []
+        finally:
+            bench.close()
+
+
+def summary(found: Sequence[Explained]) -> str:
+    """Returns how much was imported and explained rightly, by what was planted."""
+    lines = [f"imported with lmms-eval's metrics: {sum(not each.imported for each in found)} of {len(found)}"]
+    for plant in dict.fromkeys(each.case.plant for each in found):
+        own = [each for each in found if each.case.plant == plant]
+        right, items = sum(each.right for each in own), sum(each.causes.total() for each in own)
+        lines.append(f"{plant}: {right} of {items} items in {len(own)} configurations")
+    right, items = sum(each.right for each in found), sum(each.causes.total() for each in found)
+    lines.append(f"put down to what was planted: {right} of {items} items, {100 * right / max(1, items):.1f}%")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Plays the drawn configurations and prints what came of them."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    fixture = json.loads(equality_lmms.FIXTURE.read_text())
+    count = int(arguments[0]) if arguments else None
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"HF_HOME": f"{folder}/hub", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+        done = []
+        for each in played(equality_lmms.cases(fixture, count), Path(folder)):
+            print(each.case.name, each.case.plant, dict(each.causes), each.failed, each.imported, flush=True)
+            done.append(each)
+    print(summary(done))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
