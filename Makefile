@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Where Python may not keep its bytecode, each of a thousand processes would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo dist test test-all test-weekly test-core test-others check bench equality explained simulate images publish lock breaking protos format clean
+.PHONY: setup demo dist test test-all test-weekly test-core test-others check bench gpu equality explained simulate images publish lock breaking protos format clean
 
 # Three sets of dependencies, each with a stamp: the demo's, the tests' and everything. The larger include the smaller.
 TESTED := transformers,adapters,media,openai,http,mcp,captions,inspect,otel,postgres,remote,test
@@ -78,6 +78,10 @@ check: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# All that a machine with a GPU shows of the model server; results go to bench/results. `bench/gpu.py --toy` needs none.
+gpu: $(VENV)/.test
+	$(BIN)/python bench/gpu.py
 
 # The drawn configurations of lmms-eval beside its own command line, as a table; COUNT takes fewer. It needs lmms-eval.
 equality: setup

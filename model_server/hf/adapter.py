@@ -48,6 +48,12 @@ def check(model: str, adapter: str) -> None:
         raise LoadError(f"--adapter: there is no folder {shown_place(adapter)}; a hub id has the form owner/name")
 
 
+def check_config(config: Any, model: str) -> None:
+    """Raises LoadError for a model that comes with an adapter, which the library leaves out where PEFT is missing."""
+    if getattr(config, "has_lora_adapter", False) and find_spec("peft") is None:
+        raise LoadError(f"{model} comes with an adapter, and {_INSTALL}")
+
+
 def _check_folder(folder: Path, model: str) -> None:
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).exists():

@@ -103,6 +103,7 @@ def load(settings: Settings) -> Checkpoint:
             check_files(weight_files(folder))
         whole = tf.AutoConfig.from_pretrained(settings.model, **shared)
         config = getattr(whole, "thinker_config", whole)  # of models that also speak: the part that reads and sees
+        adapters.check_config(config, settings.model)
         auto = _class_for(config, settings)
         processor = _processor(auto, config, settings, shared)
         with ThreadPoolExecutor(1) as pool:

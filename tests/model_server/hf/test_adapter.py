@@ -203,3 +203,11 @@ def test_without_peft_the_line_says_what_to_install(
     where = folder if beside else checkpoint_folder("text")
     line = refused("--backend", "transformers", "--model", str(where), *options)
     assert "peft is not installed: pip install 'lyncean[adapters]'" in line
+
+
+def test_a_model_that_comes_with_an_adapter_needs_peft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Granite Speech does: the library would load it without, and say so in a log."""
+    monkeypatch.setattr("model_server.hf.adapter.find_spec", lambda name: None)
+    (tmp_path / "config.json").write_text('{"model_type": "granite_speech", "has_lora_adapter": true}')
+    line = refused("--backend", "transformers", "--model", str(tmp_path))
+    assert f"{tmp_path} comes with an adapter, and peft is not installed: pip install 'lyncean[adapters]'" in line

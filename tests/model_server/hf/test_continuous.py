@@ -13,7 +13,8 @@ from model_server.metrics import Metrics
 
 torch = pytest.importorskip("torch")
 from helpers.model_passes import count_forwards  # noqa: E402
-from transformers import DynamicCache  # noqa: E402
+from transformers import Cache, DynamicCache  # noqa: E402
+from transformers.cache_utils import DynamicLayer, LinearAttentionLayer  # noqa: E402
 
 from model_server.hf.family import Prefill  # noqa: E402
 from model_server.hf.slots import Slots  # noqa: E402
@@ -110,3 +111,30 @@ def test_slots_hold_what_each_row_has_read(moves: list[tuple[str, Any]]) -> None
                     assert visible[place, 0].tolist() == [token < len(row) for token in range(seen.shape[2])]
                     assert (here[place].tolist(), before.shape[1]) == ([len(row) - 1], seen.shape[2])
             assert slots.cache.layers[1].keys.shape[2] <= max(most, *map(len, rows)), "no longer than a row may become"
+
+
+@settings(max_examples=25)
+@given(st.lists(st.one_of(st.integers(1, 3), st.integers(-9, -1)), max_size=12))
+def test_slots_hold_the_state_of_each_row(moves: list[int]) -> None:
+    """A recurrent layer beside one of attention: rows join, change their states in place, and leave."""
+    generator, slots, rows = torch.Generator().manual_seed(0), Slots(), list[torch.Tensor]()
+    for move in moves:
+        if move > 0:
+            cache = Cache(layers=[LinearAttentionLayer(), DynamicLayer()])
+            states = torch.rand((move, 4, 3), generator=generator)
+            cache.update_conv_state(states, 0)
+            cache.update_recurrent_state(states + 1, 0)
+            cache.update(states[:, None], states[:, None], 1)
+            state = Prefill(states, cache, torch.ones((move, 4)).long(), torch.full((move,), 4), {})
+            kept = [move - 1, *range(move - 1)]
+            slots.add(state, kept, [90] * move)
+            rows += [states[row].clone() for row in kept]
+        elif rows:
+            place = move % len(rows)
+            rows[place] = rows[slots.remove(place)]
+            rows.pop()
+        if rows:
+            for shown, more in ((slots.cache.get_conv_state(0), 0), (slots.cache.get_recurrent_state(0), 1)):
+                assert torch.equal(shown, torch.stack(rows) + more)
+                shown += 1  # as the model's next token
+            rows = [row + 1 for row in rows]

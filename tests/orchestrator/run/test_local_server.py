@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
-from helpers.engine_cluster import wait_for
+from helpers.engine_cluster import free_port, wait_for
 from helpers.python_path import python_path
 
 from lyncean.errors import UserError
@@ -17,6 +19,7 @@ from lyncean.rpc import PLAIN
 from orchestrator.engine import Pool
 from orchestrator.errors import ConfigError, EngineError, IncompleteError
 from orchestrator.run import local_server
+from orchestrator.run.arguments import model_arguments
 from orchestrator.run.local_server import LocalServer, LocalServers
 
 SERVER = """
@@ -192,3 +195,18 @@ async def test_another_checkpoint_is_loaded_in_place(tmp_path: Path, monkeypatch
         with pytest.raises(UserError, match=f"cannot load {tmp_path / 'step_3'}: config"):  # noqa: PT012
             server, _ = await local.get("loading_server", ["--model", str(tmp_path / "step_3"), "--grace", "3"])
             await server.watch()
+
+
+async def test_a_server_inside_a_run_has_metrics_where_its_options_name_a_port() -> None:
+    port = free_port()
+    arguments = model_arguments("demo:hash", [f"metrics-port={port}"])
+    async with LocalServer("model_server", arguments) as endpoint:
+        await asyncio.to_thread(wait_for, lambda: serving(f"http://127.0.0.1:{port}/metrics"))
+        assert endpoint.port != port
+
+
+def serving(url: str) -> bool:
+    try:
+        return "lyncean_token_budget" in httpx.get(url, timeout=5).text
+    except httpx.HTTPError:
+        return False
