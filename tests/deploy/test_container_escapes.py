@@ -1,4 +1,4 @@
-"""The image of the tools' server in a container of docker, hardened as compose.yaml's services are: code stays in."""
+"""The image of the tools' server in a container of docker, hardened as the page says: code stays in."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from helpers import builder, engine
 from helpers.engine_cluster import HERE, environment
 from helpers.escapes import ESCAPES, SECRET
 from helpers.escaping import OPTIONS
+from helpers.manifests import REPOSITORY
 
 pytestmark = [
     pytest.mark.weekly,
@@ -22,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(bool(why := engine.missing()), reason=why or "runs"),
 ]
 IMAGE = "lyncean-tool-server:tested"
-HARDENED = ("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true", "--tmpfs=/tmp", "--memory=4g")
+HARDENED = "--read-only --cap-drop ALL --security-opt no-new-privileges --tmpfs /tmp --memory"
 
 
 @pytest.fixture
@@ -34,26 +35,23 @@ def docker() -> Iterator[dict[str, str]]:
 
 
 def test_no_code_gets_out_of_a_container(docker: dict[str, str], tmp_path: Path) -> None:
+    assert f"docker run {HARDENED} " in (REPOSITORY / "docs" / "tools.md").read_text()
     for name, mode in (("token", 0o600), ("open", 0o666)):
         (tmp_path / name).write_text(SECRET)
         os.chown(tmp_path / name, 65532, 65532)
         (tmp_path / name).chmod(mode)
     os.chown(tmp_path, 65532, 65532)
 
-    def called(*words: str) -> str:
-        return subprocess.run(["docker", *words], env=docker, capture_output=True, text=True, check=True).stdout.strip()
+    def ran(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["docker", *words], env=docker, capture_output=True, text=True, check=True)
 
     sandbox = ["sandbox", "--host=0.0.0.0", "--port=50053", *OPTIONS]
-    container = called("run", "--detach", *HARDENED, f"--volume={tmp_path}:/secrets", IMAGE, *sandbox)
+    words = ["--detach", *HARDENED.split(), "4g", f"--volume={tmp_path}:/secrets", IMAGE, *sandbox]
+    container = ran("run", *words).stdout.strip()
     try:
-        address = called("inspect", "--format={{.NetworkSettings.IPAddress}}", container)
+        address = ran("inspect", "--format={{.NetworkSettings.IPAddress}}", container).stdout.strip()
         end = time.monotonic() + 200
-        while (
-            " listens on "
-            not in subprocess.run(
-                ["docker", "logs", container], env=docker, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True
-            ).stdout
-        ):
+        while " listens on " not in ran("logs", container).stderr:
             assert time.monotonic() < end
             time.sleep(0.1)
         places = {"address": f"{address}:50053", "secret": "/secrets/token", "open": "/secrets/open", "server": 1}
@@ -62,9 +60,11 @@ def test_no_code_gets_out_of_a_container(docker: dict[str, str], tmp_path: Path)
         done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {}
-        changed = [line for line in called("diff", container).splitlines() if not line.endswith((" /tmp", " /secrets"))]
+        changed = [
+            line for line in ran("diff", container).stdout.splitlines() if not line.endswith((" /tmp", " /secrets"))
+        ]
         assert not changed, "its root is read only"
     finally:
-        called("rm", "--force", container)
+        ran("rm", "--force", container)
     assert [(tmp_path / name).read_text() for name in ("token", "open")] == [SECRET] * 2
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
