@@ -7,11 +7,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 from helpers import submitting
-from helpers.manifests import DEPLOY, Manifest, needs_kubectl, objects, of_kind
+from helpers.admission import refused
+from helpers.manifests import (
+    DEPLOY,
+    REPOSITORY,
+    Manifest,
+    containers_of,
+    group_templates,
+    needs_kubectl,
+    objects,
+    of_kind,
+)
 
 helm = pytest.importorskip("helm_python", reason="no Helm: pip install helm-python-sdk brings its engine")
 pytestmark = needs_kubectl
@@ -165,6 +176,44 @@ def test_engines_mean_what_submit_means(engine: str, gpus: int, args: list[str],
     compare(chart, submitted(*flags))
 
 
+@pytest.mark.parametrize(
+    ("engine", "args"), [("vllm", ["--max-model-len=65536"]), ("vllm", ["-tp", "16"]), ("sglang", [])]
+)
+def test_several_nodes_mean_what_submit_means(engine: str, args: list[str], tmp_path: Path) -> None:
+    model = {"path": "/models/x", "engine": engine, "gpus": 8, "nodes": 2, "args": args, **_ALL}
+    chart = charted({**_TOP, "model": model})
+    flags = (f"--overlay={engine_overlay(tmp_path, engine)}", "--gpus=8", "--nodes=2", *_FLAGS, "--", *args)
+    ours = submitted(*flags)
+    for found in (chart, ours):
+        assert refused([{**one, "metadata": {**one["metadata"], "namespace": "lyncean"}} for one in found]) == []
+    assert [_pods_of(chart, role) for role in ROLES] == [_pods_of(ours, role) for role in ROLES]
+    (group,), (other,) = (of_kind(found, "LeaderWorkerSet") for found in (chart, ours))
+    jsonschema.validate(group, LWS["LeaderWorkerSet"])
+    queue = "kueue.x-k8s.io/queue-name"
+    assert group["metadata"]["labels"][queue] == other["metadata"]["labels"][queue] == "team"
+    assert group["metadata"]["name"] == other["metadata"]["name"] == "engine-night"
+    (service,), (theirs,) = (of_kind(found, "Service") for found in (chart, ours))
+    assert service["spec"] == theirs["spec"]
+    compare([one for one in chart if one is not group], ours)
+    (policy,) = of_kind(chart, "NetworkPolicy")
+    (own,) = policy["spec"]["ingress"]
+    assert own["from"] == [{"podSelector": {"matchLabels": {"lyncean.dev/run": "night"}}}]
+
+
+ROLES = ("leader", "worker")
+LWS: dict[str, Any] = json.loads((REPOSITORY / "tests/fixtures/leader_worker_set_v1.json").read_text())["kinds"]
+
+
+def _pods_of(manifests: list[Manifest], role: str) -> Any:
+    """The meaning of a group's pods of one role; volumes that no container mounts mean nothing."""
+    (template,) = (template for _, name, template in group_templates(manifests) if name == role)
+    spec = json.loads(json.dumps(template["spec"]).replace('"name": "model-server-', '"name": "'))
+    spec.setdefault("initContainers", [])
+    used = {mount["name"] for one in containers_of(spec) for mount in one["volumeMounts"]}
+    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] in used]
+    return meaning({"spec": {"template": {"metadata": template["metadata"], "spec": spec}}}, manifests)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_it_means_what_submit_means(name: str) -> None:
     values, flags = CASES[name]
@@ -219,6 +268,7 @@ def test_kueue_admits_the_whole_run() -> None:
         ({"model": {"url": "http://h/v1"}}, "model.url needs model.name"),
         ({"model": {"path": "/models/x", "engine": "vllm", "gpus": 0}}, "model.gpus 0: vllm runs the model on GPUs"),
         ({"model": {"path": "/models/x", "engine": "other"}}, "/model/engine"),
+        ({"model": {"path": "/models/x", "nodes": 2}}, "model.nodes: give model.path, and model.engine vllm or sglang"),
         ({"model": {"endpoint": "nowhere"}}, "/model/endpoint"),
         ({**IMAGE, "out": "https://bucket"}, "/out"),
         ({**IMAGE, "shards": 0}, "/shards"),

@@ -71,12 +71,12 @@ async def served(cluster: Cluster) -> Pod:
     return pod
 
 
-def impatient(manifests: list[Manifest]) -> list[Manifest]:
-    """The same manifests; a pod that does not reach its servers ends after twenty seconds in place of 45 minutes."""
+def impatient(manifests: list[Manifest], seconds: int = 20) -> list[Manifest]:
+    """The same manifests; a pod that does not reach its servers ends after some seconds in place of 45 minutes."""
     for job in of_kind(manifests, "Job"):
-        for container in job["spec"]["template"]["spec"]["initContainers"]:
+        for container in job["spec"]["template"]["spec"].get("initContainers", ()):
             words = container.get("args", [])
-            container["args"] = ["--patience=20" if word == "--patience=2700" else word for word in words]
+            container["args"] = [f"--patience={seconds}" if word == "--patience=2700" else word for word in words]
     return manifests
 
 
@@ -122,6 +122,42 @@ async def test_the_suite_of_the_page_has_its_ways_out_and_leaves_no_policy(tmp_p
             deleted = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, env=env)
             assert deleted.returncode == 0, deleted.stderr
         assert of_kind(cluster.manifests, "NetworkPolicy", "Job", "ConfigMap") == []
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(900)
+async def test_the_suite_of_the_page_is_complete_and_runs_after_it_are(tmp_path: Path) -> None:
+    """Three models, one of them in four shards, and one in another namespace; the cluster shuts every run in."""
+    page = (REPOSITORY / "docs/kubernetes.md").read_text()
+    (example,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "models:" in block)
+    (tmp_path / "night.yaml").write_text(
+        f"{re.sub(r'{data: .*}', '{}', example)}options: {{synthetic: true, limit: 8}}\n"
+    )
+    (weights,) = re.findall(r"weights: ([^,}]+)", example)
+    command = [str(BIN / "orchestrator"), "submit", "--suite", str(tmp_path / "night.yaml")]
+    done = subprocess.run([*command, "--component=network-policies"], check=True, capture_output=True, text=True)
+    async with Cluster(tmp_path / "cluster") as cluster:
+        cluster.image(IMAGE, SERVE)
+        own = f"exec {' '.join(SERVE)} --port=50051"
+        cluster.image("lyncean-model-server:dev", ["sh", "-c", own])  # no GPU and no checkpoint are here
+        await served(cluster)
+        manifests = impatient(objects(done.stdout), 400)
+        cluster.apply(of_kind(manifests, "PersistentVolumeClaim"))
+        (cluster.claim("lyncean-models") / "qwen").mkdir()
+        (cluster.claim("lyncean-models") / "qwen/.lyncean-weights").write_text(f"{weights}\n")
+        cluster.apply(manifests)
+        jobs = [one["metadata"]["name"] for one in of_kind(manifests, "Job")]
+        assert {name for name in jobs if name.startswith("orchestrator-")} == {
+            f"orchestrator-night-{model}-{task}"
+            for model in ("qwen", "acme", "served")
+            for task in ("marvel", "vstar-bench")
+        }
+        for job in jobs:
+            assert await cluster.job(job) == "Complete", logs(cluster)
+        cluster.apply(submitted(*TASK, "proprietary", f"--image={IMAGE}", "--run=shut", "--", "--port=50051"))
+        assert await cluster.job("orchestrator-shut") == "Complete", logs(cluster)
+        cluster.apply(impatient(submitted(*TASK, "gpu", "--endpoint=vlm.serving:50051", "--run=after"), 400))
+        assert await cluster.job("orchestrator-after") == "Complete", logs(cluster)
 
 
 async def test_an_image_is_shut_in_until_its_pod_has_ended(tmp_path: Path) -> None:

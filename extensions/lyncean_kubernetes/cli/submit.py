@@ -18,6 +18,11 @@ from lyncean_kubernetes.submission import Submission, check_name
 from lyncean_kubernetes.watch import act
 from orchestrator.cli import eval_command as evaluate, refuse
 
+_NO_NAMES = (
+    "--egress: a NetworkPolicy opens addresses and ports, and knows no names: add one of your own with an ipBlock, or "
+    "your network plugin's policy by name, to the overlay that --eject FOLDER writes"
+)
+
 
 class _Submit(Command):
     """Says of an option that only `eval` has what stands in its place."""
@@ -26,6 +31,8 @@ class _Submit(Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if error.option_name == "--egress":
+                raise click.UsageError(_NO_NAMES, ctx) from error
             for param in evaluate.params:
                 if error.option_name in (*param.opts, *param.secondary_opts) and param.name in NOT_HERE:
                     raise click.UsageError(

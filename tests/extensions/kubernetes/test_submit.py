@@ -455,6 +455,10 @@ def test_without_kubectl_it_says_so(tmp_path: Path) -> None:
     [
         (("--scorer", "a:1"), "--scorer is an option of `eval` alone: the cluster's scorer is used"),
         (("--no-tls",), "--no-tls is an option of `eval` alone: --component mtls does that"),
+        (
+            ("--egress", "hub.example"),
+            "--egress: a NetworkPolicy opens addresses and ports, and knows no names: add one",
+        ),
         (("--shard", "0/2"), "--shard is an option of `eval` alone: --shards N runs all of them"),
     ],
 )

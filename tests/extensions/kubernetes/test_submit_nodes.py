@@ -116,6 +116,18 @@ def test_leader_and_workers_are_one_engine(
     assert mounted == {volume["name"] for volume in worker["volumes"]}
 
 
+@pytest.mark.parametrize("servers", ["run", "shared"])
+def test_on_one_node_an_engine_in_a_container_of_a_users_has_the_gpus(servers: str, tmp_path: Path) -> None:
+    overlay = own_overlay(tmp_path, "registry.example/mirror/vllm:2")
+    manifests = submitted(*RUN, "--run=one", overlay, "--gpus=2", f"--servers={servers}", "--env=K=V")
+    pods = [one["spec"]["template"]["spec"] for one in of_kind(manifests, "Job", "Deployment")]
+    assert [found for pod in pods if (found := gpus(pod))] == [{"runner": 2}]
+    (runner,) = (one for pod in pods for one in containers_of(pod) if one["name"] == "runner")
+    assert runner["args"][-1] == "--tensor-parallel-size=2"
+    assert {"name": "K", "value": "V"} in runner["env"]
+    assert refused(manifests) == []
+
+
 def test_the_run_dials_the_leaders_alone() -> None:
     manifests = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2", "--shards=2")
     (service,) = of_kind(manifests, "Service")

@@ -103,3 +103,28 @@ def test_a_policy_is_kept_where_its_selector_chooses_pods_of_the_run(rule: Manif
     assert list(found) == (["mine-one"] if is_kept else [])
     for policy in found.values():
         assert policy["spec"]["podSelector"] == {"matchExpressions": [rule], "matchLabels": {RUN: "one"}}
+
+
+SUBMITS = [
+    ("--image=a/b:1", "--gpus=4"),
+    ("--endpoint=vlm.serving:50051", "--component=network-policies"),
+    ("--model=/models/a", "--weights=a/b@c", "--component=network-policies", "--component=mtls", "--shards=2"),
+    ("--engine=vllm", "--nodes=2", "--model=/models/a", "--component=network-policies"),
+]
+
+
+def _keys(manifests: list[Manifest]) -> set[tuple[str, str, str]]:
+    return {(one["kind"], one["metadata"]["namespace"], one["metadata"]["name"]) for one in manifests}
+
+
+@pytest.mark.parametrize("first", SUBMITS)
+def test_two_runs_and_two_namespaces_never_touch(first: tuple[str, ...]) -> None:
+    one, two = submitted(*DATA, "--run=one", *first), submitted(*IMAGE, "--run=two")
+    assert {kind for kind, _, _ in _keys(one) & _keys(two)} <= {"PersistentVolumeClaim", "ServiceAccount"}
+    for ours, theirs in ((one, two), (two, one)):
+        assert of_kind(ours, "NetworkPolicy")
+        for policy in of_kind(ours, "NetworkPolicy"):
+            assert chosen(policy, theirs) == set(), policy["metadata"]["name"]
+    elsewhere = submitted(*DATA, "--run=one", "--namespace=team", *first)
+    assert {namespace for _, namespace, _ in _keys(elsewhere)} == {"team"}
+    assert {(kind, name) for kind, _, name in _keys(elsewhere)} == {(kind, name) for kind, _, name in _keys(one)}

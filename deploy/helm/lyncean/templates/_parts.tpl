@@ -11,6 +11,7 @@
 {{- if and .Values.model.args (not (or .Values.model.image .Values.model.path)) -}}{{- fail "model.args are arguments of model.image, or of the engine of model.path" -}}{{- end -}}
 {{- if and .Values.model.url (not .Values.model.name) -}}{{- fail "model.url needs model.name, the name that the API has for it" -}}{{- end -}}
 {{- if and (include "lyncean.engine" .) (not .Values.model.gpus) -}}{{- fail (printf "model.gpus 0: %s runs the model on GPUs" .Values.model.engine) -}}{{- end -}}
+{{- if and (gt (int .Values.model.nodes) 1) (not (include "lyncean.engine" .)) -}}{{- fail "model.nodes: give model.path, and model.engine vllm or sglang" -}}{{- end -}}
 {{- if gt (len .Release.Name) 40 -}}{{- fail "the release's name is the run's: 40 characters at most" -}}{{- end -}}
 {{- end -}}
 
@@ -61,6 +62,15 @@ seccompProfile:
 {{- end -}}
 
 {{- define "lyncean.probes" -}}
+{{- if not .delay }}
+startupProbe:
+  failureThreshold: 360
+  grpc:
+    port: {{ .port }}
+    service: {{ .service }}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
 readinessProbe:
   grpc:
     port: {{ .port }}
@@ -72,7 +82,9 @@ livenessProbe:
   failureThreshold: 6
   grpc:
     port: {{ .port }}
+  {{- if .delay }}
   initialDelaySeconds: {{ .delay }}
+  {{- end }}
   periodSeconds: 10
   timeoutSeconds: 5
 {{- end -}}
@@ -223,8 +235,17 @@ requests:
     - --model-path=$(MODEL)
     - --sampling-defaults=openai
     {{- end }}
-    {{- if and (gt (int $model.gpus) 1) (not (regexMatch "(^| )--?(tensor-parallel|pipeline-parallel|data-parallel|tp|pp|dp|ep)(-size)?( |=|$)" (join " " $model.args))) }}
-    - --{{ ternary "tensor-parallel" "tp" $vllm }}-size={{ $model.gpus }}
+    {{- $nodes := int $model.nodes }}
+    {{- if and (or (gt (int $model.gpus) 1) (gt $nodes 1)) (not (regexMatch "(^| )--?(tensor-parallel|pipeline-parallel|data-parallel|tp|pp|dp|ep)(-size)?( |=|$)" (join " " $model.args))) }}
+    - --{{ ternary "tensor-parallel" "tp" $vllm }}-size={{ ternary $model.gpus (mul $model.gpus $nodes) $vllm }}
+    {{- if and $vllm (gt $nodes 1) }}
+    - --pipeline-parallel-size={{ $nodes }}
+    {{- end }}
+    {{- end }}
+    {{- if gt $nodes 1 }}
+    - --nnodes=$(LWS_GROUP_SIZE)
+    - --node-rank=$(LWS_WORKER_INDEX)
+    - --{{ ternary "master-addr=$(LWS_LEADER_ADDRESS)" "dist-init-addr=$(LWS_LEADER_ADDRESS):20000" $vllm }}
     {{- end }}
     {{- range $model.args }}
     - {{ . | quote }}
@@ -249,12 +270,23 @@ requests:
   ports:
     - name: openai
       containerPort: {{ ternary 8000 30000 $vllm }}
+  {{- if gt $nodes 1 }}
+  startupProbe:
+    failureThreshold: 720
+    httpGet:
+      path: /health
+      port: openai
+    periodSeconds: 5
+    timeoutSeconds: 5
+  {{- end }}
   livenessProbe:
     failureThreshold: 4
     httpGet:
       path: /health
       port: openai
+    {{- if le $nodes 1 }}
     initialDelaySeconds: 1800
+    {{- end }}
     periodSeconds: 15
     timeoutSeconds: 10
   resources:
@@ -275,9 +307,12 @@ requests:
 {{- define "lyncean.model-server" -}}
 {{- $model := .Values.model -}}
 {{- $engine := include "lyncean.engine" . -}}
-{{- if $engine }}{{ include "lyncean.engine-container" . }}{{ end -}}
+{{- $apart := gt (int $model.nodes) 1 -}}
+{{- if and $engine (not $apart) }}{{ include "lyncean.engine-container" . }}{{ end -}}
 - name: model-server
+  {{- if not $apart }}
   restartPolicy: Always
+  {{- end }}
   {{- if $model.image }}
   image: {{ $model.image }}
   args:
@@ -338,7 +373,7 @@ requests:
       containerPort: 50051
     - name: metrics
       containerPort: 9090
-  {{- include "lyncean.probes" (dict "port" 50051 "service" "lyncean.model.v1.ModelService" "delay" 1800) | nindent 2 }}
+  {{- include "lyncean.probes" (dict "port" 50051 "service" "lyncean.model.v1.ModelService" "delay" (ternary 0 1800 $apart)) | nindent 2 }}
   resources:
     {{- if or $model.url $engine }}
     limits:
