@@ -3,16 +3,18 @@
 Each checkpoint is compared with its baseline twice. Once alone; and once the mean of it and of the checkpoint before it
 with the baseline of that one, which has less of the noise of single checkpoints: a fall that one checkpoint hardly
 shows is found with the next, unless that is no lower. Both spend half of the checkpoint's error
-(`lyncean.statistics.series`), so that the false alarms of a whole training are 5% or less.
+(`lyncean.statistics.series`), so that the false alarms of a whole training are 5% or less. Comparisons with one fixed
+baseline may each spend more, since they share its noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lyncean.statistics import intervals as stats, series
 from orchestrator.compare import statistics
@@ -105,19 +107,20 @@ def changes(
     """
     means = [_mean(run) for run in runs] if baseline == BEST else []
     found: list[Change] = []
+    fixed = None if isinstance(baseline, str) else (_Errors(1 / 2, trainings), _Errors(2 / 3, trainings))
     for at, run in enumerate(runs):
         number = len(found) + 1
         first, chosen = _baseline(runs, at, baseline, means)
         if first is None or first is run:
             continue
         error = series.chance(number) / 2 / trainings
-        alone = _interval([run], [first], error / chosen)
+        alone = _interval([run], [first], fixed[0] if fixed else _constant(error / chosen))
         if alone is None:
             continue
         together = None
         earlier, among = _earlier(runs, at, baseline, means)
         if earlier and not any(runs[at - 1] is one for one in earlier):
-            together = _interval([run, runs[at - 1]], earlier, error / among)
+            together = _interval([run, runs[at - 1]], earlier, fixed[1] if fixed else _constant(error / among))
         why = ""
         if alone.high < 0:
             why = f"fell from {_name(first, variant)}: {alone.text}"
@@ -143,11 +146,10 @@ def _name(run: Scores, variant: str) -> str:
     return run.run.name.removesuffix(f" {variant}") if variant else run.run.name
 
 
-def baseline_of(before: Sequence[Scores], baseline: str) -> Scores | None:
-    """Returns `PREVIOUS` or `BEST` of the runs before one; None where there is none."""
-    if not before:
-        return None
-    return before[-1] if baseline == PREVIOUS else before[int(np.argmax([_mean(run) for run in before]))]
+def baselines(runs: Sequence[Scores], baseline: str) -> list[Scores | None]:
+    """Returns `PREVIOUS` or `BEST` of the runs before each; None for the first one."""
+    means = [_mean(run) for run in runs] if baseline == BEST else []
+    return [_baseline(runs, at, baseline, means)[0] for at in range(len(runs))]
 
 
 def _baseline(
@@ -180,7 +182,34 @@ def _mean(run: Scores) -> float:
     return float(units[0].scores.mean()) if units else -1.0
 
 
-def _interval(after: Sequence[Scores], before: Sequence[Scores], error: float) -> _Interval | None:
+class _Errors:
+    """The error of each end of comparisons with one fixed baseline (`series.Correlated`)."""
+
+    def __init__(self, shared: float, trainings: int) -> None:
+        self._spent = series.Correlated(shared, trainings)
+        self._before: list[tuple[NDArray[np.float32], NDArray[np.uint64]]] = []
+
+    def __call__(self, residuals: Floats, clusters: NDArray[np.uint64]) -> float:
+        norm = float(np.linalg.norm(residuals))
+        unit = (residuals / norm if norm else residuals).astype(np.float32)
+        # How those of other items go with these is not known.
+        same = [np.array_equal(clusters, others) for _, others in self._before]
+        found = [float(unit @ one) if alike else 0.0 for (one, _), alike in zip(self._before, same, strict=True)]
+        if any(same):
+            clusters = self._before[same.index(True)][1]
+        self._before.append((unit, clusters))
+        return self._spent.next(found)
+
+
+_Spend = Callable[[Floats, NDArray[np.uint64]], float]
+"""Gives the error of a comparison, by each cluster's part of its standard error and the clusters of the items."""
+
+
+def _constant(error: float) -> _Spend:
+    return lambda *_: error
+
+
+def _interval(after: Sequence[Scores], before: Sequence[Scores], spend: _Spend) -> _Interval | None:
     """Compares the mean of some runs with that of others; None where they have nothing in common."""
     units = statistics.pooled([*before, *after])
     if not units:
@@ -190,6 +219,8 @@ def _interval(after: Sequence[Scores], before: Sequence[Scores], error: float) -
     moved = sums[1] - sums[0]
     one, other = (each.scores for each in both)
     binary = stats.is_binary(one) and stats.is_binary(other)
+    difference = float(moved.sum() / sizes.sum())
+    error = spend(moved - difference * sizes, units[0].clusters)
     low, high = series.ends(moved, sizes, float((one != other).mean()) if binary else None, error)
     spread = stats.standard_error(moved, sizes) if len(sizes) > 1 else 0.0
     newest = float(units[len(before)].scores.mean() - one.mean())

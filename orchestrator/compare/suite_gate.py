@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.compare import gate, statistics
 from orchestrator.compare.scores import Scores
-from orchestrator.compare.series import BEST, PREVIOUS, Change, baseline_of, changes
+from orchestrator.compare.series import BEST, PREVIOUS, Change, baselines, changes
 from orchestrator.errors import ConfigError
 
 
@@ -70,7 +70,9 @@ def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str,
     findings: list[gate.Finding] = []
     unjudged: list[str] = []
     conditions = [one for one in rule.conditions if one.name != gate.NO_FALL]
-    fixed, before = models.get(rule.baseline), list[Scores]()
+    moving: Iterator[Scores | None] = iter(())
+    if conditions and rule.moves(models):
+        moving = iter(baselines([run for model in row if (run := models[model])], rule.baseline))
     for model, run in models.items():
         if (model not in row and rule.moves(models)) or model == rule.baseline:
             continue
@@ -79,8 +81,7 @@ def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str,
             continue
         if not conditions:  # `found` has what the others say
             continue
-        first = baseline_of(before, rule.baseline) if rule.moves(models) else fixed
-        before.append(run)
+        first = next(moving) if rule.moves(models) else models.get(rule.baseline)
         own = [one for one in conditions if first or not rule.moves(models) or not gate.compares(one)]
         try:
             findings += _findings(own, run, first)
