@@ -19,6 +19,7 @@ BENCHES = (
     "bench_labels.py",
     "bench_second_reader.py",
     "bench_sequential.py",
+    "bench_share.py",
     "bench_survey.py",
     "bench_variance.py",
 )
