@@ -115,6 +115,9 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
             if done.alarm:
                 _LOG.warning(f"{path}: {done.alarm}")
         except Exception as error:  # the training is worth more than its curve
+            if not path.exists():  # no later command can go on with it
+                _LOG.warning(f"{path} was removed before it was looked at; answers that it has given stay")
+                return
             self._failed += 1
             words = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             _LOG.warning(f"{path} is not evaluated: {words}")

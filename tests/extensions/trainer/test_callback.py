@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +14,8 @@ from typing import Any
 
 import pytest
 from helpers import commands
-from helpers.engine_cluster import Server
+from helpers.engine_cluster import Server, free_port
+from helpers.python_path import python_path
 from helpers.same_results import results_of
 
 from orchestrator.run import servers
@@ -187,6 +192,54 @@ def test_a_training_that_is_interrupted_and_begun_again_keeps_one_evaluator(
     assert not before.is_alive()
     assert len(seen) == 3, "checkpoint-2 is looked at once more"
     assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 2 * ROWS
+
+
+def test_a_checkpoint_that_was_removed_meanwhile_is_not_an_error(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(folder, 4, EvaluateCheckpoints(folder / "night.yaml", folder / "run"))
+    before = asked(folder, "run")
+
+    class Removes(tf.TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            callback._add(2, folder / "out" / "checkpoint-2")
+
+    callback = EvaluateCheckpoints(folder / "night.yaml", folder / "run")
+    shutil.rmtree(folder / "out" / "checkpoint-2")
+    train(folder, 6, Removes(), callback, resume=True)
+    assert "checkpoint-2 was removed before it was looked at" in caplog.text
+    assert "checkpoints are not evaluated" not in caplog.text
+    assert set(before) < set(asked(folder, "run"))
+    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 3 * ROWS
+    assert len(results(folder, "run")) == 3
+
+
+PROCESSES = """\
+import sys
+from pathlib import Path
+import test_callback as tested
+from lyncean_trainer import EvaluateCheckpoints
+from orchestrator.run import servers
+servers.model_arguments = lambda model, _: ["--backend", "demo", "--model", "constant:A", "--name", Path(model).name]
+folder = Path(sys.argv[1])
+tested.train(folder, 6, EvaluateCheckpoints(folder / "night.yaml", folder / "run"), save_total_limit=1)
+"""
+
+
+@pytest.mark.weekly
+@pytest.mark.timeout(900)
+def test_a_training_of_two_processes_evaluates_each_checkpoint_once_before_it_is_removed(folder: Path) -> None:
+    (folder / "script.py").write_text(PROCESSES)
+    here = Path(__file__)
+    path = os.pathsep.join([python_path(here.parents[3]), str(here.parent), str(here.parents[2])])
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+    subprocess.run(
+        [sys.executable, *launcher, "script.py", "."],
+        cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=800,
+    )  # fmt: skip
+    assert [path.name for path in (folder / "out").glob("checkpoint-*")] == ["checkpoint-6"]
+    assert len(asked(folder, "run")) == len(set(asked(folder, "run"))) == 3 * ROWS
+    assert len(results(folder, "run")) == 3
 
 
 def test_one_process_of_several_evaluates(folder: Path) -> None:
