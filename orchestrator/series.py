@@ -59,10 +59,13 @@ class Series:
 
     Raises:
         SuiteError: The file is wrong.
+        ConfigError: The folder is a URL.
     """
 
     def __init__(self, suite: str | Path, run: str | Path | None = None, *, progress: bool = False) -> None:
         self._file = SuiteFile.read(Path(suite))
+        if run is not None and "://" in str(run):
+            raise ConfigError(f"run={run}: the folder of a Series is on this machine; give a path")
         self.run = Path(run) if run is not None else Path("runs") / Path(suite).stem
         self._console = Terminal(quiet=not progress, markup=False)
         self._kept: LocalServers | None = None

@@ -18,6 +18,7 @@ from orchestrator.run.request import RunRequest
 
 if TYPE_CHECKING:
     from orchestrator.run.console import Terminal
+    from orchestrator.suite.file import Suite, SuiteFile
 
 _GROUPS = {
     "Most used": (
@@ -213,31 +214,43 @@ def _suite(
     Raises:
         SystemExit: It is not complete, or its gate is not met.
     """
-    from orchestrator.report import leaderboard
-    from orchestrator.suite import dry_run as sizes, outputs, run as suites, terminal, watch
-    from orchestrator.suite.checkpoints import find
+    from orchestrator.suite import bucket, dry_run as sizes, run as suites
+    from orchestrator.suite.checkpoint_store import checkpoints_of
     from orchestrator.suite.file import SuiteFile, of_file
 
     taken = ("run", "until") if checkpoints is not None else ("run",)
     refuse([name for name in parameters if name not in taken], "beside --suite: write it into the file")
     folder = str(parameters["run"] or Path("runs") / file.stem)
-    if "://" in folder:
-        raise click.UsageError("--run: a suite's folder is on this machine; give a path")
     read = SuiteFile.read(file)
-    suite = of_file(read, credentials, None if checkpoints is None else find(checkpoints)[0])
+    suite = of_file(read, credentials, None if checkpoints is None else checkpoints_of(checkpoints).find()[0])
     if not any(cell.request.endpoint or cell.request.scorer or cell.request.stages for cell in suite.cells):
         refuse_dialling("an endpoint in the file")
     if dry_run:
         sizes.describe(suites.plan(suite, Path(folder)), console)
         return
+    with bucket.kept(folder) as local:
+        _run_suite(suite, (read, checkpoints, parameters["until"]), local, console, credentials, as_json)
+
+
+def _run_suite(
+    suite: Suite,
+    watched: tuple[SuiteFile, str | None, str | None],
+    folder: Path,
+    console: Terminal,
+    credentials: Credentials,
+    as_json: bool,
+) -> None:
+    from orchestrator.report import leaderboard
+    from orchestrator.suite import outputs, run as suites, terminal, watch
+
+    read, checkpoints, until = watched
     if checkpoints is None:
-        record = run_to_end(suites.run(suite, Path(folder), console))
+        record = run_to_end(suites.run(suite, folder, console))
     else:
-        watcher = watch.Watcher(read, checkpoints, Path(folder), console, credentials)
-        end = watch.End.of(parameters["until"])
-        record = run_to_end(watcher.watch(end, watch.Pages(Path(folder), console)))
-    board = outputs.board_of(record, Path(folder))
-    page = leaderboard.save(board, Path(folder))
+        watcher = watch.Watcher(read, checkpoints, folder, console, credentials)
+        record = run_to_end(watcher.watch(watch.End.of(until), watch.Pages(folder, console)))
+    board = outputs.board_of(record, folder)
+    page = leaderboard.save(board, folder)
     if not console.quiet:
         terminal.show(board, console)
         console.print(f"leaderboard: {page}", highlight=False, soft_wrap=True)

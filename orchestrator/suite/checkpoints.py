@@ -7,8 +7,9 @@ import hashlib
 import re
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,25 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
     folders = [path for path in map(Path, matches) if path.is_dir()]
     given = Path(pattern).parts
     named = len(given) - next((at for at, part in enumerate(given) if glob.has_magic(part)), len(given) - 1)
+    steps = by_step(folders, named)
+    complete = {step: is_complete(path) for step, (_, path) in steps.items()}
+    found = [made(path, name, step) for step, (name, path) in steps.items() if complete[step]]
+    return found, [path for step, (_, path) in steps.items() if not complete[step]]
+
+
+def by_step(folders: Sequence[Path], parts: int) -> dict[int, tuple[str, Path]]:
+    """Returns name and folder of each checkpoint by its step, in the order of the steps.
+
+    Args:
+        folders: The folders that a pattern matches.
+        parts: How many parts of their paths may name a checkpoint, from the last one on.
+
+    Raises:
+        ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
+    """
     steps: dict[int, tuple[str, Path]] = {}
     for path in folders:
-        if _UNFINISHED.search(path.name) or (known := step_of(path, named)) is None:
+        if _UNFINISHED.search(path.name) or (known := step_of(path, parts)) is None:
             continue
         name, step = known
         check_name(path, name)
@@ -75,9 +92,7 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
         steps[step] = name, path
     if folders and not steps:
         raise ConfigError(f"--checkpoints: {folders[0]} has no step in its name, as step_100 has: give another pattern")
-    complete = {step: is_complete(path) for step, (_, path) in steps.items()}
-    found = [made(path, name, step) for step, (name, path) in sorted(steps.items()) if complete[step]]
-    return found, [path for step, (_, path) in sorted(steps.items()) if not complete[step]]
+    return dict(sorted(steps.items()))
 
 
 def made(path: Path, name: str, step: int) -> Found:
@@ -122,7 +137,7 @@ def is_complete(path: Path, now: float | None = None) -> bool:
         names = {file.name for file in files}
         if any(marker in names for marker in MARKERS):
             return True
-        if _CONFIG not in names or not any(name.endswith(_WEIGHTS) for name in names):
+        if not has_model(names):
             return False
         changed = max(file.stat().st_mtime for file in [path, *files])
         quiet = (time.time() if now is None else now) - changed
@@ -131,22 +146,36 @@ def is_complete(path: Path, now: float | None = None) -> bool:
         return False
 
 
+def has_model(names: Collection[str]) -> bool:
+    """Returns whether files of these names have a configuration and weights."""
+    return _CONFIG in names and any(name.endswith(_WEIGHTS) for name in names)
+
+
 def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.is_file())
 
 
 def _whole(path: Path, names: set[str]) -> bool:
     """Returns whether all safetensors files are there, each as long as its header says."""
-    weights = {name for name in names if name.endswith(".safetensors")}
-    if INDEX in names:
-        try:
-            listed = orjson.loads((path / INDEX).read_bytes())["weight_map"].values()
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            return False
-        weights |= set(map(str, listed))
-    elif any(re.search(r"-of-\d+\.safetensors$", name) for name in weights):
-        return False  # shards, whose index is written last
+    try:
+        weights = listed(names, (path / INDEX).read_bytes() if INDEX in names else None)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return False
     return bool(weights) and weights <= names and all(_length(path / name) for name in weights)
+
+
+def listed(names: set[str], index: bytes | None) -> set[str]:
+    """Returns the safetensors files that a checkpoint has or its index names; empty where the index is to come.
+
+    Raises:
+        orjson.JSONDecodeError: The index is not whole.
+        KeyError: Or damaged; also TypeError and AttributeError.
+    """
+    weights = {name for name in names if name.endswith(".safetensors")}
+    if index is not None:
+        return weights | set(map(str, orjson.loads(index)["weight_map"].values()))
+    shards = any(re.search(r"-of-\d+\.safetensors$", name) for name in weights)
+    return set() if shards else weights  # the index of shards is written last
 
 
 def _length(file: Path) -> bool:
@@ -170,22 +199,30 @@ def fingerprint(path: Path) -> str:
     Small files whole, large ones by their size and some blocks of them: training moves every weight. The model server
     hashes all of the weights, and a run notes that as the model's identity.
     """
+    return digest((file.name, file.stat().st_size, partial(_part, file)) for file in _files(path))
+
+
+def digest(files: Iterable[tuple[str, int, Callable[[int, int], bytes]]]) -> str:
+    """Returns the fingerprint of files: names in order, sizes, and what reads a part from its start and length."""
     total = hashlib.sha256()
-    for file in _files(path):
-        if file.name == _CONFIG or file.name == INDEX or file.name.endswith(_WEIGHTS):
-            total.update(b"%s\0" % file.name.encode())
-            for block in _blocks(file):
+    for name, size, read in files:
+        if name in (_CONFIG, INDEX) or name.endswith(_WEIGHTS):
+            total.update(b"%s\0" % name.encode())
+            for block in _blocks(size, read):
                 total.update(hashlib.sha256(block).digest())
     return total.hexdigest()
 
 
-def _blocks(file: Path) -> Iterator[bytes]:
-    size = file.stat().st_size
+def _blocks(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
     yield size.to_bytes(8, "little")
     if size <= _BLOCK * _BLOCKS:
-        yield file.read_bytes()
+        yield read(0, size)
         return
+    for at in range(_BLOCKS):
+        yield read((size - _BLOCK) * at // (_BLOCKS - 1), _BLOCK)
+
+
+def _part(file: Path, start: int, length: int) -> bytes:
     with file.open("rb") as stream:
-        for at in range(_BLOCKS):
-            stream.seek((size - _BLOCK) * at // (_BLOCKS - 1))
-            yield stream.read(_BLOCK)
+        stream.seek(start)
+        return stream.read(length)

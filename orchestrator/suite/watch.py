@@ -24,7 +24,8 @@ from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.report import leaderboard
 from orchestrator.run.local_server import LocalServers
 from orchestrator.run_folder.lock import lock
-from orchestrator.suite import checkpoints, run as suites
+from orchestrator.suite import record as records, run as suites
+from orchestrator.suite.checkpoint_store import checkpoints_of
 from orchestrator.suite.checkpoints import Found
 from orchestrator.suite.file import SuiteFile, of_file
 from orchestrator.suite.outputs import board_of
@@ -107,7 +108,7 @@ class Watcher:
 
     Args:
         suite: The suite.
-        pattern: Of the checkpoints' folders.
+        pattern: Of the checkpoints' folders, or a URL.
         folder: The suite's folder.
         console: Where progress goes.
         credentials: Of servers that run already.
@@ -117,6 +118,7 @@ class Watcher:
         self, suite: SuiteFile, pattern: str, folder: Path, console: Console, credentials: Credentials = PLAIN
     ) -> None:
         self._file, self._pattern, self._folder, self._console = suite, pattern, folder, console
+        self._checkpoints = checkpoints_of(pattern)
         self._credentials = credentials
         self._tried: dict[str, float] = {}
         self._waiting: list[Path] = []
@@ -138,7 +140,7 @@ class Watcher:
                     if due is None:
                         break
                     # One after the other, so that the page has each as soon as it is there.
-                    record = await self._evaluate(found[: found.index(due) + 1], session, completed)
+                    record = await self._fetched(due, found[: found.index(due) + 1], session, completed)
         if record is None:
             raise IncompleteError(
                 f"no checkpoint of {self._pattern} is complete{self._not_complete()}; run the same command again"
@@ -159,6 +161,24 @@ class Watcher:
             if signalled.is_set():
                 return found, None
 
+    async def _fetched(
+        self, due: Found, found: Sequence[Found], session: Session, completed: Completed
+    ) -> Record | None:
+        if not self._is_recorded(due):
+            await asyncio.to_thread(self._checkpoints.fetch, due)
+        record = await self._evaluate(found, session, completed)
+        if record and all(cell.name in session.settled for cell in record.cells if cell.model == due.name):
+            self._checkpoints.drop(due)
+        return record
+
+    def _is_recorded(self, due: Found) -> bool:
+        """Returns whether all cells of a checkpoint are complete, by the folder's record."""
+        if not (self._folder / records.FILE).exists():
+            return False
+        known = {cell.name: cell for cell in records.read(self._folder).cells if cell.fingerprint == due.fingerprint}
+        cells = [cell for cell in of_file(self._file, self._credentials, [due]).cells if cell.model == due.name]
+        return all(cell.name in known and known[cell.name].request for cell in cells)
+
     async def _evaluate(self, found: Sequence[Found], session: Session, completed: Completed) -> Record | None:
         suite = of_file(self._file, self._credentials, found)
         if not suite.cells:
@@ -168,7 +188,7 @@ class Watcher:
         return record
 
     def _find(self) -> list[Found]:
-        found, waiting = checkpoints.find(self._pattern)
+        found, waiting = self._checkpoints.find()
         for path in waiting:
             if path not in self._waiting:
                 self._console.print(f"{path} is not complete yet", style="dim", highlight=False, soft_wrap=True)

@@ -34,8 +34,8 @@ def fetched(url: str) -> Path:
         RemoteError: If it cannot be read, or is damaged.
         ConfigError: If there is no run, or the URL cannot be used.
     """
-    mirror = Mirror(_local(url), Store(url))
-    if not _download(mirror):
+    mirror = Mirror(local_folder(url), Store(url))
+    if not download(mirror):
         raise ConfigError(f"{url} is not a run folder: {MANIFEST} is missing")
     return mirror.local
 
@@ -55,8 +55,8 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
     if run is None or not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", url := str(run)):
         yield None if run is None else Path(run), ()
         return
-    every = _seconds()
-    mirror = Mirror(_local(url), Store(url))
+    every = upload_seconds()
+    mirror = Mirror(local_folder(url), Store(url))
     lease = Lease(mirror.store, max(180.0, 3 * every))
     busy = threading.Lock()
 
@@ -91,7 +91,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
             ) from error
 
     try:
-        _download(mirror)
+        download(mirror)
         try:
             yield mirror.local, (keep,)
         except (EngineError, RunLogError, ManifestError):
@@ -105,7 +105,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
             lease.release()
 
 
-def _download(mirror: Mirror) -> bool:
+def download(mirror: Mirror) -> bool:
     """Makes the local folder hold what the remote one does, if it holds a run; other answers are moved aside."""
     if MANIFEST not in mirror.store.names(""):
         return False
@@ -121,14 +121,19 @@ def _download(mirror: Mirror) -> bool:
     return True
 
 
-def _local(url: str) -> Path:
+def local_folder(url: str) -> Path:
     """Returns the folder in which a remote run is kept here."""
     url = url.rstrip("/")
     name = re.sub(r"[^\w.+-]", "_", url.rpartition("/")[2])
     return Path("runs") / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:8]}"
 
 
-def _seconds() -> float:
+def upload_seconds() -> float:
+    """Returns the seconds between two uploads.
+
+    Raises:
+        ConfigError: If the environment names none.
+    """
     word = os.environ.get(SECONDS, "60")
     with contextlib.suppress(ValueError):
         if 0 < float(word) < 86_400:

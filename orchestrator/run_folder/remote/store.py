@@ -105,6 +105,13 @@ class Store:
             except FileNotFoundError:
                 return None, None
 
+    def part(self, name: str, start: int, length: int) -> bytes:
+        """Returns a part of an object."""
+        if not length:
+            return b""
+        with self._reported():
+            return self._objects.get_range(self._prefix + name, start=start, length=length).to_bytes()
+
     def download(self, name: str, path: Path) -> None:
         """Writes an object to a file, however large it is; the file is whole or as it was."""
         part = path.with_name(f"{path.name}.part")

@@ -111,7 +111,7 @@ def test_data_and_task_files_lie_beside_the_suite(tmp_path: Path, monkeypatch: p
     [
         (("--limit", "3"), "--limit beside --suite: write it into the file"),
         (("--task", "marvel"), "--task beside --suite: write it into the file"),
-        (("--run", "s3://bucket/night"), "a suite's folder is on this machine"),
+        (("--run", "ftp://bucket/night"), "give a folder or a URL of s3://"),
     ],
 )
 def test_options_of_a_run_stand_in_the_file(tmp_path: Path, words: tuple[str, ...], says: str) -> None:

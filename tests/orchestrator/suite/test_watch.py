@@ -15,6 +15,7 @@ import pytest
 from helpers import commands
 from helpers.engine_cluster import Cluster, Server, wait_for
 from helpers.page_commands import ROOT, commands as page_commands
+from helpers.s3_server import BUCKET, S3Server
 from helpers.same_results import results_of
 
 from orchestrator import ConfigError, RunBusyError, Series
@@ -22,7 +23,9 @@ from orchestrator.compare import leaderboard
 from orchestrator.run import local_server, servers
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
-from orchestrator.suite import watch
+from orchestrator.run_folder.remote.listing import find_remote_runs
+from orchestrator.run_folder.remote.store import Store
+from orchestrator.suite import bucket, watch
 
 PAGE = ROOT / "docs" / "suites.md"
 ROWS = 40
@@ -71,7 +74,8 @@ class Training:
 @pytest.fixture
 def training(tmp_path: Path, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
     def arguments(model: str, _: Sequence[str] | Mapping[str, object]) -> list[str]:
-        letter = (Path(model) / "config.json").read_text()
+        config = Path(model) / "config.json"
+        letter = config.read_text() if config.is_file() else "?"  # one of a bucket is there while it is evaluated
         return ["--backend", "demo", "--model", f"constant:{letter}", "--name", f"{Path(model).name}-{letter}"]
 
     monkeypatch.setattr(servers, "model_arguments", arguments)
@@ -279,3 +283,76 @@ def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path,
         keys = [[json.loads(line)["key"] for line in (each / "responses.jsonl").open()] for each in folders]
         assert sorted(keys[0]) == sorted(keys[1]), "nothing was logged twice"
     cluster.close()
+
+
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.full)])
+def base(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A URL below which a test may write."""
+    monkeypatch.setenv("LYNCEAN_UPLOAD_SECONDS", "0.2")
+    monkeypatch.chdir(tmp_path)
+    if request.param == "file":
+        yield f"file://{tmp_path}/far"
+        return
+    server = S3Server(tmp_path)
+    server.start()
+    server.environment(monkeypatch)
+    yield f"s3://{BUCKET}/series"
+    server.kill()
+
+
+def test_a_series_in_a_bucket_goes_on_from_another_machine(training: Training, base: str) -> None:
+    """The folder here is removed in between: what another machine has is the bucket alone."""
+    for step, letter in ((1, "A"), (2, "B"), (3, "A")):
+        training.save(step, letter)
+    training.eval("--until", "now", code=4)
+    training.save(4, "A").rename(training.folder / "later")
+    training.eval("--until", "now", "--run", base, code=4)
+    (local,) = training.folder.glob("runs/*-*/suite.json")
+    shutil.rmtree(local.parent)
+    (training.folder / "later").rename(training.folder / "ckpt" / "step_4")
+    output = training.eval("--until", "now", "--run", base, code=4)
+    assert output.count("complete already") == 3, "nothing is asked twice"
+    assert training.results(str(local.parent))["step_4-letters"]
+    results = training.results(str(local.parent))
+    assert {name: results[name] for name in training.results()} == training.results()
+    store = Store(base)
+    assert {"suite.json", "leaderboard.html", "series.html"} <= set(store.names(""))
+    assert b"step_4" in (store.get("series.html") or b"")
+    assert {"step_1-letters", "step_4-letters"} <= find_remote_runs(store, 2).keys(), "`view` lists them"
+    with bucket.kept(base), pytest.raises(RunBusyError, match="is being written by another process"):
+        with bucket.kept(base):
+            raise AssertionError("two write")
+
+
+def test_a_cell_that_was_not_uploaded_yet_stays_in_the_record(training: Training, base: str) -> None:
+    training.save(1, "A")
+    training.eval("--until", "now", "--run", base)
+    before = Store(base).get("suite.json") or b""
+    gone = training.save(2, "A")
+    training.eval("--until", "now", "--run", base)
+    Store(base).put("suite.json", before)
+    shutil.rmtree(gone)
+    training.eval("--until", "now", "--run", base)
+    (local,) = training.folder.glob("runs/*-*/suite.json")
+    assert [cell["exit_code"] for cell in training.record(str(local.parent))] == [0, 0]
+
+
+def test_checkpoints_of_a_bucket_are_fetched_while_they_are_evaluated(training: Training, base: str) -> None:
+    store = Store(f"{base}/ckpt")
+    for step, letter in ((1, "A"), (2, "B")):
+        path = training.save(step, letter)
+        (path / "model.safetensors").write_bytes(bytes(range(256)) * 6000)
+        for file in path.iterdir():
+            store.put(f"{path.name}/{file.name}", file.read_bytes())
+    training.eval("--until", "now", code=4)
+    shutil.rmtree(training.folder / "ckpt")
+    store.put("step_3/config.json", b"A")
+    words = ["eval", "--suite", "night.yaml", "--checkpoints", f"{base}/ckpt/step_*", "--until", "now", "--run", "far"]
+    output = commands.orchestrator(*words, folder=training.folder, code=4)
+    assert "step_3 is not complete yet" in output
+    assert training.results("far") == training.results()
+    fetched = list(training.folder.glob("runs/step_*/*"))
+    assert fetched == [], "nothing stays"
+    assert commands.orchestrator(*words, folder=training.folder, code=4).count("complete already") == 2
+    words[4] = f"{base}/*/step_*"
+    assert "the last part alone is a pattern" in commands.orchestrator(*words, folder=training.folder, code=2)

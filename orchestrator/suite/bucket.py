@@ -1,0 +1,115 @@
+"""A suite's folder in a bucket: a local folder while the suite runs, uploaded as it grows, fetched where it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.run_folder.errors import RunBusyError
+from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.remote.lease import Lease
+from orchestrator.run_folder.remote.mirror import Mirror
+from orchestrator.run_folder.remote.session import download, local_folder, upload_seconds
+from orchestrator.run_folder.remote.store import RemoteError, Store
+from orchestrator.suite import drift, record as records, training
+
+SMALL = (
+    drift.FILE, *(f"leaderboard.{kind}" for kind in ("json", "html", "csv", "md")), training.PAGE, records.FILE,
+)  # fmt: skip
+"""Files of a suite's folder that are whole objects; the record last."""
+
+
+@contextlib.contextmanager
+def kept(run: str) -> Iterator[Path]:
+    """Gives the local folder of a suite that is about to be run; that of a URL is uploaded meanwhile and at its end.
+
+    Raises:
+        RunBusyError: If another process writes to the remote folder.
+        RemoteError: If it cannot be read, or at the end not be written.
+        ConfigError: If the URL cannot be used.
+    """
+    if "://" not in run:
+        yield Path(run)
+        return
+    every = upload_seconds()
+    store = Store(run)
+    lease = Lease(store, max(180.0, 3 * every))
+    try:
+        copy = _Copy(local_folder(run), store, lease)
+        copy.fetch()
+        over = threading.Event()
+        worker = threading.Thread(target=copy.keep, args=(over, every), name="lyncean-upload", daemon=True)
+        worker.start()
+        try:
+            yield copy.local
+        finally:
+            over.set()
+            worker.join()
+            copy.finish()
+    finally:
+        with contextlib.suppress(RemoteError):
+            lease.release()
+
+
+class _Copy:
+    def __init__(self, local: Path, store: Store, lease: Lease) -> None:
+        self.local = local
+        self._store, self._lease = store, lease
+        self._mirrors: dict[str, Mirror] = {}
+        self._put: dict[str, bytes] = {}
+
+    def fetch(self) -> None:
+        """Makes the local folder hold what the remote one does; cells that are here alone stay."""
+        objects, folders = self._store.listing("")
+        for name in folders:
+            if name not in (".", "..") and Path(name).name == name:
+                download(Mirror(self.local / name, self._store.below(name)))
+        self.local.mkdir(parents=True, exist_ok=True)
+        here = records.read(self.local).cells if (self.local / records.FILE).exists() else []
+        for name in SMALL:
+            if name in objects and (data := self._store.get(name)) is not None:
+                (self.local / name).write_bytes(data)
+        if here and records.FILE in objects:
+            record = records.read(self.local)
+            known = {cell.name for cell in record.cells}
+            record.cells += [cell for cell in here if cell.name not in known]  # a process was killed before its upload
+            record.save(self.local)
+
+    def keep(self, over: threading.Event, every: float) -> None:
+        """Uploads again and again; a try that fails is made up for by the next."""
+        while not over.wait(every):
+            try:
+                self._upload()
+            except RemoteError as error:
+                print(f"not uploaded yet, the suite goes on: {error}", file=sys.stderr)
+            except RunBusyError:
+                return  # `finish` meets it once more
+
+    def finish(self) -> None:
+        """Uploads what is left, and makes sure that all of it is there."""
+        self._mirrors.clear()
+        self._put.clear()
+        try:
+            self._upload()
+        except RemoteError as error:
+            raise RemoteError(
+                f"not all of the suite is uploaded: {error}; all of it is in {self.local}: "
+                "run the same command on this machine again to upload it"
+            ) from error
+
+    def _upload(self) -> None:
+        self._lease.renew()
+        for path in sorted(self.local.glob(f"*/{MANIFEST}")):
+            name = path.parent.name
+            if name not in self._mirrors:
+                mirror = Mirror(path.parent, self._store.below(name))
+                mirror.look()
+                self._mirrors[name] = mirror
+            self._mirrors[name].upload()
+        for name in SMALL:
+            if (path := self.local / name).is_file() and (data := path.read_bytes()) != self._put.get(name):
+                self._store.put(name, data)
+                self._put[name] = data
