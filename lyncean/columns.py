@@ -13,6 +13,8 @@ from lyncean.arrays import NDArray, np
 from lyncean.errors import UserError
 
 _KEPT_BYTES = 1 << 19
+_SHARES = 32
+"""How often a column is read at most to find what stands in it twice."""
 
 
 class SpillError(UserError):
@@ -77,6 +79,17 @@ class Column:
         """Writes appended values to the file once there are many. Call it now and then between `append`s."""
         if len(self._latest) >= self._most:
             self._write()
+
+    def repeats(self) -> bool:
+        """Returns whether a number stands in the column twice; holds half a megabyte, or a 32nd of it, at once."""
+        shares = min(_SHARES, 1 + self.nbytes // _KEPT_BYTES)
+        for share in range(shares):
+            parts = (np.frombuffer(part, self._kind) for part in self.parts())
+            values = np.concatenate([part[part % shares == share] for part in parts])
+            values.sort()
+            if (values[1:] == values[:-1]).any():
+                return True
+        return False
 
     def _write(self) -> None:
         with _spilling():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lyncean.arrays import np
+from lyncean.columns import Column
 from lyncean.rpc.budget import Prices
 from lyncean.vocabulary.facts import OTHER_SIZE, TOOL_CALLS, TOOL_ERRORS
 from orchestrator.run_folder.files import BEYOND, RESPONSES
@@ -121,13 +121,14 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
 
 def _each_once(run: Path) -> _Counts | None:
     """Returns the counts of a log of which every line counts; None where it has none, or lines that may not count."""
-    counts, hashes = _Counts(), array("q")
+    counts, hashes = _Counts(), Column("q")
     if (run / BEYOND).exists():
         return None
     for _, line in scan(run / RESPONSES, UsageLine):
         hashes.append(hash(line.key))
+        hashes.settle()
         counts.add(line)
-    return counts if hashes and len(np.unique(np.frombuffer(hashes, np.int64))) == len(hashes) else None
+    return counts if len(hashes) and not hashes.repeats() else None
 
 
 def _last_of_each(run: Path) -> _Counts:

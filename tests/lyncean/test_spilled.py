@@ -29,6 +29,16 @@ def test_a_column_holds_what_was_added(parts: list[list[int]]) -> None:
         assert column.read().tolist() == plain
 
 
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), st.booleans())
+def test_a_number_that_stands_twice_is_found(values: list[int], twice: bool) -> None:
+    values += values[:1] * twice
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spilled, "_KEPT_BYTES", 32)
+        column = Column("q")
+        column.extend(values)
+        assert column.repeats() == (len(set(values)) < len(values))
+
+
 def test_a_column_is_read_as_another_kind() -> None:
     column = Column("B", "S4")
     column.add(b"abcdxyz\0")
