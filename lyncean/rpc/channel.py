@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -17,6 +18,10 @@ from lyncean.rpc.settings import PLAIN, Credentials, Metadata
 
 Response = TypeVar("Response", covariant=True)
 T = TypeVar("T")
+
+
+class NotSentError(Exception):
+    """A call broke before its request was sent."""
 
 
 class Method(Protocol[Response]):
@@ -83,6 +88,47 @@ async def call(
         return await method(request, timeout=timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         raise CallError.from_rpc(error) from None
+
+
+async def call_large(
+    method: Callable[..., Awaitable[T]], pieces: Iterable[bytes], *, timeout: float, metadata: Metadata = ()
+) -> T:
+    """Makes one unary call of a large request, of which nothing is held here once it is sent.
+
+    gRPC keeps two copies of a request until its response has come. A stream of one message is the same on the wire,
+    and keeps none.
+
+    Args:
+        method: A method of a channel that takes a stream and returns one response, without a serializer.
+        pieces: The serialized request, of a size that the receiver takes.
+        timeout: Deadline in seconds.
+        metadata: Headers, `Credentials.metadata` among them.
+
+    Raises:
+        CallError: For every status but OK.
+        NotSentError: If the call broke before all was sent: gRPC then hides the status that `call` would raise.
+    """
+    stream: Any = method(timeout=timeout, metadata=metadata)
+    try:
+        await _write(stream, b"".join(pieces))
+        response: T = await stream
+        return response
+    except grpc.aio.AioRpcError as error:
+        raise CallError.from_rpc(error) from None
+    finally:
+        stream.cancel()
+
+
+async def _write(stream: Any, data: bytes) -> None:
+    try:
+        await stream.write(data)
+        await stream.done_writing()
+    except asyncio.InvalidStateError:
+        pass  # the call has ended; its status says why
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.INTERNAL:
+            raise NotSentError from None
+        raise
 
 
 async def call_stream(

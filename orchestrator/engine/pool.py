@@ -24,8 +24,13 @@ RESOLVE_SECONDS = 5.0
 _LOOKED_UP_AT_ONCE = 32
 _ANSWERS_A_LOOK = 8
 """Of a server that does not say who it is. A proxy that spreads calls over several spreads the looks likewise."""
-_LOOK_SECONDS = 0.02
-"""From an answer of a server that does not say who it is to the look that confirms it and those that follow soon."""
+_LOOK_SECONDS = 0.002
+"""From an answer of a server that does not say who it is to the look that confirms it and those that follow soon.
+
+For so long, and the look itself, its slot is held: were it free before, a run that is killed would ask twice as many
+again as there are slots."""
+_LOOK_AGAIN_SECONDS = 0.02
+"""The same after a look that confirmed nothing."""
 REACH_SECONDS = 15.0
 """How long an endpoint may be out of reach at the start. One that is reached and still loads
 its model is waited for as long as patience lasts."""
@@ -319,12 +324,16 @@ class Pool:
 
     async def _look_at_answers(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is after its answers, the last ones included."""
+        seconds = _LOOK_SECONDS
         while True:
             await replica.wanted.wait()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(seconds)
+            seconds = _LOOK_AGAIN_SECONDS
             if replica.wanted.is_set() and replica.health not in PROBED:
                 looks = -(-replica.unconfirmed // _ANSWERS_A_LOOK)
                 await self._admit(replica, strict=False, looks=max(1, looks))
+                if not replica.last_error:
+                    seconds = _LOOK_SECONDS
 
     async def _look_at_connections(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is on each new connection."""

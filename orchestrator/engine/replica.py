@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 
 import grpc
 
 from lyncean.model.v1 import model_pb2 as model
-from lyncean.rpc import CallError, Credentials, call, call_stream, check_size, dial, parsing, patience
-from lyncean.rpc.channel import Method
+from lyncean.rpc import CallError, Credentials, call, call_large, call_stream, check_size, dial, parsing, patience
+from lyncean.rpc.channel import Method, NotSentError
 from lyncean.rpc.limiter import Limiter
 from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
@@ -25,7 +25,13 @@ PROBE_TIMEOUT = 5.0
 LOOK_SECONDS = 10.0
 """How long an answer waits until it is known who gave it. Then it is asked for again, elsewhere if there is a where."""
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
-_RESPONSES: dict[str, type[Response]] = {"Generate": model.GenerateResponse, "Likelihood": model.LikelihoodResponse}
+_READERS: dict[str, Callable[[bytes], Response | None]] = {
+    "Generate": parsing(model.GenerateResponse.FromString),
+    "Likelihood": parsing(model.LikelihoodResponse.FromString),
+}
+_Large = Callable[..., Awaitable[Response | None]]
+_LARGE = 2 * 1024 * 1024
+"""Bytes of a request beyond which nothing of it is held once it is sent, which costs some more time."""
 _RECENT = 0.1
 """Weight of an answer's duration in the mean."""
 backoff = partial(patience.backoff, first=0.1, longest=5.0)
@@ -78,8 +84,8 @@ class Replica:
             f"/{_SERVICE}/GetModelInfo", response_deserializer=parsing(model.GetModelInfoResponse.FromString)
         )
         self._methods: dict[str, Method[Awaitable[Response | None]]] = {
-            name: self._channel.unary_unary(f"/{_SERVICE}/{name}", response_deserializer=parsing(response.FromString))
-            for name, response in _RESPONSES.items()
+            name: self._channel.unary_unary(f"/{_SERVICE}/{name}", response_deserializer=read)
+            for name, read in _READERS.items()
         }
         self._batch: Method[AsyncIterable[model.BatchResponse | None]] = self._channel.unary_stream(
             f"/{_SERVICE}/Batch", response_deserializer=parsing(model.BatchResponse.FromString)
@@ -235,9 +241,14 @@ class Replica:
         method, limit = self._methods[request.method], self.info.max_request_bytes
         check_size(request.size, limit)  # files count as if they were sent
         for full in (True,) if whole else (False, False, True):
-            data = b"".join(self._pieces(request, set(), full))
+            pieces = self._pieces(request, set(), full)
             try:
-                return await call(method, data, timeout=timeout, metadata=self._metadata, max_bytes=limit)
+                if sum(map(len, pieces)) > _LARGE:
+                    with contextlib.suppress(NotSentError):
+                        name, read = f"/{_SERVICE}/{request.method}", _READERS[request.method]
+                        large: _Large = self._channel.stream_unary(name, response_deserializer=read)
+                        return await call_large(large, pieces, timeout=timeout, metadata=self._metadata)
+                return await call(method, b"".join(pieces), timeout=timeout, metadata=self._metadata, max_bytes=limit)
             except CallError as error:
                 if not not_held(error):
                     raise
