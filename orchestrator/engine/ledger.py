@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.budget import Budget
@@ -25,6 +25,8 @@ _DISK_SECONDS = 600.0
 LEAST_DISK_SECONDS = 30.0
 """How long a disk may always take: a full cache is written back meanwhile."""
 _NO_SCORES: Mapping[str, float] = {}
+
+T = TypeVar("T")
 
 
 class Stopping(Protocol):
@@ -183,11 +185,14 @@ class Ledger:
         """
         verdicts = self.log.begin_sync()
         await self.on_disk(self.log.sync_answers)
-        self.log.write_verdicts(verdicts)
-        await self.on_disk(self.log.sync_verdicts)
+        await self.on_disk(lambda: self._keep_verdicts(verdicts))
 
-    async def on_disk(self, work: Callable[[], None]) -> None:
-        """Waits for work on the disk, in a thread that nobody waits for once it is given up.
+    def _keep_verdicts(self, count: int) -> None:
+        self.log.write_verdicts(count)
+        self.log.sync_verdicts()
+
+    async def on_disk(self, work: Callable[[], T]) -> T:
+        """Returns what work on the disk returns, done in a thread that nobody waits for once it is given up.
 
         Raises:
             RunLogError: If the disk does not answer, or as the work does.
@@ -195,11 +200,15 @@ class Ledger:
         wait = self.disk
         wait.begin()
         try:
-            await wait.bound(in_thread(work, "disk"))
+            return await wait.bound(in_thread(work, "disk"))
         except OverdueError:
             raise self.log.give_up(f"{wait.what} did not answer for {wait.limit:.0f} s") from None
         finally:
             wait.end()
+
+    async def reading(self, work: Callable[[], T]) -> T:
+        """Returns what work returns that reads files of any size, done in a thread as long as it takes."""
+        return await in_thread(work, "disk")
 
     def close(self) -> None:
         """Writes the log as far as that is possible, at the end of the run or after its error."""
@@ -214,6 +223,11 @@ class Ledger:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
+        """Writes the answers here and not in a thread: a slot that is free again has its answer in the log.
+
+        Otherwise more would be asked again after SIGKILL than there are slots. The system takes these few bytes into
+        its cache; it is fsync that waits for the disk.
+        """
         self._flushing = False
         try:
             self.log.flush()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.run_folder import manifest as run_manifest
+from orchestrator.run_folder import finished, manifest as run_manifest
 from orchestrator.run_folder.durable import write_file
 from orchestrator.run_folder.files import VERDICTS
 from orchestrator.run_folder.lines import JudgedLine
@@ -49,7 +49,10 @@ class Reports:
         """Writes a complete run's report and prints its results."""
         from orchestrator.report.terminal import print_results
 
-        report = write_report(run)
+        report = run / "report.html"
+        if not finished.report_stands(run):
+            write_report(run)
+            finished.note_report(run)
         if not console.quiet:
             (self._show or print_results)(run, console)
             for line in judge_lines(run):

@@ -37,7 +37,8 @@ from orchestrator.run.request import RunRequest
 from orchestrator.run.servers import Connections, Guard, Targets, connect, raced
 from orchestrator.run_folder import manifest as run_manifest, origins, remote
 from orchestrator.run_folder.cut import FINISH_CUT
-from orchestrator.run_folder.files import MANIFEST, RESULTS
+from orchestrator.run_folder.files import MANIFEST
+from orchestrator.run_folder.finished import put_aside
 from orchestrator.run_folder.lines import identity_hash
 from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.usage import of_log, total
@@ -207,15 +208,17 @@ async def evaluate(
         identity = plan.identity(connections.info, stages) | part.identity
         path = run or default_run(plan, identity, shard)
         log = RunLog(path, expected or 0)
+        disk = connections.waits.add(f"the disk of {path}", max(request.patience, LEAST_DISK_SECONDS))
         try:
             accounting = Accounting(expected=expected)
-            manifest = _manifest(plan, connections, identity, stages, changes, shard, path, log, console)
+            ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)
+            manifest = await _manifest(plan, connections, identity, stages, changes, shard, path, console, ledger)
             given = foreign.recorded(words_of(request.include_path), trusted=request.trust_task_code)
             given |= (cell := foreign.fenced(manifest, connections.rules))
             for layers in cell.values():
                 console.print(f"cell: {layers}", style="dim", highlight=False)
             manifest = {**manifest, "expected": accounting.expected, **given, **money}
-            run_manifest.write(path / MANIFEST, manifest)
+            await ledger.on_disk(partial(run_manifest.write, path / MANIFEST, manifest))
             if (budget.max_tokens, budget.max_cost) != (None, None):
                 budget.used(*total(of_log(path)).tokens)
             changes = replace(changes, finish_cut=manifest.get(FINISH_CUT, 0))
@@ -226,9 +229,8 @@ async def evaluate(
             pools, scorer = connections.pools, connections.scorer
             if not stages:
                 pools[""].endpoint_model = origins.first(path, manifest["model"])
+            await ledger.on_disk(partial(part.begin, path))
             part.load(log, identity, accounting)
-            disk = connections.waits.add(f"the disk of {path}", max(request.patience, LEAST_DISK_SECONDS))
-            ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)
             engine = Engine(part.samples(), ledger, pools, scorer, options)
             connections.waits.also(lambda: engine.pause)
             with contextlib.closing(part), _few_collections(), _signals(engine, console):
@@ -237,10 +239,12 @@ async def evaluate(
             await ledger.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            manifest = {**manifest, **part.finish(path, planned), "replicas": _replicas(manifest, connections)}
+            finished = await ledger.on_disk(partial(part.finish, path, planned))
+            manifest = {**manifest, **finished, "replicas": _replicas(manifest, connections)}
             manifest.pop(resume.ASKED_AGAIN, None)
             await ledger.on_disk(partial(run_manifest.write, path / MANIFEST, manifest))
-            results = await run_results.write(path, manifest, scorer, ledger.on_disk)
+            own = None if (targets := Targets.of(request)).scorer or targets.scoring else connections.rules
+            results = await run_results.keep_or_write(path, manifest, scorer, ledger, own)
         finally:
             log.close()
     if accounting.unfinished:
@@ -285,7 +289,7 @@ def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] 
     return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
 
 
-def _manifest(
+async def _manifest(
     plan: Plan,
     connections: Connections,
     identity: Mapping[str, Any],
@@ -293,11 +297,11 @@ def _manifest(
     changes: Deviations,
     shard: tuple[int, int] | None,
     path: Path,
-    log: RunLog,
     console: Console,
+    ledger: Ledger,
 ) -> Mapping[str, Any]:
     """Writes the manifest of a new run, or holds this command against that of an old one."""
-    file = path / MANIFEST
+    file, log = path / MANIFEST, ledger.log
     fresh = run_manifest.make(
         identity,
         info=connections.info,
@@ -314,7 +318,7 @@ def _manifest(
     if not file.exists():
         if log.resumed:
             raise run_manifest.ManifestError(f"{path} holds answers and no {MANIFEST}: give --run another folder")
-        run_manifest.write(file, fresh)
+        await ledger.on_disk(partial(run_manifest.write, file, fresh))
         return fresh
     old = run_manifest.read(path)
     tools.check_unchanged(path, old["identity"], identity)
@@ -338,8 +342,8 @@ def _manifest(
     old |= {name: fresh[name] for name in ("metrics", "groups")}
     if finish := max(old.get(FINISH_CUT, 0), fresh.get(FINISH_CUT, 0)):
         old[FINISH_CUT] = finish
-    run_manifest.write(file, old)
-    (path / RESULTS).unlink(missing_ok=True)
+    await ledger.on_disk(partial(run_manifest.write, file, old))
+    put_aside(path)
     return old
 
 

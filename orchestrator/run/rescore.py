@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from lyncean.rpc.waits import in_thread
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ScorerClient
@@ -94,7 +96,7 @@ async def rescore(
             **given,
             **foreign.fenced(manifest, rules),
         }
-        run_manifest.write(target / MANIFEST, manifest)
+        await in_thread(functools.partial(run_manifest.write, target / MANIFEST, manifest), "disk")
         await results.write(target, manifest, client)
     finally:
         log.close()

@@ -14,8 +14,10 @@ from google.protobuf import json_format
 from msgspec import to_builtins
 
 from lyncean.arrays import np
+from lyncean.rpc.waits import in_thread
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
+from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.scoring import ScorerClient
 from orchestrator.errors import EngineError
 from orchestrator.run import cut_answers, doubts, part
@@ -23,7 +25,7 @@ from orchestrator.run.cut_answers import CutAnswers
 from orchestrator.run.doubts import Answers
 from orchestrator.run.foreign import CELL, TRUSTED
 from orchestrator.run.reading import Readings
-from orchestrator.run_folder import manifest as run_manifest, origins, tools_used, usage, validity
+from orchestrator.run_folder import finished, manifest as run_manifest, origins, tools_used, usage, validity
 from orchestrator.run_folder.cut import FINISH_CUT
 from orchestrator.run_folder.files import MANIFEST, RESULTS, VERDICTS
 from orchestrator.run_folder.index import Index, Offsets
@@ -38,12 +40,39 @@ OnDisk = Callable[[Callable[[], None]], Awaitable[None]]
 """Does work on the disk, and waits for it."""
 
 
-async def _at_once(work: Callable[[], None]) -> None:
-    work()
+async def _in_thread(work: Callable[[], None]) -> None:
+    await in_thread(work, "disk")
+
+
+async def keep_or_write(
+    run: Path,
+    manifest: Mapping[str, Any],
+    client: ScorerClient,
+    ledger: Ledger,
+    rules: scorer.ListRulesResponse | None,
+) -> dict[str, Any]:
+    """Returns the results of a complete run: those of an earlier call where they stand, else as `write` makes them.
+
+    Args:
+        run: As of `write`, `manifest` and `client` too.
+        manifest: See above.
+        client: See above.
+        ledger: The run's state.
+        rules: What the scorer lists, if it is of this installation and has nothing of others.
+    """
+    specs = [*manifest["metrics"].values(), *(group["metrics"] for group in (manifest.get("groups") or {}).values())]
+    foreign = {spec["metric"] for of_one in specs for spec in of_one} & run_manifest.FOREIGN_METRICS
+    listed = rules.SerializeToString(deterministic=True) if rules and not foreign else b""
+    source = await ledger.reading(partial(finished.source_of, run, manifest, listed))
+    results = await ledger.reading(partial(finished.taken_back, run, source))
+    if results is None:
+        results = await write(run, manifest, client, ledger.on_disk)
+        await ledger.reading(partial(finished.note_results, run, source))
+    return results
 
 
 async def write(
-    run: Path, manifest: Mapping[str, Any], client: ScorerClient, on_disk: OnDisk = _at_once
+    run: Path, manifest: Mapping[str, Any], client: ScorerClient, on_disk: OnDisk = _in_thread
 ) -> dict[str, Any]:
     """Writes `results.json` and returns it: the same bytes for the same verdicts, in whatever order they came.
 

@@ -57,6 +57,9 @@ class Part:
         """Returns whether a sample that is not sent yet is to be sent."""
         return not self._shard or key_table.shard_of(sample, self._shard[1]) == self._shard[0]
 
+    def begin(self, run: Path) -> None:
+        """Writes into the run folder what its results will be made from; nothing where every sample is asked."""
+
     def load(self, log: RunLog, identity: Mapping[str, Any], accounting: Accounting) -> None:
         """Takes the state of the run folder, before anything is asked; counts the items that are passed over."""
         if (log.path / MANIFEST).exists() and FINISH_CUT in read(log.path):

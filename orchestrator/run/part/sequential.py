@@ -156,11 +156,14 @@ class Sequential(Part):
         """Returns after how many samples each task is expected to stop."""
         return [expected(task) for task in self.tasks.values()]
 
-    def load(self, log: RunLog, *_: object) -> None:
-        """Takes the verdicts that a run folder holds, of each item the last; notes the other run's scores there."""
-        run = log.path
+    def begin(self, run: Path) -> None:
+        """Writes down the other run's scores."""
         if self.base:
             run_manifest.write(run / AGAINST, {"run": self._against, "scores": self.base})
+
+    def load(self, log: RunLog, *_: object) -> None:
+        """Takes the verdicts that a run folder holds, of each item the last."""
+        run = log.path
         last = {head.key: (offset, head.outcome) for offset, head in scan(run / VERDICTS, Head)}
         offsets = [
             offset for key, (offset, outcome) in last.items() if outcome not in NO_RESULT and log.entry(key).settled

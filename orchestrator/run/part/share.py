@@ -24,7 +24,6 @@ from orchestrator.run.part.units import Unit, logged_units, rank, specs_of, unit
 from orchestrator.run.plan import Plan
 from orchestrator.run_folder import manifest as run_manifest, part
 from orchestrator.run_folder.files import SHARE
-from orchestrator.run_folder.log import RunLog
 from orchestrator.run_folder.notes import Note, share_note
 from orchestrator.samples import Sample
 
@@ -109,10 +108,13 @@ class RandomShare(Part):
         """Returns whether a sample is of the share."""
         return sample in self._samples
 
-    def load(self, log: RunLog, *_: object) -> None:
-        """Writes down in the run folder what the estimate is made from."""
+    def begin(self, run: Path) -> None:
+        """Writes down what the estimate is made from."""
         runs = list(self._table.runs) if self._table else []
-        run_manifest.write(log.path / SHARE, {"runs": runs, "tasks": self._tasks}, indent=False)
+        run_manifest.write(run / SHARE, {"runs": runs, "tasks": self._tasks}, indent=False)
+
+    def load(self, *_: object) -> None:
+        """Takes nothing from the run folder: every sample of the share is looked at."""
 
     def samples(self) -> Iterator[Sample]:
         """Yields the samples of the share, in the order of the rows."""
