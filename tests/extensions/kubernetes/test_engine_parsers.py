@@ -41,10 +41,10 @@ def unpacked(engine: str, folder: Path) -> Path:
     overlay = (DEPLOY / "overlays" / engine / "model-server.yaml").read_text()
     (version,) = re.findall(r"image: (?:vllm/vllm-openai|lmsysorg/sglang):v([\d.]+)", overlay)
     wanted = f"{engine}=={version}"
-    words_ = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", wanted]
-    done = subprocess.run([*words_, "--dest", str(folder)], capture_output=True, text=True, check=False)
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", wanted]
+    done = subprocess.run([*download, "--dest", str(folder)], capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"`pip download --no-deps {wanted}` fails: run it where a package index has its wheel")
+        pytest.skip(f"no wheel of {wanted}: `pip install --no-deps {wanted}` needs a package index that has it")
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith((".py", ".json", "METADATA"))]
