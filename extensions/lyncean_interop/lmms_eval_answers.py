@@ -23,6 +23,7 @@ _NO_METRICS = frozenset(
     )
 )  # fmt: skip
 _QUESTION = re.compile(r"\[GEN_PROMPT\].*\[QUESTION\](.*?)\[/QUESTION\]", re.DOTALL)
+_CHAT = "generate_until"
 _SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
 
 
@@ -55,10 +56,12 @@ def _config(path: Path, task: str) -> dict[str, Any] | None:
     """Returns a task's decoding by the file of results beside the samples; None where there is none."""
     try:
         results = orjson.loads(path.with_name(path.name.partition("samples_")[0] + "results.json").read_bytes())
-        kwargs = results["configs"][task]["generation_kwargs"]
+        config = results["configs"][task]
+        kwargs, kind = config["generation_kwargs"], config.get("output_type", _CHAT)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return decoding(kwargs, "max_new_tokens", stops=False) if isinstance(kwargs, dict) else None
+    # Its chat models do not know stop strings; other kinds of tasks are asked by its simple models alone.
+    return decoding(kwargs, "max_new_tokens", stops=kind != _CHAT) if isinstance(kwargs, dict) else None
 
 
 def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from helpers.toy_harness import ToyHarness, write
 
+from lyncean_interop import lmms_eval_answers
 from lyncean_interop.answers import Answer
 from lyncean_interop.bridged import _items, _same
 from orchestrator.cli import main
@@ -198,7 +199,9 @@ def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
         for at, (answer, score) in enumerate([("Yes.", 1.0), ("no", 0.0), ("yes", 0.0)])
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    settings = {"generation_kwargs": {"max_new_tokens": 16, "temperature": 1, "do_sample": True, "until": ["\n\n"]}}
+    settings: dict[str, Any] = {
+        "generation_kwargs": {"max_new_tokens": 16, "temperature": 1, "do_sample": True, "until": ["\n\n"]}
+    }
     path.with_name("20261124_000601_results.json").write_text(json.dumps({"configs": {"some-task": settings}}))
     done = CliRunner().invoke(main, ["import", "lmms-eval", str(path), "--run", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
@@ -206,6 +209,11 @@ def test_any_samples_of_lmms_eval_are_taken(tmp_path: Path) -> None:
     assert {item.outcome for item in open_run(tmp_path / "run")} == {"scored"}
     assert next(iter(open_run(tmp_path / "run"))).response["request"]["config"] == {
         "max_output_tokens": 16, "temperature": 1.0,
+    }  # fmt: skip
+    settings["output_type"] = "generate_visual_cot"  # which only its simple models answer
+    path.with_name("20261124_000601_results.json").write_text(json.dumps({"configs": {"some-task": settings}}))
+    assert lmms_eval_answers.read(path, None, None).answers[0].config == {
+        "max_output_tokens": 16, "temperature": 1.0, "stop": ["\n\n"],
     }  # fmt: skip
     asked = ["import", "lmms-eval", str(path), "--run", str(tmp_path / "no"), "--data", "rows.parquet"]
     assert "cannot be scored by its own code" in CliRunner().invoke(main, asked).output
