@@ -43,7 +43,7 @@ class MetricResult:
     Attributes:
         task: The task, or the group that it is over.
         name: The result's name, for example "accuracy".
-        metric: The metric behind it.
+        metric: Name of the metric.
         labels: The slice that it is of; empty for the whole.
         value: Over all planned items; None where it is undefined, or not a result.
         value_answered: Over those that were answered.
@@ -52,7 +52,7 @@ class MetricResult:
         denominator: Items that count in `value`.
         denominator_answered: Items that count in `value_answered`.
         unit: "fraction", "percent" or what the metric says.
-        details: Whatever else the metric reports, for example the parts of its `standard_error`.
+        details: Further values of the metric, for example the parts of its `standard_error`.
     """
 
     task: str
@@ -88,7 +88,7 @@ class Item:
         targets: What is right.
         options: The options as the model saw them.
         labels: What it can be sliced by.
-        error: Why there is no answer, "" where there is one.
+        error: Reason of a missing answer, "" with one.
     """
 
     key: str
@@ -149,12 +149,12 @@ class Results:
         lines = [accounting(counts(run.tasks)), *(f"{one.task}, {one.metric}: {one}" for one in self.labelled)]
         lines += [*doubts(run.tasks_and_groups), *filter(None, [spent(run.results)])]
         lines += [note.sentence for note in run.notes]
-        found = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
-        return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in found if error)]
+        metrics = [(m, m.standard_error) for m in overall(metric_results(run.tasks))]
+        return [*lines, *(f"{m.task}, {m.name}: {'; '.join(filter(None, error))}" for m, error in metrics if error)]
 
     @property
     def labelled(self) -> Sequence[LabelledResult]:
-        """What people's labels and all verdicts show together (`orchestrator label`), for each task with enough."""
+        """Estimates from people's labels and all verdicts (`orchestrator label`), for each task with enough of them."""
         from orchestrator.report.labels import results
 
         return results(open_run(self.run))
@@ -286,8 +286,8 @@ class Comparison:
         """
         import pandas as pd
 
-        found = self.details.as_json()["comparisons"]
-        return pd.DataFrame([{**pair, "run": one["second"]} for one in found for pair in one["pairs"]])
+        comparisons = self.details.as_json()["comparisons"]
+        return pd.DataFrame([{**pair, "run": one["second"]} for one in comparisons for pair in one["pairs"]])
 
 
 def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[..., Results]], Callable[P, Results]]:
@@ -296,7 +296,7 @@ def _with_signature_of(kind: Callable[P, RunRequest]) -> Callable[[Callable[...,
     def decorate(function: Callable[..., Results]) -> Callable[P, Results]:
         parameters = inspect.signature(kind).parameters.values()
         function.__signature__ = inspect.Signature([*parameters], return_annotation=Results)  # type: ignore[attr-defined]
-        arguments = "".join(f"        {each.name}: {each.metadata['help']}\n" for each in fields(RunRequest))
+        arguments = "".join(f"        {option.name}: {option.metadata['help']}\n" for option in fields(RunRequest))
         function.__doc__ = f"{function.__doc__}\n    Args:\n{arguments}"
         return function
 
@@ -319,7 +319,7 @@ def evaluate(*args: Any, **kwargs: Any) -> Results:
     from orchestrator.report import Reports
     from orchestrator.run import evaluate as run_eval
 
-    known = [each.name for each in fields(RunRequest)]
+    known = [option.name for option in fields(RunRequest)]
     if unknown := [name for name in kwargs if name not in known]:
         raise ConfigError(f"evaluate() has no argument {unknown[0]!r}: {closest(unknown[0], known)}")
     request = checked(RunRequest(*args, **kwargs))
@@ -333,12 +333,12 @@ def load(run: str | Path) -> Results:
     """Returns the results of a complete run folder.
 
     Raises:
-        ConfigError: There is no run, or it is not complete.
+        ConfigError: The run is missing or incomplete.
     """
     opened = open_run(Path(run))
     if not opened.results:
         raise ConfigError(f"{run} is not complete: it holds no results.json; run it again to resume")
-    void = {(each.task, each.name) for each in metric_results(opened.tasks_and_groups) if each.void}
+    void = {(metric.task, metric.name) for metric in metric_results(opened.tasks_and_groups) if metric.void}
     metrics = [
         _metric(task, result, void=(task, result["name"]) in void)
         for task, results in opened.tasks_and_groups.items()

@@ -27,10 +27,10 @@ class Name(Text):
 def _breaks(text: str, width: int) -> Iterator[int]:
     """Yields the offsets at which lines begin, but for the first."""
     start = 0
-    for found in _PIECES.finditer(text):
-        while found.end() - start > width:
-            start = found.start() if found.start() > start else start + width
+    for piece in _PIECES.finditer(text):
+        while piece.end() - start > width:
+            start = piece.start() if piece.start() > start else start + width
             yield start
-        if found[0].endswith("\n"):
-            start = found.end()
+        if piece[0].endswith("\n"):
+            start = piece.end()
             yield start

@@ -1,4 +1,4 @@
-"""What flows to the engine: a benchmark turns each row of data into samples.
+"""Samples, the input of the engine: a benchmark turns each row of data into samples.
 
 Everything here is plain data and small functions. Media are read when a call is built, not
 when a sample is: a resumed run passes over what was answered without touching an image.
@@ -48,7 +48,7 @@ class Clip:
 
     @property
     def kind(self) -> Kind:
-        """Which of the two it is: the part's field."""
+        """The kind: name of the part's field."""
         return "audio" if isinstance(self.about, model.Audio) else "video"
 
 
@@ -134,7 +134,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said in one turn; exactly one of `response` and `scores` is meant.
+    """A model's answer in one turn; exactly one of `response` and `scores` is set.
 
     Attributes:
         text: The text parts of the output, joined; "" for Likelihood.
@@ -161,7 +161,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How one turn's answer is judged: the fields of lyncean.scorer.v1.ScoreRequest.
+    """Scoring of one turn's answer: the fields of lyncean.scorer.v1.ScoreRequest.
 
     Attributes:
         rule: Name of the rule.
@@ -304,7 +304,7 @@ def single(key: str, ask: Callable[[], Call], scoring: Scoring) -> Sample:
 
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[SettingsT]):
-    """How a task is to be run: everything but the data that a sample may depend on.
+    """Variant of a task: everything besides the data on which a sample may depend.
 
     Attributes:
         task: The task's name.
@@ -330,7 +330,7 @@ class Variant(Generic[SettingsT]):
     def key(self, identifier: str | int) -> str:
         """Returns the key of the sample made of the row with this identifier.
 
-        A "#" of the identifier's own is written as in a URL: `page#1` is no repeat of `page`.
+        A "#" of the identifier's own is written as in a URL: `page#1` is not a repeat of `page`.
         """
         name = str(identifier)
         if "#" in name:
@@ -339,8 +339,8 @@ class Variant(Generic[SettingsT]):
 
     def rng(self, identifier: str | int, purpose: str) -> random.Random:
         """Returns a generator that depends on seed, task, row, repeat and purpose alone."""
-        words = f"{self.seed}|{self.key(identifier)}|{purpose}"
-        return random.Random(hashlib.sha256(words.encode()).digest())
+        content = f"{self.seed}|{self.key(identifier)}|{purpose}"
+        return random.Random(hashlib.sha256(content.encode()).digest())
 
 
 def text_part(text: str) -> Part:
@@ -368,8 +368,8 @@ def media_of(messages: Iterable[Message]) -> Iterator[Image | Clip]:
     """Yields the images and clips of messages, those of tool results included, in their order."""
     for message in messages:
         for part in message.parts:
-            for each in part.tool_result.content if part.tool_result else (part,):
-                if medium := each.clip or each.image:
+            for shown in part.tool_result.content if part.tool_result else (part,):
+                if medium := shown.clip or shown.image:
                     yield medium
 
 

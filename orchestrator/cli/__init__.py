@@ -66,20 +66,20 @@ SERVICES = {
 _EXAMPLES = ("tasks", "eval --task marvel --synthetic --limit 20", "eval --help")
 
 
-@root(COMMANDS, noun="command", epilog=examples(*(f"orchestrator {words}" for words in _EXAMPLES)))
+@root(COMMANDS, noun="command", epilog=examples(*(f"orchestrator {example}" for example in _EXAMPLES)))
 def main() -> None:
     """Evaluate multimodal language models over gRPC."""
     _speak_unicode()
 
 
-@root(COMMANDS | SERVICES, noun="command", epilog=examples(*(f"lyncean {words}" for words in _EXAMPLES)))
+@root(COMMANDS | SERVICES, noun="command", epilog=examples(*(f"lyncean {example}" for example in _EXAMPLES)))
 def lyncean() -> None:
     """Evaluate multimodal models, serve them and score their answers."""
     _speak_unicode()
 
 
 def _speak_unicode() -> None:
-    """Lets metrics and names be printed whatever the locale: tables have signs that ASCII and Latin-1 lack."""
+    """Prints UTF-8 in any locale: tables have characters that ASCII and Latin-1 lack."""
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):
             continue

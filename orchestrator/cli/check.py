@@ -85,18 +85,18 @@ def command(
         raise click.UsageError(f"{address} and --endpoint {endpoint}: give one address")
     if tools_at and (address or endpoint or drain_pid):
         raise click.UsageError("--tools tests a server of tools: leave out the model server and --drain-pid")
-    found = parse_endpoints([each for each in (address, endpoint, tools_at) if each])
+    endpoints = parse_endpoints([text for text in (address, endpoint, tools_at) if text])
     if drift is not None:
         refuse(
             ["only", "drain_pid", "junit", "listed", "tools_at"],
             "is of the contract's checks: leave it out beside --drift",
         )
-        _drift(drift, [str(one) for one in found], run, credentials, as_json=as_json)
+        _drift(drift, [str(one) for one in endpoints], run, credentials, as_json=as_json)
         return
     refuse(["run"], "is the folder of --drift: give both, or leave it out")
-    if len(found) != 1:
+    if len(endpoints) != 1:
         raise click.UsageError("give one --endpoint H:P")
-    server = str(found[0])
+    server = str(endpoints[0])
     if tools_at and not click.get_current_context().params["token_file"]:
         credentials = replace(credentials, token=read_token(None, TOOL_TOKEN_VARIABLE))
     console = Terminal(stderr=as_json)
@@ -128,8 +128,8 @@ def command(
         click.echo(json.dumps(report.as_json(server, results, contract), indent=2, ensure_ascii=False))
     console.print(f"{server}: {report.summary(results)}", highlight=False, soft_wrap=True)
     if any(result.status is Status.FAILED for result in results):
-        if words := report.for_an_evaluation(results):
-            console.print(words, highlight=False, soft_wrap=True)
+        if advice := report.for_an_evaluation(results):
+            console.print(advice, highlight=False, soft_wrap=True)
         sys.exit(4)
 
 
@@ -145,13 +145,14 @@ def _drift(file: Path, servers: list[str], run: Path | None, credentials: Creden
         raise click.UsageError("--drift: give --endpoint H:P, or H:P,H:P for two replicas")
     console = Terminal(stderr=as_json, markup=False)
     folder = run or Path("runs") / file.stem
-    found = run_to_end(measure(SuiteFile.read(file), servers, folder, console, credentials))
-    for way in found.ways:
+    measured = run_to_end(measure(SuiteFile.read(file), servers, folder, console, credentials))
+    for way in measured.ways:
         console.print(
             f"{way.first} and {way.second}: {100 * way.answers:.1f}% other answers, {100 * way.scores:.1f}% other "
             f"scores, {100 * way.difference:+.1f} points",
             highlight=False,
         )
-    console.print(f"noise of the server: {100 * found.noise:.1f} points over {found.items:,} items", highlight=False)
+    noise = f"{100 * measured.noise:.1f} points over {measured.items:,} items"
+    console.print(f"noise of the server: {noise}", highlight=False)
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
+        click.echo(json.dumps(asdict(measured), indent=2))

@@ -88,7 +88,7 @@ class _Eval(Command):
     """Shows its options by what they concern, and answers those of other harnesses."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = [*args]
+        arguments = [*args]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -97,15 +97,15 @@ class _Eval(Command):
                 raise
             raise click.UsageError(f"no such option {error.option_name}: {here}", ctx) from error
         except click.UsageError as error:
-            words = re.search(r"unexpected extra arguments? \((.+)\)", error.message)
-            if words is None or not re.fullmatch(r"[\w:., -]+", words[1]):  # an address may hold a password
+            match = re.search(r"unexpected extra arguments? \((.+)\)", error.message)
+            if match is None or not re.fullmatch(r"[\w:., -]+", match[1]):  # an address may hold a password
                 raise
-            if all(given.count(word) == 1 and _is_task(word) for word in words[1].split()):
+            if all(arguments.count(word) == 1 and _is_task(word) for word in match[1].split()):
                 ctx.params.clear()
-                named = [["--task", word] if word in words[1].split() else [word] for word in given]
+                named = [["--task", word] if word in match[1].split() else [word] for word in arguments]
                 return super().parse_args(ctx, [word for pair in named for word in pair])
-            tasks = " ".join(f"--task {word}" for word in words[1].split())
-            raise click.UsageError(f"{words[1]}: a task is named by an option, {tasks}", ctx) from error
+            tasks = " ".join(f"--task {word}" for word in match[1].split())
+            raise click.UsageError(f"{match[1]}: a task is named by an option, {tasks}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes one section for each group."""
@@ -197,7 +197,7 @@ def command(
 
 def _named(word: str) -> list[str]:
     """Returns the tasks of a `--task`: several with commas between them, unless that is a file's name."""
-    return [word] if Path(word).exists() else [task for each in word.split(",") if (task := each.strip())]
+    return [word] if Path(word).exists() else [task for name in word.split(",") if (task := name.strip())]
 
 
 def _suite(

@@ -39,7 +39,7 @@ class WrittenRun(RunFolder):
 
 
 class ReadRun(RunFolder):
-    """A run folder to read; one behind a URL is fetched, and read from its local copy."""
+    """A run folder to read; one at a URL is fetched, and read from its local copy."""
 
     def __init__(self, *, exists: bool = True) -> None:
         super().__init__(exists=exists)

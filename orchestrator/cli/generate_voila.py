@@ -92,5 +92,7 @@ def _with_bar(rows: Iterable[Line], count: int) -> Iterator[Line]:
 def _in_words(counts: dict[int, int]) -> str:
     least = min(counts.values())
     more = [str(rule) for rule, count in counts.items() if count > least]
-    each = f"{least:,} for each of {len(counts)} rules"
-    return f"{each}, and one more for {'rule' if len(more) == 1 else 'rules'} {', '.join(more)}" if more else each
+    least_of_all = f"{least:,} for each of {len(counts)} rules"
+    if not more:
+        return least_of_all
+    return f"{least_of_all}, and one more for {'rule' if len(more) == 1 else 'rules'} {', '.join(more)}"

@@ -44,14 +44,14 @@ def command(data: str, output: Path | None, force: bool) -> None:
     if output.exists() and not force:
         raise click.UsageError(f"{output} is there already; --force writes over it, --output names another")
     with written(output):
-        found = guess(data)
+        guessed = guess(data)
         if Path(data).exists():
-            found.values["data"] = os.path.relpath(data, output.parent)
-        text = yaml.safe_dump(found.values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1000)
+            guessed.values["data"] = os.path.relpath(data, output.parent)
+        text = yaml.safe_dump(guessed.values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1000)
         output.write_text(text, encoding="utf-8")
         benchmark = load(output)
         rows = benchmark.rows(benchmark.name, None)
-    for reason in found.reasons:
+    for reason in guessed.reasons:
         click.echo(f"  {reason}")
     count = f"{rows.count:,} rows" if rows.count is not None else "rows"
     click.echo(f"{output}: {count}; look at it, then: orchestrator prompts --task {output} --limit 2")

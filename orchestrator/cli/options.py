@@ -40,7 +40,7 @@ class _Number(click.Option):
         super().__init__(*args, **attributes)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Returns the parts of the brackets behind the help."""
+        """Returns the parts of the brackets after the help."""
         extra = super().get_help_extra(ctx)
         extra.pop("range", None)
         return extra
@@ -72,7 +72,9 @@ def request_options(*names: str, **changed: dict[str, Any]) -> Callable[[Decorat
 def _options() -> dict[str, tuple[tuple[str, ...], dict[str, Any]]]:
     hints = get_type_hints(RunRequest, include_extras=True)
     return {
-        each.name: _option(each, hints[each.name]) for each in fields(RunRequest) if "api_only" not in each.metadata
+        field.name: _option(field, hints[field.name])
+        for field in fields(RunRequest)
+        if "api_only" not in field.metadata
     }
 
 
@@ -83,8 +85,8 @@ def _option(field: Any, hint: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     kinds = [hint, *get_args(hint)]
     interval = next((one for kind in kinds for one in getattr(kind, "__metadata__", ())), None)
     if interval is not None:
-        whole = any(int in (kind, getattr(kind, "__origin__", None)) for kind in kinds)
-        attributes |= {"cls": _Number, "type": _range(interval, whole=whole)}
+        integral = any(int in (kind, getattr(kind, "__origin__", None)) for kind in kinds)
+        attributes |= {"cls": _Number, "type": _range(interval, integral=integral)}
     elif get_origin(hint) is Literal:
         attributes["type"] = click.Choice(kinds[1:])
     elif hint is bool:
@@ -98,10 +100,10 @@ def _option(field: Any, hint: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return flags, attributes | {"default": field.default, "show_default": field.default is not None}
 
 
-def _range(interval: Interval, *, whole: bool) -> click.ParamType[Any]:
+def _range(interval: Interval, *, integral: bool) -> click.ParamType[Any]:
     low: Any = interval.ge if interval.gt is None else interval.gt
     high: Any = interval.le
-    return click.IntRange(low, high) if whole else FiniteRange(low, high, above_low=interval.gt is not None)
+    return click.IntRange(low, high) if integral else FiniteRange(low, high, above_low=interval.gt is not None)
 
 
 def as_given(request: RunRequest) -> dict[str, Any]:
@@ -109,20 +111,20 @@ def as_given(request: RunRequest) -> dict[str, Any]:
 
     The inverse of parsing, so that a request from elsewhere can be written as flags.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, (_, attributes) in _options().items():
         value = getattr(request, name)
         if attributes.get("multiple"):
-            given[name] = tuple(_words(value))
+            values[name] = tuple(_words(value))
         elif isinstance(value, Mapping) or (isinstance(value, bool) and not attributes.get("is_flag")):
-            given[name] = ("off", "on")[value] if isinstance(value, bool) else orjson.dumps(value).decode()
+            values[name] = ("off", "on")[value] if isinstance(value, bool) else orjson.dumps(value).decode()
         else:
-            given[name] = str(value) if isinstance(value, Path) else value
-    return given
+            values[name] = str(value) if isinstance(value, Path) else value
+    return values
 
 
 def _words(value: Any) -> list[str]:
-    """Returns the words of a repeated option: of a mapping, what is no text is written as JSON."""
+    """Returns the values of a repeated option; values of a mapping other than text are written as JSON."""
     if isinstance(value, Mapping):
         return [f"{name}={one if isinstance(one, str) else orjson.dumps(one).decode()}" for name, one in value.items()]
     return [str(one) for one in ([value] if isinstance(value, str | Path) else value or ())]
@@ -134,7 +136,7 @@ match_option = click.option(
     help="Pair items by key, or by row across tasks of one benchmark. Default: by key, and by row where the runs have "
     "no task of a benchmark in common.",
 )
-"""How items of two runs are paired."""
+"""Ways to pair the items of two runs."""
 
 
 def refuse(names: Iterable[str], why: str) -> None:

@@ -67,30 +67,30 @@ def command(
     console = Terminal(stderr=as_json, markup=False)
     chosen = find_paper(paper) if paper is not None else ""
     if only_list:
-        terminal.show_list(
-            [(key, each) for key, each in papers().items() if chosen in ("", key)], Terminal(markup=False)
-        )
+        terminal.show_list([(key, one) for key, one in papers().items() if chosen in ("", key)], Terminal(markup=False))
         return
     if not chosen:
         raise click.UsageError("name a paper, or give --list: the tables of all of them")
-    found = papers()[chosen]
-    wanted = [found.table(name) for name in tables] or [table for table in found.tables if table.runs]
+    chosen_paper = papers()[chosen]
+    wanted = [chosen_paper.table(name) for name in tables] or [table for table in chosen_paper.tables if table.runs]
     for table in wanted:
         if table.why:
             raise click.UsageError(f"--table {table.id} is not remade: {table.why}")
     folder = folder or Path("runs") / f"reproduce-{chosen}"
-    broken = _run(found, wanted, models, folder, credentials, console) if models else []
-    remade = [remake(found, table, runs_of(found, table.runs, folder)) for table in wanted]
-    for each in remade:
+    broken = _run(chosen_paper, wanted, models, folder, credentials, console) if models else []
+    remade = [remake(chosen_paper, table, runs_of(chosen_paper, table.runs, folder)) for table in wanted]
+    for one in remade:
         if not as_json:
-            terminal.show(each, console)
-            if not models and each.missing:
-                console.print(f"it needs {terminal.needed(found, each.table)}, and --models FILE", highlight=False)
+            terminal.show(one, console)
+            if not models and one.missing:
+                console.print(
+                    f"it needs {terminal.needed(chosen_paper, one.table)}, and --models FILE", highlight=False
+                )
     if as_json:
-        click.echo(orjson.dumps([each.as_json() for each in remade], option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps([one.as_json() for one in remade], option=orjson.OPT_INDENT_2))
     for line in broken:
         click.echo(f"Error: {line}", err=True)
-    if broken or any(each.missing for each in remade):
+    if broken or any(one.missing for one in remade):
         raise SystemExit(INCOMPLETE)
 
 

@@ -70,9 +70,9 @@ def command(
             if endpoint is None:
                 arguments += foreign.of_run(path, include_path, trusted=trust_task_code)
             async with connect_scorer(endpoint, credentials, patience, arguments=arguments) as (client, rules):
-                given = foreign.recorded(include_path, trusted=trust_task_code)
-                given |= table.of_run(run_manifest.read(path)) if table else {}
-                scored = await rescore.rescore(path, client, rules, parity=parity, given=given, further=further)
+                recorded = foreign.recorded(include_path, trusted=trust_task_code)
+                recorded |= table.of_run(run_manifest.read(path)) if table else {}
+                scored = await rescore.rescore(path, client, rules, parity=parity, given=recorded, further=further)
             Reports().finish(scored, Terminal(markup=False))
             if parity and has_verdicts(path):
                 click.echo("\n".join(described(path)))

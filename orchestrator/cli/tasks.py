@@ -19,14 +19,14 @@ from lyncean.cli import Command, examples
         "orchestrator tasks --task marvel --task voila",
     ),
 )
-@click.option("--task", "-t", "words", multiple=True, help="Tasks, groups or task files (YAML) to list; default: all.")
+@click.option("--task", "-t", "names", multiple=True, help="Tasks, groups or task files (YAML) to list; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with tasks and groups.")
-def command(words: tuple[str, ...], as_json: bool) -> None:
+def command(names: tuple[str, ...], as_json: bool) -> None:
     """List tasks and groups, and each benchmark's default data, methods and settings."""
     from orchestrator.benchmarks.registry import benchmarks, find
 
-    # One entry a benchmark, in the order of the words.
-    found = list({b.name: b for b in find(words).values()}.values()) if words else list(benchmarks().values())
+    # One entry a benchmark, in the order of the names.
+    listed = list({b.name: b for b in find(names).values()}.values()) if names else list(benchmarks().values())
     if as_json:
         tasks = [
             {
@@ -37,14 +37,14 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
                 "data": b.data,
                 "settings": _settings(b.settings),
             }
-            for b in found
+            for b in listed
             for task, description in b.tasks.items()
         ]
-        groups = {name: list(members) for b in found for name, members in b.groups.items()}
+        groups = {name: list(members) for b in listed for name, members in b.groups.items()}
         click.echo(json.dumps({"tasks": tasks, "groups": groups}, indent=2, ensure_ascii=False))
         return
-    width = max(len(task) for b in found for task in (*b.tasks, *b.groups))
-    for b in found:
+    width = max(len(task) for b in listed for task in (*b.tasks, *b.groups))
+    for b in listed:
         click.echo(click.style(b.name, bold=True))
         for task, description in b.tasks.items():
             click.echo(f"  {task:<{width}}  {description}")

@@ -33,7 +33,7 @@ def pairs_of(option: str, value: Sequence[str] | Mapping[str, Any], form: str) -
     """Returns (name, value) of a parameter that takes a mapping, or words NAME=VALUE.
 
     Raises:
-        ConfigError: If a word is no pair of `form`.
+        ConfigError: If a word is not a pair of `form`.
     """
     if isinstance(value, Mapping):
         return list(value.items())
@@ -45,19 +45,19 @@ def pairs_of(option: str, value: Sequence[str] | Mapping[str, Any], form: str) -
 
 
 _ADDRESS = re.compile(r"://|:[^@]*@|[?].*=")
-"""What neither a path nor a hub id has, and an address with a scheme, a user or parameters does."""
+"""Signs of an address with a scheme, user or parameters, which neither paths nor hub ids have."""
 _GIVEN = {"backend", "model", "host", "port", "port-file", "help", "tls-cert", "tls-key", "tls-client-ca", "token-file"}
 """Options of a model server that a run gives it, or with which it could not reach it."""
 
 
-def check_place(option: str, task: str, place: str) -> None:
+def check_place(option: str, task: str, address: str) -> None:
     """Refuses an address in place of a path or hub id, before anything repeats its password.
 
     Raises:
         ConfigError: If it is one.
     """
-    if _ADDRESS.search(place) and not Path(place).exists():
-        named = f"{task}={shown_place(place)}" if task else shown_place(place)
+    if _ADDRESS.search(address) and not Path(address).exists():
+        named = f"{task}={shown_place(address)}" if task else shown_place(address)
         raise ConfigError(f"{option} {named} is a URL: download it, and give its path, or a hub id")
 
 
@@ -149,7 +149,7 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
     Raises:
         ConfigError: If a setting is none, or its value is out of range, or nothing would be generated with it.
     """
-    found = {
+    options = {
         "answer": request.answer if request.answer != "free" else None,
         "generation": _generation(request.generation),
         "thinking": _thinking(request.thinking),
@@ -158,13 +158,13 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
         },
         "extra_body": _object(request.extra_body),
     }
-    found = {name: value for name, value in found.items() if value is not None and value != {}}
+    options = {name: value for name, value in options.items() if value is not None and value != {}}
     try:
-        config_of(found)
+        config_of(options)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"--chat-template and --extra-body take what JSON has, and this is not: {error}") from error
-    if found and request.method != "generate":
-        flag = "--" + next(iter(found)).replace("_", "-")
+    if options and request.method != "generate":
+        flag = "--" + next(iter(options)).replace("_", "-")
         raise ConfigError(f"{flag} is for --method generate, and this run scores continuations: leave it out")
     if request.finish_cut and request.method != "generate":
         raise ConfigError("--finish-cut is for --method generate, and this run scores continuations: leave it out")
@@ -172,25 +172,25 @@ def deviations_of(request: RunRequest) -> dict[str, Any]:
         raise ConfigError("--finish-cut is for a run without --until, whose looks are at answers as they came")
     if request.answer == reason_then_score.NAME and request.parity:
         raise ConfigError("--parity asks and scores as the reference does: drop it, or drop --answer")
-    return found
+    return options
 
 
 def _generation(value: str | Sequence[str] | Mapping[str, object]) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        value = [word for words in words_of(value) for word in words.split(",")]
+        value = [word for advice in words_of(value) for word in advice.split(",")]
     settings: dict[str, float] = {}
-    for name, given in pairs_of("--generation", value, f"NAME=VALUE with one of {', '.join(_RANGES)}"):
+    for name, text in pairs_of("--generation", value, f"NAME=VALUE with one of {', '.join(_RANGES)}"):
         if name not in _RANGES:
-            raise ConfigError(f"--generation {name}={given}: known settings are {', '.join(_RANGES)}")
+            raise ConfigError(f"--generation {name}={text}: known settings are {', '.join(_RANGES)}")
         if name in settings:
-            raise ConfigError(f"--generation {name}={given}: {name} is set already: leave one out")
-        kind, allowed, words = _RANGES[name]
+            raise ConfigError(f"--generation {name}={text}: {name} is set already: leave one out")
+        kind, allowed, advice = _RANGES[name]
         try:
-            number = kind(str(given))
+            number = kind(str(text))
         except (TypeError, ValueError):
             number = None
         if number is None or not allowed(number):
-            raise ConfigError(f"--generation {name}={given}: give {words}")
+            raise ConfigError(f"--generation {name}={text}: give {advice}")
         settings[name] = number
     return settings
 
@@ -223,7 +223,7 @@ def _object(value: str | Mapping[str, object] | None) -> Mapping[str, object] | 
 
 
 def _json(value: object) -> Any:
-    """Returns what a word is in JSON, and the word itself where it is none: a template's `true` is no string."""
+    """Parses a word as JSON, else returns it unchanged: a template's `true` is not a string."""
     try:
         return orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:
@@ -234,7 +234,7 @@ def stages_of(value: Sequence[str] | Mapping[str, str]) -> dict[str, list[Endpoi
     """Returns the model servers of further stages, by stage.
 
     Raises:
-        ConfigError: If a word is no NAME=H:P.
+        ConfigError: If a word is not NAME=H:P.
     """
     stages: dict[str, list[Endpoint]] = {}
     for name, address in pairs_of("--stage", value, "NAME=H:P"):
@@ -273,14 +273,14 @@ def shard_of(word: str | None) -> tuple[int, int] | None:
 
 
 READS = "unparsed"
-"""What a judge reads where nothing is said."""
+"""Default of the answers that a judge reads."""
 
 
 def rule_arguments(rules: str | Sequence[str], scorer: str | None) -> list[str]:
     """Returns the arguments of the `scorer serve` that a run starts, to give it rules in YAML.
 
     Raises:
-        ConfigError: If the scorer is not ours to start, or there is no such file.
+        ConfigError: If the scorer is not started here, or the file does not exist.
     """
     files = words_of(rules)
     if files and scorer:
@@ -302,29 +302,29 @@ def judge_arguments(judges: Sequence[str], cache: str | None, reads: str, scorer
         raise ConfigError("--judge-cache keeps what a judge said, and there is none: give --judge, or leave it out")
     if reads != READS and not judges:
         raise ConfigError("--judge-reads says what a judge reads, and there is none: give --judge, or leave it out")
-    words = [word for judge in judges for word in ("--judge", judge)]
-    words += ["--judge-cache", cache] if cache else []
-    return [*words, "--judge-reads", reads] if reads != READS else words
+    arguments = [word for judge in judges for word in ("--judge", judge)]
+    arguments += ["--judge-cache", cache] if cache else []
+    return [*arguments, "--judge-reads", reads] if reads != READS else arguments
 
 
 _API_KINDS = {"openai": ("openai",), "responses": ("openai", "--api", "responses"), "litellm": ("litellm",)}
-"""What comes before the colon of a model behind an API -> the backend, and the API if it is not the usual one."""
+"""Prefix of an API model -> the backend, and the API if it is not the default."""
 
 
-def _api_arguments(kind: str, place: str) -> list[str]:
+def _api_arguments(kind: str, name_and_url: str) -> list[str]:
     """Returns the arguments of the server of NAME[@URL].
 
     Raises:
-        ConfigError: If there is no name, or the URL is none.
+        ConfigError: If the name is missing, or the URL is invalid.
     """
-    name, _, url = place.partition("@http")
+    name, _, url = name_and_url.partition("@http")
     if not name:
         raise ConfigError(f"--model {kind}: names no model: give {kind}:NAME or {kind}:NAME@URL")
     if not url and "@" in name and ":" in name.partition("@")[2]:
         shown = shown_place(name.partition("@")[2])
         raise ConfigError(f"--model {kind}:{name.partition('@')[0]}@{shown}: give the URL with http:// or https://")
-    words = ["--backend", *_API_KINDS[kind], "--model", name]
-    return [*words, "--base-url", f"http{url}"] if url else words
+    options = ["--backend", *_API_KINDS[kind], "--model", name]
+    return [*options, "--base-url", f"http{url}"] if url else options
 
 
 def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -> list[str]:
@@ -335,28 +335,28 @@ def model_arguments(model: str, options: Sequence[str] | Mapping[str, object]) -
         options: The request's `model_options`: NAME=VALUE or NAME each; in a mapping True is a name alone, False none.
 
     Raises:
-        ConfigError: If one is no option, or one that the run itself gives the server.
+        ConfigError: If one is unknown, or set by the run itself.
     """
     kind, _, argument = model.partition(":")
     if kind in _API_KINDS:
-        words = _api_arguments(kind, argument)
+        options_of_server = _api_arguments(kind, argument)
     elif kind == "demo" and argument:
-        words = ["--backend", "demo", "--model", argument]
+        options_of_server = ["--backend", "demo", "--model", argument]
     else:
-        words = ["--backend", "transformers", "--model", model]
-    return [*words, *server_options(options)]
+        options_of_server = ["--backend", "transformers", "--model", model]
+    return [*options_of_server, *server_options(options)]
 
 
 def server_options(options: Sequence[str] | Mapping[str, object]) -> list[str]:
     """Returns a request's `model_options` as arguments of `model-server serve`.
 
     Raises:
-        ConfigError: If one is no option, or one that the run itself gives the server.
+        ConfigError: If one is unknown, or set by the run itself.
     """
     if isinstance(options, Mapping):
-        given = {name: value for name, value in options.items() if value is not False}
-        options = [name if value is True else f"{name}={value}" for name, value in given.items()]
-    words = []
+        enabled = {name: value for name, value in options.items() if value is not False}
+        options = [name if value is True else f"{name}={value}" for name, value in enabled.items()]
+    arguments = []
     for word in options:
         name, equals, value = word.partition("=")
         name = name.strip().removeprefix("--").replace("_", "-")
@@ -364,5 +364,5 @@ def server_options(options: Sequence[str] | Mapping[str, object]) -> list[str]:
             raise ConfigError(f"--model-option {word!r} is not NAME or NAME=VALUE, for example dtype=bfloat16")
         if name in _GIVEN:
             raise ConfigError(f"--model-option {word}: the run itself decides --{name} of the server that it starts")
-        words.append(f"--{name}{equals}{value}")
-    return words
+        arguments.append(f"--{name}{equals}{value}")
+    return arguments

@@ -59,14 +59,14 @@ def check_asked(run: Path, again: str = "run the command again", *, shard: bool 
 
 def _most_frequent(run: Path, tasks: Collection[str]) -> Failure:
     """Returns why most requests of some tasks were rejected."""
-    found: Counter[tuple[str, str]] = Counter()
+    outcomes: Counter[tuple[str, str]] = Counter()
     examples: dict[tuple[str, str], Failure] = {}
     for _, line in scan(run / RESPONSES, EndedLine):
         error = line.error
         if line.task in tasks and line.outcome == Outcome.REJECTED and error.reason != _EARLIER:
-            found[error.code, error.reason] += 1
+            outcomes[error.code, error.reason] += 1
             examples.setdefault((error.code, error.reason), error)
-    return examples[found.most_common(1)[0][0]] if found else Failure("", "unknown", "")
+    return examples[outcomes.most_common(1)[0][0]] if outcomes else Failure("", "unknown", "")
 
 
 def shortened(message: str) -> str:

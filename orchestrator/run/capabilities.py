@@ -1,4 +1,4 @@
-"""What a plan needs of its models, held against what their servers claim."""
+"""Checks the capabilities that a plan needs against those that the models' servers report."""
 
 from __future__ import annotations
 

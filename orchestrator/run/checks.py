@@ -29,7 +29,7 @@ def check(run: Path, request: RunRequest) -> None:
     Raises:
         ConfigError: If the model was asked nothing of a task, by a mistake that the message names.
         IncompleteError: If it was not for another reason.
-        LimitError: If more items than allowed have no result, none could be judged, a metric failed or is no result.
+        LimitError: If too many items have no result, none could be judged, or a metric failed or has no result.
     """
     check_asked(run, shard=bool(request.shard))
     check_limits(run, request)
@@ -73,7 +73,7 @@ def check_judged(run: Path) -> None:
 
 
 def check_metrics(run: Path) -> None:
-    """Makes sure that no metric of a complete run failed; what a metric lacks to be computed is no failure.
+    """Checks that no metric of a complete run failed; a metric without the data it needs is not a failure.
 
     Raises:
         LimitError: One did; the message has the first reason, results.json and the report have all.
@@ -91,16 +91,16 @@ def check_results(run: Path, allowed: Collection[str] = ()) -> None:
 
     Args:
         run: The run folder.
-        allowed: Outcomes whose share the command bounds itself, so that half of the items is no limit.
+        allowed: Outcomes whose share the command bounds itself, so that the limit of half of the items does not apply.
 
     Raises:
         LimitError: Those of a task are not; the message has the first reason, the report has all.
     """
     void = [
         (task, doubt)
-        for task, found in open_run(run).tasks.items()
-        for doubt in of_results(found)
-        if doubt.void and not may_be(doubt, counts({task: found}), allowed)
+        for task, results in open_run(run).tasks.items()
+        for doubt in of_results(results)
+        if doubt.void and not may_be(doubt, counts({task: results}), allowed)
     ]
     if void:
         (task, doubt), *more = void

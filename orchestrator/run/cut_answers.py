@@ -36,18 +36,18 @@ class CutAnswers:
 
 def notes(tasks: Mapping[str, Mapping[str, Any]]) -> list[Note]:
     """Returns the notes on the cut answers in the results of tasks; none where no answer is cut."""
-    found = {task: count for task, count in cut_counts(tasks).items() if count.items}
-    if len(found) <= _MOST_SENTENCES:
-        return [_note(task, count, tasks[task]) for task, count in found.items()]
-    worst = sorted(found.items(), key=lambda pair: -pair[1].share)
-    text = f"the output limit cut the answers of {total(found)} of {len(found)} tasks"
+    cut = {task: count for task, count in cut_counts(tasks).items() if count.items}
+    if len(cut) <= _MOST_SENTENCES:
+        return [_note(task, count, tasks[task]) for task, count in cut.items()]
+    worst = sorted(cut.items(), key=lambda pair: -pair[1].share)
+    text = f"the output limit cut the answers of {total(cut)} of {len(cut)} tasks"
     text += f": {', '.join(f'{task} {count}' for task, count in worst)}"
-    return [Note("cut", text, comparison=_comparison(f"{total(found).items:,} cut answers"))]
+    return [Note("cut", text, comparison=_comparison(f"{total(cut).items:,} cut answers"))]
 
 
 def _note(task: str, count: CutCount, results: Mapping[str, Any]) -> Note:
     text = f"{task}: the output limit cut the answers of {count}"
-    heads = (each for each in overall(metric_results({task: results})) if each.cut)
+    heads = (metric for metric in overall(metric_results({task: results})) if metric.cut)
     differs = _comparison(f"{count.items:,} cut answers of {task}")
     return Note("cut", f"{text}{_open(next(heads, None))}", task, comparison=differs)
 
@@ -61,5 +61,5 @@ def _open(metric: MetricResult | None) -> str:
     if metric is None or metric.cut is None:
         return ""
     band = metric.cut
-    whole = f"{metric.text(band.whole)} of the {band.denominator:,} others, and " if band.denominator else ""
-    return f"; {metric.name} is {whole}without a limit between {metric.text(band.low)} and {metric.text(band.high)}"
+    others = f"{metric.text(band.whole)} of the {band.denominator:,} others, and " if band.denominator else ""
+    return f"; {metric.name} is {others}without a limit between {metric.text(band.low)} and {metric.text(band.high)}"

@@ -41,7 +41,7 @@ _GUESSED = READ_BY_WORDS | {"likelihood"}
 
 
 class Answers:
-    """What the answers of one task were read as, as far as it tells whether they are answers."""
+    """Statistics of one task's readings that show whether its answers are answers."""
 
     def __init__(self) -> None:
         self.restart()
@@ -92,18 +92,18 @@ class Answers:
         """The share of guesses that would be right, where every item is a choice among known options; else None."""
         return self._by_chance / self._answered if self._answered == self._offered > 0 else None
 
-    def of_text(self, found: _Text | None) -> Doubt | None:
-        """Returns that what all answers have in common is no answer that could be read; None where it is not so."""
-        if found and found.echoes and found.questions:
+    def of_text(self, text: _Text | None) -> Doubt | None:
+        """Returns a doubt if all answers share a text that cannot be read as an answer; else None."""
+        if text and text.echoes and text.questions:
             return Doubt(Cause.READING, _REPEATED, void=True)
-        if found and found.alike and self.rivals and found.questions >= _FEWEST:
-            return Doubt(Cause.READING, f"{_NO_READING} {printable(excerpt(found.text or ''))}", void=True)
+        if text and text.alike and self.rivals and text.questions >= _FEWEST:
+            return Doubt(Cause.READING, f"{_NO_READING} {printable(excerpt(text.text or ''))}", void=True)
         return None
 
-    def constant(self, found: _Text | None) -> Doubt | None:
+    def constant(self, text: _Text | None) -> Doubt | None:
         """Returns that nearly all answers are one, which is right too seldom for that; None where it is not so."""
-        if found and found.alike and found.text:
-            answer, count, read, right = found.text, found.questions, found.questions, self.right
+        if text and text.alike and text.text:
+            answer, count, read, right = text.text, text.questions, text.questions, self.right
         elif self._read:
             (answer, count), read = max(self._read.items(), key=lambda pair: (pair[1], pair[0])), self._read.total()
             right = self._right[answer]
@@ -113,17 +113,15 @@ class Answers:
         share = min((right + 1) / (read + 1), 1 - 1e-9)
         if count < _CONSTANT * read or at_least(count, read, share) * _ONE_IN > 1:
             return None
-        words = f"{count:,} of {read:,} answers are {printable(excerpt(answer))}, right in {right:,} of them"
-        return Doubt(Cause.CONSTANT, words)
+        line = f"{count:,} of {read:,} answers are {printable(excerpt(answer))}, right in {right:,} of them"
+        return Doubt(Cause.CONSTANT, line)
 
     def one_key(self) -> Doubt | None:
         """Returns that the right option has one place in all items; None where it has several, or there are few."""
         if len(self._keys) != 1 or not _FEWEST_KEYS <= self._keys.total() == self.scored:
             return None
-        words = f"the right answer is {printable(next(iter(self._keys)))} in all {self.scored:,} items: a model that"
-        return Doubt(
-            Cause.ONE_KEY, f"{words} prefers this place looks better than it is; --shuffle-options measures it"
-        )
+        line = f"the right answer is {printable(next(iter(self._keys)))} in all {self.scored:,} items: a model that"
+        return Doubt(Cause.ONE_KEY, f"{line} prefers this place looks better than it is; --shuffle-options measures it")
 
     def none_right(self) -> Doubt | None:
         """Returns that not one open answer is right in part, of as many as should have one; None where one is."""
@@ -143,8 +141,8 @@ class Answers:
         reach = (metric.high - metric.value) / normal_quantile(metric.level) * normal_quantile(1 - 2 / _ONE_IN)
         if right + reach / (100 if metric.unit == "percent" else 1) >= chance:
             return None
-        words = f"{100 * right:.1f}% of the answers are right, and {100 * chance:.1f}% of guesses would be"
-        return Doubt(Cause.BELOW_CHANCE, words)
+        line = f"{100 * right:.1f}% of the answers are right, and {100 * chance:.1f}% of guesses would be"
+        return Doubt(Cause.BELOW_CHANCE, line)
 
 
 def of_run(run: Run, answers: Mapping[str, Answers]) -> dict[str, list[Doubt]]:
@@ -159,29 +157,29 @@ def of_run(run: Run, answers: Mapping[str, Answers]) -> dict[str, list[Doubt]]:
         RunLogError: A verdict is damaged.
     """
     tasks = run.results["tasks"]
-    found = from_logs(run, tasks)
-    left = [task for task, doubts in found.items() if not any(doubt.void for doubt in doubts)]
+    by_task = from_logs(run, tasks)
+    left = [task for task, doubts in by_task.items() if not any(doubt.void for doubt in doubts)]
     texts = _texts(run.path / RESPONSES, [task for task in left if answers[task].scored])
     for task in left:
         if doubt := answers[task].of_text(texts.get(task)):
-            found[task].append(doubt)
+            by_task[task].append(doubt)
         elif not run.identity.get("blind"):  # without images one answer to one text is as it should be
             constant = answers[task].constant(texts.get(task))
             below = answers[task].below_chance(_accuracy(task, tasks[task])) or answers[task].none_right()
-            found[task] += [doubt for doubt in (constant, below, answers[task].one_key()) if doubt]
-    return found
+            by_task[task] += [doubt for doubt in (constant, below, answers[task].one_key()) if doubt]
+    return by_task
 
 
-def _accuracy(task: str, found: Mapping[str, Any]) -> MetricResult | None:
+def _accuracy(task: str, results: Mapping[str, Any]) -> MetricResult | None:
     """Returns the accuracy over all items of a task, None without it."""
-    planned = found["counts"]["planned"]
-    metrics = overall(stored_results({task: found}))
-    return next((each for each in metrics if each.metric == "accuracy" and each.denominator == planned), None)
+    planned = results["counts"]["planned"]
+    metrics = overall(stored_results({task: results}))
+    return next((metric for metric in metrics if metric.metric == "accuracy" and metric.denominator == planned), None)
 
 
 @dataclass(slots=True)
 class _Text:
-    """What the texts of a task's answers have in common, as far as they were read.
+    """Common features of the texts of a task's answers.
 
     Attributes:
         text: The first one; None before it.
@@ -212,13 +210,13 @@ def _texts(path: Path, tasks: Sequence[str]) -> dict[str, _Text]:
     Raises:
         RunLogError: A line is damaged.
     """
-    found = {task: _Text() for task in tasks}
-    left = dict(found)
+    texts = {task: _Text() for task in tasks}
+    left = dict(texts)
     for task, line in answered(path, left, lambda task: left[task].echoes):
         left[task].add(line)
         if not (left[task].alike or left[task].echoes):
             del left[task]
-    return found
+    return texts
 
 
 def _prompts(line: TextLine) -> set[str]:

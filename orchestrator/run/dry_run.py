@@ -32,7 +32,7 @@ _BYTES_PER_TOKEN = 4
 
 @dataclass(slots=True)
 class Size:
-    """What a plan would send.
+    """Summary of the requests of a plan.
 
     Attributes:
         total: Calls at least and at most, scored items, bytes, images, clips and text bytes of the first turns, most
@@ -114,10 +114,10 @@ def describe(plan: Plan, console: Console) -> None:
         f"first turns: {total['bytes']:,} bytes, {total['images']:,} images, {clips}"
         f"text of about {size.input_tokens:,} tokens",
         size.output,
-        *(_power_line(task, len(found)) for task, found in groups.items()),
+        *(_power_line(task, len(keys)) for task, keys in groups.items()),
     ]
     if len(groups) > 1:
-        lines.append(_power_line("all tasks", sum(len(found) for found in groups.values())))
+        lines.append(_power_line("all tasks", sum(len(keys) for keys in groups.values())))
     lines += part.outlook()
     if total["rejected"]:
         lines.append(f"{total['rejected']:,} rows cannot be asked and will be rejected")

@@ -213,11 +213,11 @@ async def evaluate(
             accounting = Accounting(expected=expected)
             ledger = Ledger(log, accounting, budget, part.stopping, disk=disk)
             manifest = await _manifest(plan, connections, identity, stages, changes, shard, path, console, ledger)
-            given = foreign.recorded(words_of(request.include_path), trusted=request.trust_task_code)
-            given |= (cell := foreign.fenced(manifest, connections.rules))
+            recorded = foreign.recorded(words_of(request.include_path), trusted=request.trust_task_code)
+            recorded |= (cell := foreign.fenced(manifest, connections.rules))
             for layers in cell.values():
                 console.print(f"cell: {layers}", style="dim", highlight=False)
-            manifest = {**manifest, "expected": accounting.expected, **given, **money}
+            manifest = {**manifest, "expected": accounting.expected, **recorded, **money}
             await ledger.on_disk(partial(run_manifest.write, path / MANIFEST, manifest))
             if (budget.max_tokens, budget.max_cost) != (None, None):
                 budget.used(*total(of_log(path)).tokens)
@@ -276,7 +276,7 @@ def _check_folder(run: Path, plan: Plan, of_part: Mapping[str, Any], shard: tupl
     known = {**plan.identity(model.GetModelInfoResponse(), {}), **of_part}
     unknown = {"model", "stages", *tools.identity_of(plan.play)}
     mine, theirs = (
-        {name: value for name, value in each.items() if name not in unknown} for each in (known, there["identity"])
+        {name: value for name, value in record.items() if name not in unknown} for record in (known, there["identity"])
     )
     run_manifest.check_same(run, {**there, "identity": theirs}, mine, shard)
 
@@ -284,8 +284,8 @@ def _check_folder(run: Path, plan: Plan, of_part: Mapping[str, Any], shard: tupl
 def default_run(plan: Plan, identity: Mapping[str, Any], shard: tuple[int, int] | None) -> Path:
     """Returns the folder that this command, and no other, writes to."""
     names = plan.names[0] if len(plan.names) == 1 else f"{plan.names[0]}+{len(plan.names) - 1}"
-    words = (names, identity["model"]["model_name"], plan.method, identity_hash(identity)[:8])
-    name = "-".join("".join(c if c.isalnum() or c in "._+" else "_" for c in word) for word in words)
+    parts = (names, identity["model"]["model_name"], plan.method, identity_hash(identity)[:8])
+    name = "-".join("".join(c if c.isalnum() or c in "._+" else "_" for c in word) for word in parts)
     return Path("runs") / (f"{name}-{shard[0]}of{shard[1]}" if shard else name)
 
 
@@ -354,7 +354,7 @@ def _replicas(manifest: Mapping[str, Any], connections: Connections) -> list[str
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """What is there by now stays, and a request in flight has dozens of objects that go without being collected."""
+    """Freezes live objects and raises the GC threshold while requests are in flight."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *before[1:])

@@ -21,20 +21,20 @@ CELL = "cell"
 """Field of manifest and results: the layers that close the processes in which the scorer runs code of others."""
 
 
-def check_code(task: str, place: str, *, trusted: bool) -> None:
+def check_code(task: str, location: str, *, trusted: bool) -> None:
     """Makes sure that a task's code may run on answers.
 
     Args:
         task: The task.
-        place: Where its code runs text as Python, "" where it does not.
+        location: Where its code runs text as Python, "" where it does not.
         trusted: Whether the user has allowed that.
 
     Raises:
         ConfigError: It would run answers as code.
     """
-    if place and not trusted:
+    if location and not trusted:
         raise ConfigError(
-            f"task {task}: its code runs text as Python ({place}): the model's answers would run as code, with all "
+            f"task {task}: its code runs text as Python ({location}): the model's answers would run as code, with all "
             "rights of the scorer's process; give --trust-task-code to allow that"
         )
 
@@ -57,24 +57,24 @@ def of_flags(flags: Sequence[str]) -> list[str]:
 
 
 def _has_tasks(request: RunRequest) -> bool:
-    given = request.settings or ()
+    own_settings = request.settings or ()
     settings = (
-        {name: str(value) for name, value in given.items()}
-        if isinstance(given, Mapping)
-        else dict(word.partition("=")[::2] for word in words_of(given))
+        {name: str(value) for name, value in own_settings.items()}
+        if isinstance(own_settings, Mapping)
+        else dict(word.partition("=")[::2] for word in words_of(own_settings))
     )
     return any(source.scored_by_code(settings) for word in words_of(request.tasks) if (source := source_of(word)))
 
 
 def _arguments(include: Sequence[str], *, trusted: bool) -> list[str]:
-    words = ["--foreign-tasks", *(f"--include-path={folder}" for folder in include)]
-    return [*words, "--trust-task-code"] if trusted else words
+    arguments = ["--foreign-tasks", *(f"--include-path={folder}" for folder in include)]
+    return [*arguments, "--trust-task-code"] if trusted else arguments
 
 
 def recorded(include: Sequence[str], *, trusted: bool) -> dict[str, Any]:
     """Returns what the manifest of a run records of its tasks of other harnesses."""
-    given = list(absolute(include))
-    return {**({INCLUDE: given} if given else {}), **({TRUSTED: True} if trusted else {})}
+    folders = list(absolute(include))
+    return {**({INCLUDE: folders} if folders else {}), **({TRUSTED: True} if trusted else {})}
 
 
 def fenced(manifest: Mapping[str, Any], rules: scorer.ListRulesResponse) -> dict[str, str]:
@@ -105,13 +105,13 @@ def of_run(run: Path, include: Sequence[str], *, trusted: bool) -> list[str]:
     manifest = run_manifest.read(run)
     if not _is_foreign(manifest):
         return []
-    given = absolute(include)
-    if (before := _folders_of(manifest)) and not given:
+    folders = absolute(include)
+    if (before := _folders_of(manifest)) and not folders:
         again = " ".join(f"--include-path {folder}" for folder in before)
         raise ConfigError(f"{run}: the code of its tasks is in a folder that was given by {again}: give it again")
-    for task, place in _places(manifest, given):
-        check_code(task, place, trusted=trusted)
-    return _arguments(given, trusted=trusted)
+    for task, location in _places(manifest, folders):
+        check_code(task, location, trusted=trusted)
+    return _arguments(folders, trusted=trusted)
 
 
 def _is_foreign(manifest: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from orchestrator.samples import metric
 
 _PARAMETER = re.compile(r",(?=\s*\w+\s*=)")
 _NO_NAME = re.compile(r"[^\w.+-]+")
-"""What no result's name has: gates and tables divide by it."""
+"""Characters that no result's name may have: gates and tables separate by them."""
 _FORM = "NAME or NAME,PARAMETER=VALUE,..., for example pass_at,k=4"
 _OF_REPEATS: Mapping[str, tuple[str, int]] = {
     "pass_at": ("k", 1), "avg_at": ("k", 2), "consistency": ("", 2), "instability": ("", 2)
@@ -29,27 +29,27 @@ _OF_REPEATS: Mapping[str, tuple[str, int]] = {
 """Metric -> the parameter that says how many repeats of a sample it needs, "" where none does, and the default."""
 
 
-def read(words: Iterable[str]) -> dict[str, scorer.MetricSpec]:
+def read(texts: Iterable[str]) -> dict[str, scorer.MetricSpec]:
     """Returns each word of `--metric` with the result that it asks for, called as the word without its signs.
 
     Raises:
         ConfigError: A word is not of the form, or two ask for results of one name.
     """
-    found: dict[str, scorer.MetricSpec] = {}
-    for word in words:
-        name, *parameters = _PARAMETER.split(word)
+    specs: dict[str, scorer.MetricSpec] = {}
+    for text in texts:
+        name, *parameters = _PARAMETER.split(text)
         pairs = [parameter.partition("=") for parameter in parameters]
         if not re.fullmatch(r"\s*\w+\s*", name) or not all(value.strip() for _, _, value in pairs):
-            raise ConfigError(f"--metric {word}: give {_FORM}")
+            raise ConfigError(f"--metric {text}: give {_FORM}")
         values = {key.strip(): _value(value.strip()) for key, _, value in pairs}
         try:
             spec = metric(_name(name.strip(), values), name.strip(), params=values)
         except (json_format.ParseError, ValueError) as error:
-            raise ConfigError(f"--metric {word}: {error}; give {_FORM}") from error
-        if spec.name in {other.name for other in found.values()}:
-            raise ConfigError(f"--metric {word}: {spec.name!r} is there already: leave one out")
-        found[word] = spec
-    return found
+            raise ConfigError(f"--metric {text}: {error}; give {_FORM}") from error
+        if spec.name in {other.name for other in specs.values()}:
+            raise ConfigError(f"--metric {text}: {spec.name!r} is there already: leave one out")
+        specs[text] = spec
+    return specs
 
 
 def _value(text: str) -> Any:
@@ -61,17 +61,18 @@ def _value(text: str) -> Any:
 
 def _name(kind: str, values: Mapping[str, Any]) -> str:
     """Returns "pass at 4" for pass_at,k=4; true is its parameter's name, and a unit changes no name."""
-    words = [kind.replace("_", " ")]
+    name_parts = [kind.replace("_", " ")]
     for name, value in values.items():
         if name != "unit":
-            words += [name.replace("_", " ")] if value is True else [f"not {name}"] if value is False else [str(value)]
-    return " ".join(_NO_NAME.sub(" ", word).strip() for word in words)
+            flag = name.replace("_", " ") if value else f"not {name}"
+            name_parts.append(flag if isinstance(value, bool) else str(value))
+    return " ".join(_NO_NAME.sub(" ", word).strip() for word in name_parts)
 
 
 def added(
     own: Sequence[scorer.MetricSpec], further: Mapping[str, scorer.MetricSpec], task: str
 ) -> list[scorer.MetricSpec]:
-    """Returns a task's metrics with the further ones behind them; one that it has already stands once.
+    """Appends further metrics to a task's own; one that it has already is not repeated.
 
     Raises:
         ConfigError: The task has another result of the same name.
@@ -119,14 +120,14 @@ def repeats_of(run: Path) -> int:
 
 
 def in_manifest(manifest: Mapping[str, Any], further: Mapping[str, scorer.MetricSpec]) -> dict[str, Any]:
-    """Returns the metrics of a manifest with further ones behind those of each task.
+    """Returns the metrics of a manifest, with further ones appended to those of each task.
 
     Raises:
         ConfigError: A task has another result of the same name.
     """
-    found = {}
+    metrics = {}
     for task, own in manifest["metrics"].items():
         specs = [json_format.ParseDict(spec, scorer.MetricSpec()) for spec in own]
         new = added(specs, further, task)[len(specs) :]
-        found[task] = [*own, *map(proto_json, new)]
-    return found
+        metrics[task] = [*own, *map(proto_json, new)]
+    return metrics

@@ -21,7 +21,7 @@ _MODULE = "scorer.service"
 
 
 class LocalChannel:
-    """What a client of the scorer needs of a channel, over a servicer in this event loop: nothing is serialized.
+    """A channel to a servicer in this event loop, as far as a client of the scorer uses it; nothing is serialized.
 
     Args:
         servicer: Answers the calls; what it raises becomes the status that its server would send.
@@ -52,7 +52,7 @@ class LocalChannel:
         return grpc.ChannelConnectivity.READY
 
     async def close(self) -> None:
-        """Does nothing: there is no connection."""
+        """Does nothing, since there is no connection."""
 
 
 class LocalStream:
@@ -99,10 +99,10 @@ def local_scorer(metrics: Collection[str]) -> LocalChannel | None:
     Args:
         metrics: Names of the metrics that will be asked for.
     """
-    found = importlib.util.find_spec(_MODULE.partition(".")[0])
+    spec = importlib.util.find_spec(_MODULE.partition(".")[0])
     folder = Path(orchestrator.__file__).parent.parent
     # Another package of this name, in a user's own folder for example, must not be run in place of ours.
-    if found is None or found.origin is None or Path(found.origin).parent.parent != folder:
+    if spec is None or spec.origin is None or Path(spec.origin).parent.parent != folder:
         return None
     try:
         servicer = importlib.import_module(_MODULE).embedded(metrics)

@@ -1,4 +1,4 @@
-"""Servers of our own beside a run: started on a free loopback port, stopped with it whatever happens."""
+"""Servers of a run: started on a free loopback port, and always stopped with the run."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LocalServer:
 
     @property
     def ended(self) -> bool:
-        """Whether the process was started and has ended."""
+        """True if the process was started and has ended."""
         return self._process is not None and self._process.poll() is not None
 
     async def watch(self) -> None:
@@ -207,7 +207,7 @@ class LocalServers:
         return known[1:]
 
     def broken(self, module: str) -> bool:
-        """Whether the last server of a module did not start, or has ended by itself."""
+        """Returns True if the last server of a module did not start, or ended by itself."""
         return module in self._failed or (module in self._started and self._started[module][1].ended)
 
     async def stop(self, module: str) -> None:
@@ -225,7 +225,7 @@ def checkpoint_of(arguments: Sequence[str]) -> str:
 def _other_checkpoint(before: Sequence[str], arguments: Sequence[str]) -> bool:
     """Returns whether two servers' arguments differ in the folder that they load alone."""
     paths = [checkpoint_of(before), checkpoint_of(arguments)]
-    rest = [[word for word in words if word not in paths] for words in (before, arguments)]
+    rest = [[word for word in command if word not in paths] for command in (before, arguments)]
     return all(paths) and paths[0] != paths[1] and rest[0] == rest[1]
 
 

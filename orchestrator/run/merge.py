@@ -28,7 +28,7 @@ from orchestrator.run_folder.scanning import scan
 def merge(shards: Sequence[Path], run: Path) -> dict[str, Any]:
     """Puts complete shards together in a new folder and returns its manifest; metrics come after.
 
-    May be called again for the same shards, whatever ended the call before: a folder without a
+    May be called again for the same shards after any failure: a folder without a
     manifest is begun anew, one with the manifest of these very shards is taken as it is.
 
     Raises:
@@ -99,19 +99,19 @@ def _check_fit(shards: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -
     missing = [index for index in range(first["shard"]["of"]) if index not in places]
     if missing:
         names = ", ".join(f"{index}/{first['shard']['of']}" for index in missing)
-        what = f"shard {names} is missing" if len(missing) == 1 else f"shards {names} are missing"
-        raise ManifestError(f"a gap: {what}; run eval with --shard {names.partition(',')[0]}, then merge")
+        missing_shards = f"shard {names} is missing" if len(missing) == 1 else f"shards {names} are missing"
+        raise ManifestError(f"a gap: {missing_shards}; run eval with --shard {names.partition(',')[0]}, then merge")
 
 
 def _check_alike(shard: Path, manifest: Mapping[str, Any], other: Path, first: Mapping[str, Any]) -> None:
     """Makes sure that two shards were asked by the same code and scored by the same rules and judges."""
-    for field, what in (("rules", "the same rules"), ("judges", "the same --judge")):
+    for field, same in (("rules", "the same rules"), ("judges", "the same --judge")):
         here, there = _named(manifest.get(field) or {}), _named(first.get(field) or {})
         name = next((name for name in sorted({*here, *there}) if here.get(name) != there.get(name)), None)
         if name is not None:
             raise ManifestError(
                 f"{shard} and {other} were not scored alike: they differ in {field}, {name!r}; run the commands of "
-                f"both again with one scorer, which has {what}"
+                f"both again with one scorer, which has {same}"
             )
     if manifest.get(FINISH_CUT) != first.get(FINISH_CUT):
         raise ManifestError(f"{shard} and {other} differ in --finish-cut: run the commands of both with the same")
@@ -130,12 +130,12 @@ def _named(states: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
 def _check_keys(shard: Path, manifest: Mapping[str, Any], seen: KeyTable) -> None:
     index, of = manifest["shard"]["index"], manifest["shard"]["of"]
     for _, line in scan(shard / RESPONSES, SampleLine):
-        found = seen.put(line.key, number=index, flags=1)
-        if found is None and shard_of(line.sample, of) != index:
+        earlier = seen.put(line.key, number=index, flags=1)
+        if earlier is None and shard_of(line.sample, of) != index:
             owner = shard_of(line.sample, of)
             raise ManifestError(f"{shard} holds {line.sample!r}, which belongs to shard {owner}/{of}")
-        if found and found[0] != index:
-            raise ManifestError(f"an overlap: {line.key!r} is in shard {found[0]}/{of} and in {shard}")
+        if earlier and earlier[0] != index:
+            raise ManifestError(f"an overlap: {line.key!r} is in shard {earlier[0]}/{of} and in {shard}")
     # In the merged folder a damaged line could no longer be scored anew.
     for _ in scan(shard / VERDICTS, VerdictLine):
         pass

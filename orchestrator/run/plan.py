@@ -33,7 +33,7 @@ from orchestrator.samples import Sample, Variant
 _LOOKED_AT = 100
 """Rows among which one with choices is looked for."""
 _FAR = 64 * STRIDE
-"""Rows that are over, from which on it is quicker to start reading anew behind them than to read through them."""
+"""Number of finished rows from which starting a new read after them is faster than reading through them."""
 _TOGETHER = 64
 """Repeats of a row that are made at a time."""
 _SYNTHETIC = "synthetic"
@@ -98,15 +98,15 @@ class Plan:
 
     def advice(self, info: model.GetModelInfoResponse) -> list[str]:
         """Returns what the tasks advise for a model, each sentence after the names of its tasks."""
-        found: dict[str, list[str]] = {}
+        tasks_by_name: dict[str, list[str]] = {}
         for task in self.tasks:
             for sentence in task.benchmark.advice(task.variant, info):
-                found.setdefault(sentence, []).append(task.variant.task)
-        return [f"{_named(names)}: {sentence}" for sentence, names in found.items()]
+                tasks_by_name.setdefault(sentence, []).append(task.variant.task)
+        return [f"{_named(names)}: {sentence}" for sentence, names in tasks_by_name.items()]
 
     @property
     def deviations(self) -> dict[str, Any]:
-        """How the decoding deviates from the benchmark's own, as the manifest records it."""
+        """Deviations of the decoding from the benchmark's own, as the manifest records them."""
         return deviations_of(self.request)
 
     def changes(self, info: model.GetModelInfoResponse | None = None, stages: Collection[str] = ()) -> Deviations:
@@ -140,11 +140,11 @@ class Plan:
                     planned.close_stride(number, first, len(stride))
 
     def _repeated(self, task: Task, number: int, row: Row, variants: Sequence[Variant]) -> Iterator[Sample]:
-        """Yields the samples of one row, the repeats of each one behind the other."""
+        """Yields the samples of one row, each followed by its repeats."""
         for start in range(0, len(variants), _TOGETHER):
             some = variants[start : start + _TOGETHER]
-            made = [self.samples_of(task, number, row, variant) for variant in some]
-            for repeats in itertools.zip_longest(*made):
+            samples = [self.samples_of(task, number, row, variant) for variant in some]
+            for repeats in itertools.zip_longest(*samples):
                 yield from (sample for sample in repeats if sample is not None)
 
     def samples_of(self, task: Task, number: int, row: Row, variant: Variant) -> Iterator[Sample]:
@@ -161,8 +161,8 @@ class Plan:
             EngineError: If the benchmark fails; both name the row.
         """
         try:
-            made = self._answered(task, row, variant)
-            yield from (with_tools(sample, self.play) for sample in made) if self.play else made
+            samples = self._answered(task, row, variant)
+            yield from (with_tools(sample, self.play) for sample in samples) if self.play else samples
         except UserError:  # DataError among them
             raise
         except MissingColumnError as error:
@@ -188,25 +188,25 @@ class Plan:
     def metrics(self) -> dict[str, list[scorer.MetricSpec]]:
         """Returns the results to compute, by task."""
         further = further_metrics.read(words_of(self.request.metrics))
-        found = {
+        metrics = {
             (name := task.variant.task): further_metrics.added(task.benchmark.metrics(task.variant), further, name)
             for task in self.tasks
         }
         if self.play:
-            found = {name: tools.with_facts(specs) for name, specs in found.items()}
+            metrics = {name: tools.with_facts(specs) for name, specs in metrics.items()}
         if self.request.repeats > 1:
-            for spec in itertools.chain.from_iterable(found.values()):
+            for spec in itertools.chain.from_iterable(metrics.values()):
                 if spec.metric in _MEANS and "facets" not in spec.params:
                     spec.params["facets"] = []  # the order of the options, which any benchmark may vary
-        return found
+        return metrics
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Returns the tasks and the results to compute of each group with results over its tasks."""
-        found = groups(words_of(self.request.tasks), words_of(self.request.include_path))
-        of_tasks = self.metrics() if found else {}
+        all_groups = groups(words_of(self.request.tasks), words_of(self.request.include_path))
+        of_tasks = self.metrics() if all_groups else {}
         return {
             name: {"tasks": list(group.tasks), "metrics": specs}
-            for name, group in found.items()
+            for name, group in all_groups.items()
             if (specs := list(group.metrics(of_tasks)))
         }
 
@@ -239,12 +239,12 @@ class Plan:
         benchmarks = {task.benchmark.name: task.benchmark for task in self.tasks}
         more = [reason_then_score.__name__] if self.request.answer == reason_then_score.NAME else []
         synthetic = self.request.synthetic
-        return {name: code_hash(each, synthetic=synthetic, more=more) for name, each in benchmarks.items()}
+        return {name: code_hash(benchmark, synthetic=synthetic, more=more) for name, benchmark in benchmarks.items()}
 
     def name_of_samples(self, identity: Mapping[str, Any]) -> bytes:
         """Returns 32 bytes that differ where another identity or other code may make other samples."""
-        words = orjson.dumps([identity, self.code()], option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(words).digest()
+        content = orjson.dumps([identity, self.code()], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(content).digest()
 
     def rows_of(self, task: Task) -> int | None:
         """Returns how many rows of a task are run, once each; None where its source does not know."""
@@ -330,13 +330,13 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
     Raises:
         ConfigError: As `make` does.
     """
-    deviations_of(request)  # refuses what is no setting before any data is read
+    deviations_of(request)  # refuses unknown settings before any data is read
     further_metrics.check_repeats(further_metrics.read(words_of(request.metrics)), request.repeats)
     benchmarks = find(words_of(request.tasks), words_of(request.include_path))
     if request.synthetic and request.data:
         raise ConfigError("--synthetic draws rows and --data reads them: leave one out")
     settings = settings_of(request.settings, list({b.name: b for b in benchmarks.values()}.values()))
-    found = {}
+    sources = {}
     for name, benchmark in benchmarks.items():
         if request.method not in benchmark.methods:
             known = " or ".join(benchmark.methods)
@@ -352,8 +352,8 @@ def variants(request: RunRequest) -> dict[str, tuple[Benchmark, Variant]]:
         )
         check_code(name, benchmark.runs_text(variant), trusted=request.trust_task_code)
         benchmark.needs(variant)  # refuses what contradicts itself before any data is read or a model is loaded
-        found[name] = (benchmark, variant)
-    return found
+        sources[name] = (benchmark, variant)
+    return sources
 
 
 def _settings_json(settings: Any) -> dict[str, Any]:
@@ -366,8 +366,8 @@ def _synthetic(benchmark: Benchmark, task: str, request: RunRequest) -> RowSourc
     def iterate() -> Iterator[Row]:
         return itertools.islice(benchmark.synthetic(task, seed), rows)
 
-    words = f"{benchmark.name}|{task}|{seed}|{code_hash(benchmark, synthetic=True)}"
-    return RowSource(f"synthetic, seed {seed}", hashlib.sha256(words.encode()).hexdigest(), rows, iterate)
+    content = f"{benchmark.name}|{task}|{seed}|{code_hash(benchmark, synthetic=True)}"
+    return RowSource(f"synthetic, seed {seed}", hashlib.sha256(content.encode()).hexdigest(), rows, iterate)
 
 
 def code_hash(benchmark: Benchmark, *, synthetic: bool, more: Collection[str] = ()) -> str:
@@ -383,7 +383,7 @@ def code_hash(benchmark: Benchmark, *, synthetic: bool, more: Collection[str] = 
         functions.append(benchmark.synthetic)
     modules = {module.__name__ for function in functions if (module := inspect.getmodule(function))}
     # A method may be of a base class: what its object's own class changes counts as well.
-    modules |= {type(owner).__module__ for each in functions if (owner := getattr(each, "__self__", None)) is not None}
+    modules |= {type(owner).__module__ for one in functions if (owner := getattr(one, "__self__", None)) is not None}
     modules |= set(more)
     packages = {"orchestrator", *(name.partition(".")[0] for name in modules)}
     files = closure(modules, packages, lambda name: not synthetic and name.rpartition(".")[2] == _SYNTHETIC)

@@ -1,4 +1,4 @@
-"""What a run will ask of the scorer, held against it before any model is asked: a call costs, a typo does not."""
+"""Checks a run's rules and metrics with the scorer before any model is called, so that a typo costs no calls."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ async def check_scoring(plan: Plan, client: ScorerClient, rules: scorer.ListRule
             if task.variant.method == "generate" and not rules.judges:
                 items.append(put_answer(score_request(key, scoring_json(scoring) or {}), _PROBE))
         metrics = of_tasks[task.variant.task]
-        words = b"".join(spec.SerializeToString(deterministic=True) for spec in metrics)
-        if words not in fine:
+        content = b"".join(spec.SerializeToString(deterministic=True) for spec in metrics)
+        if content not in fine:
             await check_metrics(where, client, metrics)
-            fine.add(words)
+            fine.add(content)
         # Apart from the metrics: to compute some of them takes long, of one item as well.
         if items:
             await _try(where, client.try_out(items))
@@ -60,7 +60,7 @@ async def check_metrics(
         where: Words before the message.
         client: The scorer.
         metrics: The results.
-        after: Words behind the message.
+        after: Text after the message.
 
     Raises:
         ConfigError: If it does not; names `where` and the metric.
@@ -108,6 +108,6 @@ async def _try(where: str, trial: Coroutine[Any, Any, object], after: str = _NOT
         cause = error.__cause__
         if not isinstance(cause, CallError) or cause.code is not grpc.StatusCode.INVALID_ARGUMENT:
             raise
-        # A rule for images is no mistake: only what it is tried with is.
+        # An error of a rule for images comes from the trial answer, not from a mistake.
         if cause.reason != "wrong_answer":
             raise ConfigError(f"{where}: {cause}{after}") from error

@@ -45,7 +45,7 @@ class PriceTable(YamlFile):
         """Returns the prices of a complete run's model as fields of its manifest.
 
         Raises:
-            ConfigError: There is no price of the model, or the run has models of further stages.
+            ConfigError: The model has no price, or the run has models of further stages.
         """
         if manifest.get("stages"):
             raise ConfigError(_ONE_MODEL)
@@ -61,9 +61,9 @@ def priced(request: RunRequest, model: str, budget: Budget) -> dict[str, Any]:
     table = table_of(request)
     if table is None:
         return {}
-    found = table.of(model)
-    budget.prices, budget.currency = prices_of(found), found["currency"]
-    return {PRICES: found}
+    price = table.of(model)
+    budget.prices, budget.currency = prices_of(price), price["currency"]
+    return {PRICES: price}
 
 
 def table_of(request: RunRequest) -> PriceTable | None:

@@ -85,9 +85,9 @@ class Progress:
             line = f"the output limit cut {cut:,} answers: raise --generation max_output_tokens=N, limit the reasoning "
             self._say_once("", f"{line}with --thinking N, or finish them with --finish-cut N")
         for task, count in self._accounting.tasks.items():
-            found = Unreadable(task, count.unreadable, count.answers, *count.example)
-            if found.count >= _MANY_UNREADABLE and found.most:
-                self._say_once(task, f"{found}; orchestrator prompts --task {task} shows what is asked")
+            unreadable = Unreadable(task, count.unreadable, count.answers, *count.example)
+            if unreadable.count >= _MANY_UNREADABLE and unreadable.most:
+                self._say_once(task, f"{unreadable}; orchestrator prompts --task {task} shows what is asked")
 
     def _say_once(self, about: str, line: str) -> None:
         if about not in self._warned:
@@ -105,16 +105,16 @@ class Progress:
         """Returns the items that there will be, how that is written (~ for an estimate), and the time left."""
         accounting = self._accounting
         if accounting.complete:
-            total, words = accounting.planned, f"{accounting.planned:,}"
+            total, shown = accounting.planned, f"{accounting.planned:,}"
         elif accounting.expected is None:
             return None, "?", ""
         else:
             total = max(accounting.expected, accounting.planned)
-            words = f"~{total:,}"
+            shown = f"~{total:,}"
         seconds = int((total - accounting.settled) / self._rate) if self._rate > 0 else 0
         hours, rest = divmod(max(0, seconds), 3600)
         left = f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
-        return total, words, f"{left} left" if self._rate > 0 else ""
+        return total, shown, f"{left} left" if self._rate > 0 else ""
 
     def _say(self) -> None:
         total, _, _ = self._total()
@@ -129,8 +129,8 @@ class Progress:
 
     def _line(self) -> str:
         accounting = self._accounting
-        total, words, left = self._total()
-        parts = [f"{accounting.settled:,}/{words}"]
+        total, shown, left = self._total()
+        parts = [f"{accounting.settled:,}/{shown}"]
         if self._rate >= 0.05:
             parts.append(f"{self._rate:,.1f}/s")
         if left and accounting.settled < (total or 0):
@@ -153,10 +153,10 @@ class Progress:
 
     def _panel(self) -> RenderableType:
         accounting = self._accounting
-        total, words, left = self._total()
+        total, shown, left = self._total()
         bar = ProgressBar(total=total or 1, completed=accounting.settled, width=30, pulse=total is None)
         head = Table.grid(padding=(0, 2))
-        head.add_row(bar, f"{accounting.settled:,}/{words}", f"{self._rate:,.1f}/s", left)
+        head.add_row(bar, f"{accounting.settled:,}/{shown}", f"{self._rate:,.1f}/s", left)
         rows = Table.grid(padding=(0, 2))
         before, tasks = self._tasks(_PANEL_TASKS)
         if before:

@@ -1,4 +1,4 @@
-"""How the answers of a task were read, and the error that this could hide."""
+"""Confidence of the readings of a task's answers, and the error that this may hide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.run_folder.lines import VerdictLine
 
 RULE, CONSTRAINT, SECOND_READER, DOUBTFUL, UNPARSED = "rule", "constraint", "second_reader", "doubtful", "unparsed"
 _KINDS = {Confidence.FIRM: RULE, Confidence.DOUBTFUL: DOUBTFUL, Confidence.UNPARSED: UNPARSED}
-"""How the answers of a confidence class were read; a constrained answer is its label and has none."""
+"""Description of each confidence class; constrained answers are labels and have none."""
 LEVEL = 0.95
 
 

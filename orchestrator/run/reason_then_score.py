@@ -1,4 +1,4 @@
-"""`--answer likelihood-after-reasoning`: the model reasons freely, then the options are scored behind its words."""
+"""`--answer likelihood-after-reasoning`: the model reasons freely, then the options are scored after its reasoning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "likelihood-after-reasoning"
 NEEDS = ("LIKELIHOOD", "ANSWER_PREFIX")
 """Capabilities beside GENERATE."""
 PHRASE = "The answer is"
-"""Ends the assistant's words; an option follows behind a blank."""
+"""End of the assistant's text; an option follows after a blank."""
 _TURN = "reasoning"
 OUTPUT_TOKENS = 4096
 """Bound on the first output where the benchmark's own, which is often that of a letter, is lower."""
@@ -36,13 +36,13 @@ def reason_then_score(samples: Iterable[Sample], likelihood: Callable[[], Iterab
             the options are where the rule of the answer does not.
 
     Raises:
-        ConfigError: If an item is no choice.
+        ConfigError: If an item is not a choice.
     """
 
     @cache
     def scorings() -> Mapping[str, Scoring]:
-        found = ((sample.item_key(turn), turn.scoring) for sample in likelihood() for turn in sample.turns)
-        return {key: scoring for key, scoring in found if scoring and scoring.rule == "likelihood"}
+        scorings = ((sample.item_key(turn), turn.scoring) for sample in likelihood() for turn in sample.turns)
+        return {key: scoring for key, scoring in scorings if scoring and scoring.rule == "likelihood"}
 
     for sample in samples:
         *before, last = sample.turns
@@ -51,7 +51,7 @@ def reason_then_score(samples: Iterable[Sample], likelihood: Callable[[], Iterab
         key = sample.item_key(last)
         scoring = _choice(key, last.scoring) or scorings().get(key)
         if scoring is None or not scoring.options:
-            raise ConfigError(f"--answer {NAME}: {key} is no choice (rule {last.scoring.rule}): drop it or the task")
+            raise ConfigError(f"--answer {NAME}: {key} is not a choice (rule {last.scoring.rule}): drop it or the task")
         yield replace(sample, turns=(*before, _reasoning(last), _scored(last, scoring)))
 
 
@@ -82,10 +82,10 @@ def cut_samples(run: Path, manifest: Mapping[str, Any]) -> set[str]:
 
 def _scored(turn: Turn, scoring: Scoring) -> Turn:
     def ask(answers: Sequence[Answer]) -> Call:
-        *earlier, said = answers
+        *earlier, reasoning = answers
         call = turn.ask(earlier)
-        words = "\n\n".join(filter(None, (said.text.rstrip(), PHRASE)))
-        begun = Message(model.ROLE_ASSISTANT, (text_part(words),), said.reasoning)
+        text = "\n\n".join(filter(None, (reasoning.text.rstrip(), PHRASE)))
+        begun = Message(model.ROLE_ASSISTANT, (text_part(text),), reasoning.reasoning)
         return replace(call, messages=(*call.messages, begun), continuations=tuple(f" {o}" for o in scoring.options))
 
     return Turn(ask, turn.name, scoring)
@@ -110,8 +110,8 @@ def _choice(key: str, scoring: Scoring) -> Scoring | None:
 def _label(key: str, target: str, labels: Sequence[str], options: Sequence[str]) -> str:
     """Returns a target as a label; like the rules for choices, takes an option's text as well."""
     plain = target.strip().strip("().").lower()
-    if found := [label for label in labels if target == label or plain == label.lower()]:
-        return found[0]
+    if named := [label for label in labels if target == label or plain == label.lower()]:
+        return named[0]
     if list(options).count(target) == 1:
         return labels[list(options).index(target)]
     raise DataError(f"{key}: the right answer {target!r} is none of the options {', '.join(labels)}")

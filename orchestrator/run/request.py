@@ -202,14 +202,14 @@ def checked(request: RunRequest) -> RunRequest:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    given = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = {one.name: getattr(request, one.name) for one in fields(request)}
     for name in _SHARES:
         with contextlib.suppress(ValueError):  # pydantic says what is wrong
-            given[name] = share_of(given[name])
-    if given["tasks"] in ("", [], ()):
+            values[name] = share_of(values[name])
+    if values["tasks"] in ("", [], ()):
         raise ConfigError("tasks: there is none; `orchestrator tasks` lists them")
     try:
-        return TypeAdapter(RunRequest).validate_python(given)
+        return TypeAdapter(RunRequest).validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{first['loc'][0]}: {first['msg']}, not {first['input']!r}") from error

@@ -37,7 +37,7 @@ PARITY: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
         "key_information": ("reform_kie", {}),
     },
 }
-"""What a task's name begins with, the first that fits -> our rule -> the reference's own rule and its parameters."""
+"""Prefix of a task's name (first match counts) -> our rule -> the reference's own rule and its parameters."""
 
 
 async def rescore(
@@ -65,7 +65,7 @@ async def rescore(
     Raises:
         IncompleteError: If the run is not complete, or the scorer goes away.
         EngineError: If the scorer finds an item at fault.
-        ManifestError: If there is no run, or no reference rule for a task.
+        ManifestError: If the run is missing, or a task has no reference rule.
         ConfigError: If a further metric cannot be computed of the run, which is then left as it is.
     """
     manifest = run_manifest.read(run)

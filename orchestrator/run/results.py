@@ -74,7 +74,7 @@ async def keep_or_write(
 async def write(
     run: Path, manifest: Mapping[str, Any], client: ScorerClient, on_disk: OnDisk = _in_thread
 ) -> dict[str, Any]:
-    """Writes `results.json` and returns it: the same bytes for the same verdicts, in whatever order they came.
+    """Writes `results.json` and returns it: the same bytes for the same verdicts in any order.
 
     Args:
         run: The run folder, every item settled.
@@ -114,14 +114,14 @@ async def write(
     origin_counts, tool_counts = Counter[Origin](), Counter[str]()
     usages = usage.of_answers(run, origin_counts, tool_counts)
     endpoint = origins.summary(origin_counts)
-    found = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
-    found += [*tools_used.notes(tool_counts), *metric_notes(tasks)]
+    all_notes = [*origins.notes(endpoint), *part.notes(run, manifest, tasks), *cut_answers.notes(tasks)]
+    all_notes += [*tools_used.notes(tool_counts), *metric_notes(tasks)]
     groups = await _groups(run, manifest, offsets, client)
     _add_doubts(run, manifest, tasks, groups, answers)
     results = {
         "tasks": tasks,
         **({"groups": groups} if groups else {}),
-        **({"notes": to_builtins(found)} if found else {}),
+        **({"notes": to_builtins(all_notes)} if all_notes else {}),
         "model": {name: manifest["identity"]["model"][name] for name in ("model_name", "model_revision")},
         "rules": {name: sha256 for name, sha256 in manifest["rules"].items() if name in rules},
         "manifest_sha256": manifest["identity_sha256"],
@@ -139,8 +139,8 @@ async def write(
         results["model"]["doubt"] = doubt
     if used := usage.summary(usages, manifest.get(usage.PRICES)):
         results[usage.USAGE] = used
-        whole = {**manifest, **usage.seconds(usages), **endpoint}
-        await on_disk(partial(run_manifest.write, run / MANIFEST, whole))
+        complete = {**manifest, **usage.seconds(usages), **endpoint}
+        await on_disk(partial(run_manifest.write, run / MANIFEST, complete))
     await on_disk(partial(run_manifest.write, run / RESULTS, results))
     return results
 
@@ -153,11 +153,11 @@ def _add_doubts(
     answers: Mapping[str, Answers],
 ) -> None:
     """Adds to the results of tasks and groups why they may not be results, nothing where nothing speaks against it."""
-    found = doubts.of_run(Run(run, manifest, {"tasks": tasks}), answers)
-    for task, of_task in found.items():
+    doubts_found = doubts.of_run(Run(run, manifest, {"tasks": tasks}), answers)
+    for task, of_task in doubts_found.items():
         tasks[task][validity.FIELD] = to_builtins(of_task)
     for group in groups.values():
-        of_group = validity.of_group({task: found[task] for task in group["tasks"]})
+        of_group = validity.of_group({task: doubts_found[task] for task in group["tasks"]})
         group[validity.FIELD] = to_builtins(of_group)
 
 
@@ -165,12 +165,12 @@ async def _groups(
     run: Path, manifest: Mapping[str, Any], offsets: Mapping[str, Offsets], client: ScorerClient
 ) -> dict[str, Any]:
     """Returns the results of the groups with metrics over their tasks; each group has a summary of its own."""
-    found = {}
+    metrics = {}
     for name, (tasks, specs) in sorted(run_manifest.group_specs_of(manifest).items()):
         lines = np.concatenate([offsets.get(task, np.zeros(0, np.int64)) for task in tasks])
         summary = await client.summarize(partial(_items_of_group, run, lines), specs)
-        found[name] = {"tasks": tasks, **summary_json(summary)}
-    return found
+        metrics[name] = {"tasks": tasks, **summary_json(summary)}
+    return metrics
 
 
 def _items_of_group(run: Path, offsets: Offsets) -> Iterator[scorer.ScoreRequest]:
@@ -199,12 +199,12 @@ def summary_json(summary: scorer.Summary) -> dict[str, Any]:
 def _items(
     run: Path, offsets: Offsets, rules: set[str], counted: Sequence[Readings | CutAnswers | Answers]
 ) -> Iterator[scorer.ScoreRequest]:
-    for each in counted:
-        each.restart()
+    for metric in counted:
+        metric.restart()
     for line in lines_at(run / VERDICTS, offsets, VerdictLine):
         rules.add(line.rule)
-        for each in counted:
-            each.add(line)
+        for metric in counted:
+            metric.add(line)
         yield pass_through(line)
 
 

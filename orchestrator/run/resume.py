@@ -1,4 +1,4 @@
-"""Whether a run that was begun may go on: what was asked must be what would be asked now."""
+"""Checks that a run may resume: its requests must be those that would be sent now."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED_AGAIN = "rejected_asked_again"
 
 
 def never_asked(run: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether rejected items of a run are to be asked again: of a task no item was asked, which may be mended now."""
+    """Returns True if rejected items are sent again: no item of a task was served, which may be mended now."""
     if manifest.get(ASKED_AGAIN):
         return True
     try:
@@ -44,7 +44,7 @@ def never_asked(run: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def mistaken(run: Path) -> bool:
-    """Whether a mistake of configuration had items of a complete run rejected: asked again they may be answered.
+    """Returns True if a mistake of configuration had items of a complete run rejected, which may now be answered.
 
     Raises:
         ConfigError: If its results are damaged.
@@ -113,9 +113,9 @@ def _keys(sample: Sample, left: KeyTable) -> Iterator[str]:
         yield from (key for key in keys if left.get(key) == (0, 1))
 
 
-def _refusal(log: RunLog, key: str, what: str) -> ManifestError:
+def _refusal(log: RunLog, key: str, question: str) -> ManifestError:
     return ManifestError(
-        f"{log.path}: the benchmark's code has changed since, and {key} {what} now; one run cannot hold both: "
+        f"{log.path}: the benchmark's code has changed since, and {key} {question} now; one run cannot hold both: "
         "give --run another folder, or run the version that began it"
     )
 
@@ -127,7 +127,7 @@ def _differing(sample: Sample, log: RunLog, changes: Deviations) -> tuple[str, s
     for turn in sample.turns:
         key = sample.item_key(turn)
         entry = log.entry(key)
-        # To be asked, whatever it was: also where an earlier answer was finished since.
+        # Sent again in any case, even if an earlier answer was finished since.
         if entry.state in (State.NONE, State.FAILED) or entry.offset < before:
             return None
         before = entry.offset

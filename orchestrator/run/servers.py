@@ -120,13 +120,13 @@ async def connect(
 
     async with contextlib.AsyncExitStack() as stack:
         guards: list[Guard] = []
-        own = local if local is not None else await stack.enter_async_context(LocalServers())
+        servers = local if local is not None else await stack.enter_async_context(LocalServers())
 
         async def models() -> dict[str, Pool]:
             endpoints, credentials = targets.endpoints, request.credentials
             embedded: LocalServer | None = None
             if not endpoints:
-                embedded, endpoint = await own.get("model_server", targets.model)
+                embedded, endpoint = await servers.get("model_server", targets.model)
                 endpoints, credentials = [endpoint], PLAIN
                 guards.append(embedded.watch)
             pools = {"": pool(endpoints, credentials)}
@@ -149,7 +149,7 @@ async def connect(
             guards,
             arguments=targets.scoring,
             notify=notify,
-            local=own,
+            local=servers,
             channel=scorer,
             waits=waits,
         )
@@ -179,8 +179,8 @@ async def connect_scorer(
     """Connects to the scorer at an endpoint, or over a channel; without either starts one, with its arguments."""
     async with contextlib.AsyncExitStack() as stack:
         if endpoint is None and channel is None:
-            own = local if local is not None else await stack.enter_async_context(LocalServers())
-            embedded, endpoint = await own.get("scorer", arguments)
+            servers = local if local is not None else await stack.enter_async_context(LocalServers())
+            embedded, endpoint = await servers.get("scorer", arguments)
             credentials = PLAIN
             if guards is not None:
                 guards.append(embedded.watch)

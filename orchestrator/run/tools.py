@@ -38,7 +38,7 @@ def play_of(request: RunRequest, called: Mapping[str, str]) -> Play | None:
         called: Task -> the tool that it calls itself, "" where models call tools.
 
     Raises:
-        ConfigError: There is no such tool or protocol, or another option contradicts them.
+        ConfigError: A tool or protocol is unknown, or another option contradicts them.
     """
     names = list(dict.fromkeys(words_of(request.tools)))
     endpoints_of(names)
@@ -49,12 +49,12 @@ def play_of(request: RunRequest, called: Mapping[str, str]) -> Play | None:
                 "leave out --protocol, and run the other tasks by themselves"
             )
     if names in ([], [NONE]):
-        given = {
+        options = {
             "--protocol": request.protocol != NATIVE_TOOLS,
             "--max-calls": request.max_calls is not None,
             "--max-answer-tokens": request.max_answer_tokens is not None,
         }
-        if wrong := [flag for flag, is_given in given.items() if is_given]:
+        if wrong := [flag for flag, is_given in options.items() if is_given]:
             raise ConfigError(f"{wrong[0]} is for a run with tools: give --tools zoom, or leave it out")
         return None
     if NONE in names:
@@ -88,7 +88,7 @@ def identity_of(play: Play | None) -> dict[str, Any]:
     if play is None:
         return {}
     box = play.box
-    found = {
+    record = {
         "names": [name for name in play.names if not name.startswith(SERVER)],
         "protocol": box.protocol.name,
         "max_calls": play.max_calls,
@@ -96,7 +96,7 @@ def identity_of(play: Play | None) -> dict[str, Any]:
         "sha256": box.sha256,
         **({SERVERS: [_server_json(server.listing) for server in play.servers]} if play.servers else {}),
     }
-    return {FIELD: found}
+    return {FIELD: record}
 
 
 def _server_json(listing: tool_pb2.ListToolsResponse) -> dict[str, Any]:
@@ -151,29 +151,29 @@ def check_unchanged(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
     Raises:
         ManifestError: They have not.
     """
-    before, now = ((each.get(FIELD) or {}).get(SERVERS) or [] for each in (old, new))
+    before, now = ((manifest.get(FIELD) or {}).get(SERVERS) or [] for manifest in (old, new))
     if before == now or len(before) != len(now):
         return
     was, has = next((was, has) for was, has in zip(before, now, strict=True) if was != has)
-    words = "other names or schemas"
+    change = "other names or schemas"
     if was["revision"] != has["revision"]:
-        words = f"the revision {has['revision'][:100]!r}, and the run began with {was['revision'][:100]!r}"
+        change = f"the revision {has['revision'][:100]!r}, and the run began with {was['revision'][:100]!r}"
     raise ManifestError(
-        f"{path}: the tools of a server have changed: they have {words}; serve those that the run began with, or give "
+        f"{path}: the tools of a server have changed: they have {change}; serve those that the run began with, or give "
         "--run another folder"
     )
 
 
 def with_facts(specs: Sequence[scorer.MetricSpec]) -> list[scorer.MetricSpec]:
     """Returns the metrics of a task with tools: means of scores by the number of calls, too, and the mean of that."""
-    found = []
+    lines = []
     for spec in specs:
         sliced = scorer.MetricSpec.FromString(spec.SerializeToString())
         if spec.metric in ("accuracy", "mean"):
             sliced.by.add(labels=[CALLS])
-        found.append(sliced)
+        lines.append(sliced)
     taken = {spec.name for spec in specs}
-    return found if CALLS in taken else [*found, metric(CALLS, "fact", params={"fact": CALLS})]
+    return lines if CALLS in taken else [*lines, metric(CALLS, "fact", params={"fact": CALLS})]
 
 
 def needs(play: Play | None) -> set[str]:

@@ -216,7 +216,7 @@ def test_what_is_no_choice_is_refused_before_the_run(given: dict[str, Any], said
 
 def test_an_open_question_is_refused(task: Path) -> None:
     task.write_text("data: puzzles.csv\nquestion: question\nanswer: answer\n")
-    with pytest.raises(ConfigError, match=r"puzzles/1 is no choice \(rule contains_word\)"):
+    with pytest.raises(ConfigError, match=r"puzzles/1 is not a choice \(rule contains_word\)"):
         make(RunRequest(str(task), answer=ANSWER))
 
 
