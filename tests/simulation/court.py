@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from lyncean.rpc.waits import Wait
 from scorer.judges import keeping as keeping_module
@@ -25,6 +24,7 @@ from scorer.rules import rules
 from scorer.scoring import Scorer
 from scorer.service import Servicer
 from scorer.telemetry import Telemetry
+from simulation.loop import replaced
 
 JUDGES = ["openai:judge (not calibrated)"]
 _REASONS = ("judge_unreachable", "judge_rate_limited", "judge_error", "judge_timeout", "judge_bad_json")
@@ -88,7 +88,7 @@ class Court:
     @contextmanager
     def sitting(self) -> Iterator[Servicer]:
         """Makes the scorer of one command; what it has under way ends with it."""
-        with mock.patch.object(keeping_module, "_Worker", partial(_Worker, self)):
+        with replaced((keeping_module, "_Worker", partial(_Worker, self))):
             judge = Cached(_Judge(self), KeptReplies(self.place))
             yield Servicer(Scorer(rules(), judge), metrics(), JUDGES, Telemetry())
 

@@ -9,7 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import grpc
@@ -294,6 +294,7 @@ def _identify(message: Any, server: ModelServer) -> None:
         message.served_by.boot_id = server.boot
 
 
+@lru_cache(10_000)
 def _digest(prompt: str, checkpoint: int) -> int:
     return random.Random(f"{prompt}|{checkpoint}").getrandbits(30)
 

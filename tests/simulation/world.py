@@ -15,11 +15,11 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 from PIL import Image
 from rich.console import Console
@@ -42,7 +42,7 @@ from orchestrator.run_folder import appender as appender_module, lock as lock_mo
 from orchestrator.run_folder.lines import DamagedLine, loads
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
 from simulation.court import Court
-from simulation.loop import Crash, Loop, deterministic, run
+from simulation.loop import Crash, Loop, deterministic, replaced, run
 from simulation.network import ModelServer, Network, S, Weather, asked_for
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
@@ -264,20 +264,20 @@ class World:
         plan = plan_of(self.method, self.rows, self.repeats, names, judged=self.court is not None)
         await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
 
-    @contextmanager
-    def _patched(self) -> Iterator[None]:
-        with (
-            mock.patch.object(replica_module, "dial", self.network.dial),
-            mock.patch.object(scoring_module, "dial", self.network.dial),
-            mock.patch.object(appender_module, "os", self.disk),
-            mock.patch.object(lock_module, "os", self.disk),
-            mock.patch.object(ledger_module, "in_thread", self._on_disk),
-            mock.patch.object(resolve_module, "in_thread", self.network.look_up),
-            mock.patch.object(evaluate_module, "keep_freed_memory", return_value=None),
-            mock.patch.object(manifest_module, "_version", return_value="0"),
-            mock.patch.object(plan_module, "code_hash", _code_hash),
-        ):
-            yield
+    def _patched(self) -> AbstractContextManager[None]:
+        return replaced(
+            (replica_module, "dial", self.network.dial),
+            (scoring_module, "dial", self.network.dial),
+            (appender_module, "os", self.disk),
+            (lock_module, "os", self.disk),
+            (lock_module, "time", SimpleNamespace(sleep=lambda _seconds: None)),
+            (ledger_module, "in_thread", self._on_disk),
+            (resolve_module, "in_thread", self.network.look_up),
+            (evaluate_module, "keep_freed_memory", lambda: None),
+            (evaluate_module, "_few_collections", nullcontext),
+            (manifest_module, "_version", lambda _: "0"),
+            (plan_module, "code_hash", _code_hash),
+        )
 
     @contextmanager
     def _judged(self) -> Iterator[None]:
