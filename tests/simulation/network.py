@@ -75,12 +75,12 @@ class Network:
     """Outputs that were answered in one response with others."""
     calls: list[float] = field(default_factory=list)
     """When each call of Generate or Likelihood was made."""
-    delivered: list[tuple[float, str]] = field(default_factory=list)
-    """When each whole answer of this command was handed on, and what it answers."""
+    delivered: list[tuple[float, str, str]] = field(default_factory=list)
+    """When each whole answer of this command was handed on, what it answers, and the address that it came from."""
     failed: Counter[tuple[str, S]] = field(default_factory=Counter)
     """How often each question of this command ended with a status."""
-    shaken: int = 0
-    """How often in this command it may have been unknown who answers: each loses what an address has under way."""
+    shaken: Counter[str] = field(default_factory=Counter)
+    """How often in this command it may have been unknown who answers at an address: each loses what is under way."""
     scorer_up: bool = True
     scorer_silent: bool = False
     unknown: dict[str, str] = field(default_factory=dict)
@@ -103,12 +103,17 @@ class Network:
 
     def answered(self) -> list[str]:
         """Returns what was answered in this command."""
-        return [prompt for _, prompt in self.delivered]
+        return [prompt for _, prompt, _ in self.delivered]
 
-    def count_failure(self, method: str, data: bytes, code: S) -> None:
+    def repeated(self) -> Counter[str]:
+        """Counts answers of this command that were asked for again, by the address that each came from in vain."""
+        kept = {prompt: at for at, (_, prompt, _) in enumerate(self.delivered)}
+        return Counter(address for at, (_, prompt, address) in enumerate(self.delivered) if kept[prompt] != at)
+
+    def count_failure(self, address: str, method: str, data: bytes, code: S) -> None:
         """Counts a call that ends with a status."""
         if method == "GetModelInfo":
-            self.shaken += 1
+            self.shaken[address] += 1
         else:
             self.failed.update((prompt, code) for prompt in _asked_in(method, data))
 
@@ -125,7 +130,7 @@ class Network:
     def rotate(self, address: str, server: ModelServer | None) -> None:
         """Sends new connections of an address elsewhere, and ends the old ones without a word."""
         self.servers[address] = server
-        self.shaken += 1
+        self.shaken[address] += 1
         for channel in self.channels:
             if channel.address == address:
                 channel.hang_up()
@@ -133,14 +138,14 @@ class Network:
     def swap(self, address: str, server: ModelServer) -> None:
         """Has another server answer from now on, the connections that there are included: a proxy did it."""
         self.servers[address] = server
-        self.shaken += 1
+        self.shaken[address] += 1
         for channel in self.channels:
             if channel.address == address:
                 channel.hand_over(server)
 
     def balance(self, address: str, server: ModelServer | None) -> None:
         """Has a proxy spread the calls of an address over its server and another; None ends that."""
-        self.shaken += 1
+        self.shaken[address] += 1
         self.others.pop(address, None)
         if server:
             self.others[address] = server
@@ -148,14 +153,18 @@ class Network:
     def answering(self, address: str, server: ModelServer) -> ModelServer:
         """Returns who answers this call."""
         other = self.others.get(address)
-        return other if other and self.draw.random() < 0.3 else server
+        if not other or self.draw.random() >= 0.3:
+            return server
+        self.shaken[address] += 1
+        return other
 
     def begin(self) -> None:
         """Forgets what is of one command."""
         self.channels.clear()
         self.delivered.clear()
         self.failed.clear()
-        self.shaken, self.others = 0, {}
+        self.shaken.clear()
+        self.others = {}
         self.scorer_up, self.scorer_silent, self.unknown = True, False, {}
 
 
@@ -394,11 +403,11 @@ class Channel:
         for share, code in ((weather.foreign, draw.choice(FOREIGN)), (weather.passing, draw.choice(PASSING))):
             if roll < share:
                 if code in PASSING or method == "GetModelInfo":  # what a proxy says is tried more often
-                    net.count_failure(method, data, code)
+                    net.count_failure(self.address, method, data, code)
                 raise failure(code, "upstream")
             roll -= share
         if roll < weather.partition:
-            net.count_failure(method, data, S.DEADLINE_EXCEEDED)
+            net.count_failure(self.address, method, data, S.DEADLINE_EXCEEDED)
             await asyncio.sleep(1e6)
         if method == "GetModelInfo":
             return server.info().SerializeToString()
@@ -408,7 +417,7 @@ class Channel:
         try:
             prompts, answer = server.answer(method, data, brought)
         except grpc.aio.AioRpcError as error:
-            net.count_failure(method, data, error.code())
+            net.count_failure(self.address, method, data, error.code())
             raise
         net.by_hash += server.by_hash - before
         await asyncio.sleep(draw.uniform(0.01, 1.0))
@@ -422,7 +431,7 @@ class Channel:
             answer, prompts = _some_failed(draw, weather.passing, answer, prompts)
         net.note(self.address, server, prompts)
         now = asyncio.get_running_loop().time()
-        net.delivered += [(now, prompt) for prompt in prompts]
+        net.delivered += [(now, prompt, self.address) for prompt in prompts]
         return answer
 
     async def _list_rules(self) -> bytes:

@@ -496,12 +496,13 @@ class World:
             held: What the log held before it.
             delivered: What was answered.
         """
-        network, slots = self.network, len(self.addresses) * (10 if self.batch else 5)
-        if again := delivered & held:
-            raise Violation(f"{name}: {len(again)} questions were asked whose answers the log held: {min(again)}")
-        repeats = len(network.delivered) - len(delivered)
-        if repeats > network.shaken * slots:
-            raise Violation(f"{name}: {repeats} answers were asked for once more, after {network.shaken} faults")
+        network, slots = self.network, 10 if self.batch else 5  # of each address: `ModelServer.info`
+        outputs = self.repeats if self.samples else 1  # of a slot
+        if twice := delivered & held:
+            raise Violation(f"{name}: {len(twice)} questions were asked whose answers the log held: {min(twice)}")
+        for address, again in network.repeated().items():
+            if again > (faults := network.shaken[address]) * slots * outputs:
+                raise Violation(f"{name}: {again} answers of {address} were asked for again, after {faults} faults")
         together = self.batch + bool(self.samples)  # what fails together is asked once more alone
         for (prompt, code), count in network.failed.items():
             retries = CONSEQUENCES[code].retries
@@ -512,11 +513,11 @@ class World:
         lost = delivered - self._answered()
         if self.powerless:
             safe = self.crashed_at - _SYNC_SECONDS - 3 * self.disk.seconds
-            lost &= {prompt for at, prompt in network.delivered if at < safe}
+            lost &= {prompt for at, prompt, _ in network.delivered if at < safe}
             if lost:
                 raise Violation(f"{name}: a power cut lost {len(lost)} answers from before {safe:.2f} s")
-        elif len(lost) > slots:
-            raise Violation(f"{name}: a crash lost {len(lost)} answers, of {slots} slots")
+        elif len(lost) > (most := len(self.addresses) * slots * outputs):
+            raise Violation(f"{name}: a crash lost {len(lost)} answers, of {most} in the slots")
 
     # What must be true in the end
 
