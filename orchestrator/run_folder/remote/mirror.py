@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from orchestrator.run_folder.files import IMAGES, MANIFEST, PART, RESPONSES, RESULTS, VERDICTS
+from orchestrator.run_folder.lines import DamagedLine, verify
 from orchestrator.run_folder.remote.lease import WRITER, is_live
 from orchestrator.run_folder.remote.store import RemoteError, Store
+from orchestrator.run_folder.scanning import damaged
 
 SMALL = (MANIFEST, *PART, RESULTS, "report.html")
 _PART_BYTES = 16 << 20
@@ -195,7 +197,11 @@ class Mirror:
             self._images.add(name)
 
     def _put_lines(self, log: str, end: int) -> None:
-        """Uploads the whole lines up to a byte."""
+        """Uploads the whole lines up to a byte.
+
+        Raises:
+            RemoteError: If something cannot be written, or a line is damaged: once there, it could not be deleted here.
+        """
         while (start := self._ends[log]) < end:
             with (self.local / log).open("rb") as file:
                 file.seek(start)
@@ -205,6 +211,7 @@ class Mirror:
             data = data[: data.rfind(b"\n") + 1]
             if not data:
                 return
+            _verify(self.local / log, start, data)
             part = Part(start, start + len(data), hashlib.sha256(data).hexdigest())
             self.store.put(part.path(log), data)
             self._ends[log] = part.end
@@ -286,6 +293,15 @@ def _holds(path: Path, parts: list[Part]) -> bool:
         return False
     with path.open("rb") as file:
         return all(hashlib.sha256(file.read(part.end - part.start)).hexdigest() == part.sha256 for part in parts)
+
+
+def _verify(path: Path, start: int, data: bytes) -> None:
+    for line in data.splitlines(keepends=True):
+        try:
+            verify(line)
+        except DamagedLine as error:
+            raise RemoteError(str(damaged(path, start, error))) from None
+        start += len(line)
 
 
 def _concurrently(work: Callable[[T], None], items: Iterable[T]) -> None:

@@ -64,6 +64,8 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         # A thread of `keep` may still upload when the run has ended.
         with busy:
             lease.renew()
+            if not (mirror.local / MANIFEST).exists():
+                return  # nothing is there yet, or the folder was deleted here: what is uploaded stays a run
             if look:
                 mirror.look()
             mirror.upload()
@@ -76,6 +78,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
                 await asyncio.to_thread(upload, look)
                 look = False
             except RemoteError as error:
+                look = True  # what failed may have been written all the same: a part is never there twice
                 print(f"not uploaded yet, the run goes on: {error}", file=sys.stderr)
             await asyncio.sleep(every)
 
