@@ -44,6 +44,11 @@ class Appender:
         """Lines that wait for `flush`."""
         return len(self._lines)
 
+    @property
+    def broken(self) -> RunLogError | None:
+        """Why nothing is written any more, if so."""
+        return self._broken
+
     def add(self, line: bytes) -> int:
         """Collects a line without its newline and checksum, and returns the offset at which it will stand."""
         return self.add_sealed(sealed(line))

@@ -289,8 +289,15 @@ class RunLog:
         return error
 
     def close(self) -> None:
-        """Closes the logs and lets the folder go."""
-        self._opened.close()
+        """Writes what was collected, closes the logs and lets the folder go. No verdict outlives its answer."""
+        with self._opened:
+            try:
+                if not self.responses.broken:
+                    self.responses.flush()
+                    self.responses.sync()
+            finally:
+                if broken := self.responses.broken:
+                    self.verdicts.give_up(broken)
 
 
 def _halves(part: Heads) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -64,6 +64,31 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
         shutil.rmtree(run)
 
 
+@pytest.mark.parametrize("ends", ["before", "while it closes"])
+def test_no_verdict_outlives_an_answer_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    log = RunLog(tmp_path)
+    log.add_response("toy/0", None, line("toy/0"))
+    log.add_verdict("toy/0", Outcome.SCORED, line("toy/0", "scored"))
+    write = appender.os.write
+
+    def torn(fd: int, data: memoryview) -> int:
+        if b"words" in bytes(data) and b"scored" not in bytes(data):
+            raise OSError(errno.EIO, "not now")
+        return write(fd, data)
+
+    monkeypatch.setattr(appender.os, "write", torn)
+    if ends == "before":
+        with pytest.raises(RunWriteError):
+            log.flush()
+        log.close()
+    else:
+        with pytest.raises(RunWriteError):
+            log.close()
+    assert [(tmp_path / name).read_bytes() for name in ("responses.jsonl", "verdicts.jsonl")] == [b"", b""]
+
+
 def test_for_expected_keys_there_is_room_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyTable, "_grow", lambda _: pytest.fail("the table was there twice"))
     for first in (0, 3000):  # begun, and gone on with
