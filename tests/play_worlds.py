@@ -33,7 +33,7 @@ def main() -> None:
             found += len(violations)
             for violation in violations:
                 print(violation, flush=True)
-            if played % 5000 == 0:
+            if played % 500 == 0:
                 print(f"{played:,} of {len(seeds):,} worlds, {found} violations", file=sys.stderr)
     print(f"{played:,} worlds, {found} violations")
     sys.exit(1 if found else 0)

@@ -31,6 +31,8 @@ from orchestrator.run_folder import lines as lines_module, log as log_module
 from orchestrator.run_folder.appender import Appender
 from orchestrator.run_folder.lock import Lock
 from orchestrator.run_folder.log import RunLog
+from orchestrator.run_folder.remote import mirror as mirror_module
+from orchestrator.run_folder.remote.mirror import Mirror
 from scorer.judges import asking as asking_module
 from scorer.judges.keeping import KeptReplies
 from simulation.world import Disk
@@ -204,6 +206,28 @@ def _the_cache_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptReplies, "get", get)
 
 
+def _verdicts_are_closed_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RunLog, "close", lambda log: log._opened.close())
+
+
+def _uploads_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mirror, "look", _nothing)
+
+
+def _damaged_lines_are_uploaded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(mirror_module, "verify", _nothing)
+
+
+def _verdicts_are_uploaded_first(patch: pytest.MonkeyPatch) -> None:
+    real = Mirror.upload
+
+    def upload(mirror: Mirror) -> None:
+        mirror._ends = dict(sorted(mirror._ends.items(), reverse=True))
+        real(mirror)
+
+    patch.setattr(Mirror, "upload", upload)
+
+
 class Mutant(NamedTuple):
     """A repair that is taken out.
 
@@ -247,5 +271,9 @@ MUTANTS = {
         Mutant(_questions_end_with_who_asked, 9),
         Mutant(_replies_go_with_the_cache, 9),
         Mutant(_the_cache_is_not_asked, 9),
+        Mutant(_verdicts_are_closed_first, 225),
+        Mutant(_uploads_are_not_looked_at, 8),
+        Mutant(_damaged_lines_are_uploaded, 15),
+        Mutant(_verdicts_are_uploaded_first, 15),
     )
 }

@@ -40,7 +40,9 @@ from orchestrator.run.plan import Plan, Task, code_hash
 from orchestrator.run.request import RunRequest
 from orchestrator.run_folder import appender as appender_module, lock as lock_module, manifest as manifest_module
 from orchestrator.run_folder.lines import DamagedLine, loads
+from orchestrator.run_folder.remote import writing
 from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_part, metric, text_part, user
+from simulation.bucket import URL, Bucket
 from simulation.court import Court
 from simulation.loop import Crash, Loop, deterministic, replaced, run
 from simulation.network import ModelServer, Network, S, Weather, asked_for
@@ -60,8 +62,8 @@ _GRACE = 36.0
 """The same from SIGTERM on: what calls in flight have (`orchestrator.engine.run.STOP_SECONDS`), and the logs' end."""
 _LONGEST = 20_000.0
 """Seconds of the world's clock within which each command ends."""
-
-
+_REMOTE = 0.15
+"""Share of the worlds whose run folder is in an object store."""
 _HASHES: dict[tuple[Any, ...], str] = {}
 
 
@@ -150,6 +152,9 @@ class World:
         self.court = Court(late, path.with_name("judge.sqlite")) if judged else None
         self.rows = self.draw.choice([6, 12, 30])
         self.disk = Disk()
+        self.late = random.Random(f"{seed} bucket")
+        remote = self.late.random() < _REMOTE
+        self.bucket = Bucket(self.late, path, lambda: self.disk.dead) if remote else None
         self.network = Network(self.draw)
         self.addresses = ADDRESSES[: self.draw.randint(1, 3)]
         self.speaks = self.draw.random() < 0.7  # whether servers say in each answer who they are
@@ -162,6 +167,7 @@ class World:
         self.powerless = self.balanced = False
         self.seconds: list[asyncio.Task[None]] = []
         self.asked = self.orphans = self.verdicts_before = 0
+        self.held_before: set[str] = set()
 
     def play(self) -> dict[str, Any]:
         complete = False
@@ -172,6 +178,9 @@ class World:
                 self._account()
             elif self.draw.random() < 0.5:
                 self._rot()
+            if self.bucket and self.late.random() < 0.2:
+                self.trace("the next command runs on another machine")
+                self.bucket.move()
         self.network.weather = Weather()
         for number in range(_QUIET_SESSIONS):
             self._serve(self._checkpoint())
@@ -187,8 +196,10 @@ class World:
 
     def _checkpoint(self) -> int:
         """Returns the checkpoint that the manifest names, 1 before there is one."""
+        there = self.bucket.objects.get("manifest.json", (b"", 0))[0] if self.bucket else b""
         try:
-            manifest = json.loads((self.path / "manifest.json").read_bytes())
+            file = self.path / "manifest.json"
+            manifest = json.loads(file.read_bytes() if file.exists() or not there else there)
         except (OSError, ValueError):
             return 1
         return int(manifest["identity"]["model"]["model_revision"].removeprefix("r"))
@@ -215,11 +226,11 @@ class World:
         self.disk.full, self.disk.seconds, self.disk.tear, self.disk.unsound = False, 0.0, 0, False
         self.silent_at = self.told_at = self.crashed_at = 0.0
         self.powerless = False
-        held = self._answered()
         crashed, ended = False, "exit 0"
-        verdicts = self.path / LOGS[1]
-        self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
-        with deterministic(self.draw.getrandbits(40)) as loop, self._patched(), self._judged():
+        self._begin()
+        if self.bucket:
+            self.verdicts_before = 1 << 60  # what a fetch brings that did not end is fetched again
+        with deterministic(self.draw.getrandbits(40)) as loop, self._patched(), self._judged(), self._remote(loop):
             loop.call_later(_LONGEST, self._late)
             if disturbed:
                 self._disturb(loop)
@@ -236,7 +247,7 @@ class World:
                 (self.silent_at, _LONGEST_SILENCE, "a peer or the disk kept silent"),
                 (self.told_at, _GRACE, "SIGTERM"),
             ):
-                if since and loop.time() > since + most:
+                if since and loop.time() > since + most + (self.bucket.waited if self.bucket else 0.0):
                     raise Violation(f"{name}: went on for {loop.time() - since:.0f} s after {what}")
             if self.deleted_at:
                 late = [at for at in self.network.calls if at > self.deleted_at + 1.5 + 2 * self.disk.seconds]
@@ -246,10 +257,14 @@ class World:
                     raise Violation(f"{name}: ended with 0 though its run folder was deleted under it")
             if self.court and self.court.violations:
                 raise Violation(f"{name}: {self.court.violations[0]}")
+            if not self.powerless:
+                self._orphans()
             if self.orphans:
-                raise Violation(f"{name}: {self.orphans} verdicts survived a power cut and their answers did not")
+                raise Violation(f"{name}: {self.orphans} verdicts are in the log and their answers are not")
             if not self.disk.unsound:
-                self._count(name, held, set(self.network.answered()))
+                self._count(name, self.held_before, set(self.network.answered()))
+            if self.bucket and (wrong := self.bucket.check(complete=ended == "exit 0")):
+                raise Violation(f"{name}: {ended}: in the bucket {wrong}")
             self.asked = len(self.network.calls)
             self.network.calls.clear()
             self.trace(f"{name}: {ended} after {loop.time():.2f} s")
@@ -262,7 +277,28 @@ class World:
     async def _evaluate(self) -> None:
         names = ",".join(address.replace("10.0.0.", "model-") for address in self.addresses)
         plan = plan_of(self.method, self.rows, self.repeats, names, judged=self.court is not None)
-        await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
+        if not self.bucket:
+            await evaluate_module.evaluate(plan, Console(quiet=True), run=self.path)
+            return
+        with writing(URL) as (folder, guards):
+            self._begin()
+            await evaluate_module.evaluate(plan, Console(quiet=True), run=folder, beside=guards)
+
+    def _begin(self) -> None:
+        """Notes what the run folder holds before the command adds to it."""
+        self.held_before = self._answered()
+        verdicts = self.path / LOGS[1]
+        self.verdicts_before = verdicts.stat().st_size if verdicts.exists() else 0
+
+    @contextmanager
+    def _remote(self, loop: Loop) -> Iterator[None]:
+        if self.bucket is None:
+            yield
+            return
+        self.bucket.calm()
+        with self.bucket.used(loop):
+            yield
+        self.bucket.ended()
 
     def _patched(self) -> AbstractContextManager[None]:
         return replaced(
@@ -319,6 +355,8 @@ class World:
                 loop.call_later(self.more.uniform(0.0, 6.0), event, loop)
         if draw.random() < 0.4:
             loop.call_later(draw.uniform(0.0, 12.0), self._crash, loop)
+        if self.bucket:
+            self.bucket.disturb(loop, self.trace)
         if self.court:
             self.court.disturb(loop, self.trace, lambda: self._keeps_silent(loop))
 
@@ -434,7 +472,7 @@ class World:
         raise Crash
 
     def _orphans(self) -> None:
-        """Notes verdicts of this session that a power cut left without the answer that they name."""
+        """Notes verdicts of this session that are there without the answer that they name."""
         if not all((self.path / log).exists() for log in LOGS):
             return
         answers = {
@@ -457,12 +495,14 @@ class World:
     def _heal(self, ended: str) -> None:
         """Does what the last error said is to be done."""
         self.disk.full = False
-        if "delete the line" in ended:
-            name, _, rest = ended.partition(", line ")
-            file = self.path / name.rpartition("/")[2]
+        name, _, rest = ended.partition(", line ")
+        file = self.path / name.rpartition("/")[2]
+        if "delete the line" in ended and file.exists():
             number = int(rest.partition(":")[0])
             lines = file.read_bytes().split(b"\n")
             del lines[number - 1]
+            if self.bucket:
+                self.bucket.deleted = True
             file.write_bytes(b"\n".join(lines))
 
     # What must be true of each command
@@ -579,6 +619,7 @@ def undisturbed(method: str, rows: int, repeats: int, checkpoint: int, *, judged
         world = World(0, Path(folder) / "run", lambda _: None)
         world.method, world.rows, world.repeats = method, rows, repeats
         world.samples = world.claimed = 0
+        world.bucket = None
         world.court = Court(random.Random(0), Path(folder) / "judge.sqlite") if judged else None
         world._serve(checkpoint)
         if not world._session("undisturbed", disturbed=False):
