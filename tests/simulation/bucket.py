@@ -84,8 +84,8 @@ class Bucket:
         self._then += self.draw.uniform(1.0, 400.0)
         return replaced(
             (session, "Store", lambda _url: _Objects(self)),
-            (session, "_local", lambda _url: self.local),
-            (session, "_seconds", lambda: _EVERY),
+            (session, "local_folder", lambda _url: self.local),
+            (session, "upload_seconds", lambda: _EVERY),
             (session, "asyncio", SimpleNamespace(to_thread=self._in_thread, sleep=asyncio.sleep)),
             (session, "sys", SimpleNamespace(stderr=io.StringIO())),
             (mirror_module, "ThreadPoolExecutor", _InOrder),
