@@ -30,35 +30,35 @@ def apart(answer: model.GenerateResponse) -> list[model.GenerateResponse]:
     """
     if not answer.samples:
         return [answer]
-    found = []
+    entries = []
     for result in answer.samples:
         if result.WhichOneof("result") != "output":
             raise CallError.from_status(result.status)
         # The two messages have the same fields, under the same numbers.
         one = model.GenerateResponse.FromString(result.output.SerializeToString())
         one.served_by.CopyFrom(answer.served_by)
-        found.append(one)
-    return found
+        entries.append(one)
+    return entries
 
 
 def finished(answer: model.GenerateResponse, kinds: Sequence[str] = ("text",)) -> tuple[str, str]:
     """Returns the text of an answer, and why it ended; it may have parts of some kinds.
 
     Raises:
-        CallError: INTERNAL for an answer that is no finished text.
+        CallError: INTERNAL for an answer that is not a finished text.
     """
     finish = _FINISH.get(answer.finish_reason)
     if finish is None or any(part.WhichOneof("kind") not in kinds for part in answer.parts):
-        raise refuse("bad_response", "the model server's answer is no finished text", grpc.StatusCode.INTERNAL)
+        raise refuse("bad_response", "the model server's answer is not a finished text", grpc.StatusCode.INTERNAL)
     return "".join(part.text for part in answer.parts), finish
 
 
 def token_entry(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
     """Returns a token of the output with its log-probability and those of others at its place."""
 
-    def entry(each: model.TokenLogprob | model.TopLogprob) -> dict[str, Any]:
-        text = each.token.decode("utf-8", "replace")
-        return {"token": text, "bytes": list(each.token), "logprob": max(each.logprob, -9999.0)}
+    def entry(token: model.TokenLogprob | model.TopLogprob) -> dict[str, Any]:
+        text = token.token.decode("utf-8", "replace")
+        return {"token": text, "bytes": list(token.token), "logprob": max(token.logprob, -9999.0)}
 
     return entry(token) | {"top_logprobs": [entry(other) for other in (token.top or token.alternatives)[:alternatives]]}
 
@@ -66,13 +66,13 @@ def token_entry(token: model.TokenLogprob, alternatives: int) -> dict[str, Any]:
 def usage(answers: Sequence[model.GenerateResponse]) -> dict[str, Any]:
     """Returns what all choices cost; the prompt, which they share, counts once."""
     first = answers[0].usage
-    output = sum(each.usage.output_tokens for each in answers)
+    output = sum(answer.usage.output_tokens for answer in answers)
     return {
         "prompt_tokens": first.input_tokens,
         "completion_tokens": output,
         "total_tokens": first.input_tokens + output,
         "prompt_tokens_details": {"cached_tokens": first.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": sum(each.usage.reasoning_tokens for each in answers)},
+        "completion_tokens_details": {"reasoning_tokens": sum(answer.usage.reasoning_tokens for answer in answers)},
     }
 
 

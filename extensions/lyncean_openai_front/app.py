@@ -110,10 +110,10 @@ class Front:
         """Returns the guarded handler of an endpoint; a client that disconnects cancels the calls."""
 
         async def handler(request: Request) -> Response:
-            form, whole = await _unless_gone(request, answer(await read(request, MAX_BODY_BYTES)))
+            form, response = await _unless_gone(request, answer(await read(request, MAX_BODY_BYTES)))
             if form.stream:
-                return Response(b"".join(events(form, whole)), media_type="text/event-stream")
-            return JSONResponse(whole)
+                return Response(b"".join(events(form, response)), media_type="text/event-stream")
+            return JSONResponse(response)
 
         return self._guarded(handler)
 
@@ -121,8 +121,8 @@ class Front:
         """Answers one line of a batch."""
         if len(body) > MAX_BODY_BYTES:
             raise too_large(MAX_BODY_BYTES)
-        _, whole = await (self._chat if url == "/v1/chat/completions" else self._completions)(body)
-        return whole
+        _, response = await (self._chat if url == "/v1/chat/completions" else self._completions)(body)
+        return response
 
     async def _width(self) -> int:
         return (await self._info()).max_concurrency // 2
@@ -136,16 +136,17 @@ class Front:
     async def _completions(self, body: bytes) -> _Answer:
         form, info = await self._parsed(body, Completion)
         prompts = completions.calls(form, info.capabilities)
-        answers = await self._all([self._complete(each, info) for each in prompts])
-        identities = [each.score.served_by for each in answers if each.score]
-        identities += [each.served_by for answer in answers for each in answer.generated]
+        answers = await self._all([self._complete(prompt, info) for prompt in prompts])
+        identities = [answer.score.served_by for answer in answers if answer.score]
+        identities += [generated.served_by for answer in answers for generated in answer.generated]
         await self._check_identity(identities, form.model)
         return form, completions.completion_of(form, prompts, answers)
 
     async def _complete(self, prompt: Calls, info: model.GetModelInfoResponse) -> Answers:
         score = [self._call(self._stub.Likelihood, prompt.score, info)] if prompt.score else []
-        found = await self._all([*score, *(self._call(self._stub.Generate, each, info) for each in prompt.generate)])
-        return Answers(found[0] if score else None, found[len(score) :])
+        generate = (self._call(self._stub.Generate, request, info) for request in prompt.generate)
+        replies = await self._all([*score, *generate])
+        return Answers(replies[0] if score else None, replies[len(score) :])
 
     async def _chat(self, body: bytes) -> _Answer:
         form, info = await self._parsed(body, Chat)
@@ -153,16 +154,16 @@ class Front:
 
     async def _responses(self, body: bytes) -> _Answer:
         form, info = await self._parsed(body, Responses)
-        asked = await asyncio.to_thread(responses.as_chat, form)
-        (answer,) = await self._generated(asked, info)
+        chat = await asyncio.to_thread(responses.as_chat, form)
+        (answer,) = await self._generated(chat, info)
         return form, responses.response(form, answer)
 
     async def _generated(self, form: Chat, info: model.GetModelInfoResponse) -> list[model.GenerateResponse]:
         """Returns an answer for each choice."""
         calls = await asyncio.to_thread(chat.requests, form, info)
-        called = await self._all([self._call(self._stub.Generate, each, info) for each in calls])
-        answers = [each for answer in called for each in apart(answer)]
-        await self._check_identity([each.served_by for each in answers], form.model)
+        replies = await self._all([self._call(self._stub.Generate, call, info) for call in calls])
+        answers = [answer for reply in replies for answer in apart(reply)]
+        await self._check_identity([answer.served_by for answer in answers], form.model)
         return answers
 
     async def _call(self, method: Any, request: Any, info: model.GetModelInfoResponse) -> Any:
@@ -174,7 +175,7 @@ class Front:
 
     async def _all(self, calls: Sequence[Coroutine[Any, Any, Each]]) -> list[Each]:
         async with contextlib.AsyncExitStack() as stack:
-            tasks = [asyncio.ensure_future(each) for each in calls]
+            tasks = [asyncio.ensure_future(work) for work in calls]
             for task in tasks:  # after a failure nobody wants the others' answers
                 stack.callback(task.cancel)
             return await asyncio.gather(*tasks)

@@ -1,4 +1,4 @@
-"""The Batch API: lines of a file, answered as live requests are, behind these."""
+"""The Batch API: answers the lines of a file like live requests, after these."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Batches:
         self._width = width
         self._found: dict[str, _Batch] = {}
         self._running = asyncio.Semaphore(_TOGETHER)
-        self.files = Files(lambda name: any(each.uses(name) for each in self._found.values() if not each.ended))
+        self.files = Files(lambda name: any(batch.uses(name) for batch in self._found.values() if not batch.ended))
 
     def routes(self, guarded: Callable[[Callable[[Request], Awaitable[Response]]], Any]) -> list[Route]:
         """Returns the routes, each guarded by the token."""
@@ -128,7 +128,7 @@ class Batches:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise refuse("bad_field", str(error)) from None
         file = self.files.get(form.input_file_id)
-        for old in [each for each in self._found.values() if each.ended]:
+        for old in [one for one in self._found.values() if one.ended]:
             if len(self._found) >= MAX_STORED or time.time() - old.times["created_at"] > KEPT:
                 del self._found[old.id]
         if len(self._found) >= MAX_STORED:
@@ -143,10 +143,10 @@ class Batches:
         if not (limit.isdecimal() and 1 <= int(limit[:9]) <= 100):
             raise refuse("bad_field", "limit: 1 to 100")
         newest = list(reversed(self._found))
-        place = newest.index(self._get(after).id) + 1 if after else 0
-        page = newest[place : place + int(limit)]
-        more = place + len(page) < len(newest)
-        data = [self._found[each].as_json() for each in page]
+        start = newest.index(self._get(after).id) + 1 if after else 0
+        page = newest[start : start + int(limit)]
+        more = start + len(page) < len(newest)
+        data = [self._found[name].as_json() for name in page]
         ends = {"first_id": page[0] if page else None, "last_id": page[-1] if page else None}
         return JSONResponse({"object": "list", "data": data, **ends, "has_more": more})
 
@@ -248,38 +248,38 @@ class Batches:
 
 def _lines(path: Path, endpoint: str) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Returns where the line of each custom_id begins, and what is wrong with the file."""
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     errors: list[dict[str, Any]] = []
     offset = 0
     with path.open("rb") as source:
         for number, text in enumerate(source, 1):
-            if text.strip() and (problem := _problem(text, endpoint, found, offset)):
+            if text.strip() and (problem := _problem(text, endpoint, offsets, offset)):
                 errors.append(_error(*problem, number))
-                if len(errors) == _MOST_ERRORS or len(found) == MAX_LINES:
+                if len(errors) == _MOST_ERRORS or len(offsets) == MAX_LINES:
                     break
             offset += len(text)
-    if not found and not errors:
+    if not offsets and not errors:
         errors.append(_error("empty_file", "the input file has no requests", None))
-    return found, errors
+    return offsets, errors
 
 
-def _problem(text: bytes, endpoint: str, found: dict[str, int], offset: int) -> tuple[str, str] | None:
+def _problem(text: bytes, endpoint: str, offsets: dict[str, int], offset: int) -> tuple[str, str] | None:
     """Returns what is wrong with a line, or notes where it begins."""
-    if len(found) == MAX_LINES:
+    if len(offsets) == MAX_LINES:
         return "too_many_requests", f"a batch has at most {MAX_LINES:,} requests"
     try:
         line = msgspec.json.decode(text, type=_Line)
     except (msgspec.ValidationError, RecursionError) as error:
-        return "invalid_request", f"this line is no request of a batch: {error}"
+        return "invalid_request", f"this line is not a valid batch request: {error}"
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return "invalid_json_line", f"this line is not JSON: {error}"
-    if line.custom_id in found:
+    if line.custom_id in offsets:
         return "duplicate_custom_id", "the custom_id of this line is another line's too"
     if line.method != "POST" or line.url != endpoint:
         return "mismatched_endpoint", f"this line is not for POST {endpoint}, which the batch names"
     if not line.custom_id or len(line.custom_id) > 512:
         return "invalid_custom_id", "a custom_id has 1 to 512 characters"
-    found[line.custom_id] = offset
+    offsets[line.custom_id] = offset
     return None
 
 

@@ -42,8 +42,8 @@ def requests(chat: Chat, info: model.GetModelInfoResponse) -> list[model.Generat
     """
     _check_last(chat)
     count = sum(
-        1 + (len(each.content) if isinstance(each.content, list) else 0) + len(each.tool_calls or ())
-        for each in chat.messages
+        1 + (len(one.content) if isinstance(one.content, list) else 0) + len(one.tool_calls or ())
+        for one in chat.messages
     )
     if count > MAX_PARTS:
         raise refuse("too_many_parts", f"{count:,} messages and parts: at most {MAX_PARTS:,}")
@@ -55,7 +55,7 @@ def requests(chat: Chat, info: model.GetModelInfoResponse) -> list[model.Generat
             add_result(first.messages, message.tool_call_id, add, where)
             continue
         role = _ROLES[message.role]
-        if role == model.ROLE_SYSTEM and index and all(each.role == role for each in first.messages):
+        if role == model.ROLE_SYSTEM and index and all(one.role == role for one in first.messages):
             target = first.messages[0]  # the contract has one system message: those at the beginning are its paragraphs
             target.parts.add(text="\n\n")
         else:
@@ -84,18 +84,18 @@ def requests(chat: Chat, info: model.GetModelInfoResponse) -> list[model.Generat
 def _add_content(target: Any, content: str | Sequence[Text | Image | Audio | Video] | None, where: str) -> None:
     """Adds the content of a message to parts of the contract."""
     for number, part in enumerate([Text(content)] if isinstance(content, str) else content or ()):
-        place = f"{where}.content[{number}]"
+        field = f"{where}.content[{number}]"
         match part:
             case Text():
                 target.add(text=part.text)
             case Image():
-                data, kind = _data(part.image_url.url, "image", place)
+                data, kind = _data(part.image_url.url, "image", field)
                 target.add(image=model.Image(data=data, media_type=kind))
             case Video():
-                data, kind = _data(part.video_url.url, "video", place)
+                data, kind = _data(part.video_url.url, "video", field)
                 target.add(video=model.Video(data=data, media_type=kind))
             case Audio():
-                data = _base64(part.input_audio.data, "audio", place)
+                data = _base64(part.input_audio.data, "audio", field)
                 target.add(audio=model.Audio(data=data, media_type=_FORMATS[part.input_audio.format]))
 
 
@@ -109,7 +109,7 @@ def _check_last(chat: Chat) -> None:
 
 
 def _configure(config: model.GenerationConfig, chat: Chat, claims: Collection[int]) -> None:
-    limits = {each for each in (chat.max_tokens, chat.max_completion_tokens) if each is not None}
+    limits = {limit for limit in (chat.max_tokens, chat.max_completion_tokens) if limit is not None}
     if len(limits) > 1:
         raise refuse("two_limits", "max_tokens and max_completion_tokens differ: send one of them")
     with in_range():
@@ -124,24 +124,24 @@ def _configure(config: model.GenerationConfig, chat: Chat, claims: Collection[in
         formats = _formats(chat)
         if len(formats) > 1:
             raise refuse("two_formats", "response_format and the kinds of structured_outputs: send one of them")
-        for each in formats:
-            config.response_format.CopyFrom(each)
+        for limit in formats:
+            config.response_format.CopyFrom(limit)
 
 
 def _formats(chat: Chat) -> list[model.ResponseFormat]:
-    asked = chat.structured_outputs or StructuredOutputs()
+    structured = chat.structured_outputs or StructuredOutputs()
     schemas: list[Any] = []
     if isinstance(chat.response_format, JsonObject):
         schemas.append({"type": "object"})
     elif chat.response_format:
         schemas.append(chat.response_format.json_schema.schema)
-    schemas += [] if asked.json is None else [asked.json]
-    texts = [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in schemas]
+    schemas += [] if structured.json is None else [structured.json]
+    texts = [schema if isinstance(schema, str) else msgspec.json.encode(schema).decode() for schema in schemas]
     formats = [model.ResponseFormat(json_schema=text) for text in texts]
-    if asked.choice is not None:
-        formats.append(model.ResponseFormat(choices=model.AnswerChoices(texts=asked.choice)))
-    if asked.regex is not None:
-        formats.append(model.ResponseFormat(regex=asked.regex))
+    if structured.choice is not None:
+        formats.append(model.ResponseFormat(choices=model.AnswerChoices(texts=structured.choice)))
+    if structured.regex is not None:
+        formats.append(model.ResponseFormat(regex=structured.regex))
     return formats
 
 
@@ -181,14 +181,14 @@ def completion(chat: Chat, answers: Sequence[model.GenerateResponse]) -> dict[st
     }
 
 
-def events(chat: Chat, whole: dict[str, Any]) -> list[bytes]:
+def events(chat: Chat, response: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one chunk for each choice, as ModelService does not stream."""
-    common = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    common = {name: response[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     choices = []
-    for choice in whole["choices"]:
+    for choice in response["choices"]:
         delta = {"index": choice["index"], "delta": as_delta(choice["message"]), "logprobs": choice["logprobs"]}
         choices.append({**delta, "finish_reason": choice["finish_reason"]})
-    return server_sent(chat, common, choices, whole["usage"])
+    return server_sent(chat, common, choices, response["usage"])
 
 
 def _choice(index: int, answer: model.GenerateResponse, chat: Chat) -> dict[str, Any]:

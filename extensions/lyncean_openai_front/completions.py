@@ -22,11 +22,11 @@ _END = ("", None, None)
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What one prompt is asked for.
+    """Calls for one prompt.
 
     Attributes:
-        score: Scores the prompt; None where that is not asked for.
-        generate: One call for each choice; none where nothing is to be generated.
+        score: Scores the prompt; None if the request asks for no scores.
+        generate: One call for each choice; empty if nothing is to be generated.
         text: The prompt's text; None for one of tokens.
     """
 
@@ -59,35 +59,35 @@ def calls(completion: Completion, claims: Collection[int] = ()) -> list[Calls]:
             "logprobs above 1 with echo: of a prompt's tokens the contract has the most probable alternative alone",
             grpc.StatusCode.UNIMPLEMENTED,
         )
-    found = []
+    parts = []
     for raw in prompts:
         generate = [_generate(completion, raw, choice, claims) for choice in range(completion.n)]
         score = scores or (completion.echo and raw.HasField("tokens"))
-        found.append(
+        parts.append(
             Calls(
                 model.LikelihoodRequest(raw_prompt=raw, score_prompt=True) if score else None,
                 generate if completion.max_tokens else (),
                 raw.text if raw.HasField("text") else None,
             )
         )
-    return found
+    return parts
 
 
 def _prompts(prompt: Any) -> list[model.RawPrompt]:
     """Returns the prompts: a text, tokens, or a list of either."""
-    one = isinstance(prompt, str) or (isinstance(prompt, list) and prompt and all(_is_token(each) for each in prompt))
-    found = []
-    for each in [prompt] if one else prompt if isinstance(prompt, list) else ():
-        if isinstance(each, str):
-            found.append(model.RawPrompt(text=each))
-        elif isinstance(each, list) and all(_is_token(number) for number in each):
-            found.append(model.RawPrompt(tokens=model.TokenIds(ids=each)))
+    one = isinstance(prompt, str) or (isinstance(prompt, list) and prompt and all(_is_token(token) for token in prompt))
+    prompts = []
+    for token in [prompt] if one else prompt if isinstance(prompt, list) else ():
+        if isinstance(token, str):
+            prompts.append(model.RawPrompt(text=token))
+        elif isinstance(token, list) and all(_is_token(number) for number in token):
+            prompts.append(model.RawPrompt(tokens=model.TokenIds(ids=token)))
         else:
-            found = []
+            prompts = []
             break
-    if not found:
+    if not prompts:
         raise refuse("bad_field", "prompt is neither text nor tokens, nor a list of either")
-    return found
+    return prompts
 
 
 def _is_token(value: Any) -> bool:
@@ -108,7 +108,7 @@ def _generate(
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came of the calls for one prompt."""
+    """Responses to the calls for one prompt."""
 
     score: model.LikelihoodResponse | None
     generated: Sequence[model.GenerateResponse]
@@ -141,10 +141,10 @@ def completion_of(completion: Completion, prompts: Sequence[Calls], answers: Seq
     }
 
 
-def events(completion: Completion, whole: dict[str, Any]) -> list[bytes]:
+def events(completion: Completion, response: dict[str, Any]) -> list[bytes]:
     """Returns the answer as server-sent events: one for each choice, as ModelService does not stream."""
-    common = {name: whole[name] for name in ("id", "object", "created", "model")}
-    return server_sent(completion, common, whole["choices"], whole["usage"])
+    common = {name: response[name] for name in ("id", "object", "created", "model")}
+    return server_sent(completion, common, response["choices"], response["usage"])
 
 
 def _choice(
@@ -159,7 +159,7 @@ def _choice(
         prompt = list(score.prompt_tokens) if score else []
         joined = b"".join(token.token for token in prompt).decode("utf-8", "replace")
         text = joined if request.text is None else request.text
-        tokens = [_entry(token, completion.logprobs or 0, first=not place) for place, token in enumerate(prompt)]
+        tokens = [_entry(token, completion.logprobs or 0, first=not number) for number, token in enumerate(prompt)]
     if generated is not None:
         answer, finish = finished(generated)
         text += answer
@@ -168,10 +168,10 @@ def _choice(
             tokens.append(_END)  # clients count: the tokens of the prompt, then one for each that they asked for
     logprobs = None
     if completion.logprobs is not None:
-        offsets, place = [], 0
+        offsets, offset = [], 0
         for token, _, _ in tokens:
-            offsets.append(place)
-            place += len(token)
+            offsets.append(offset)
+            offset += len(token)
         logprobs = {
             "tokens": [token for token, _, _ in tokens],
             "token_logprobs": [value for _, value, _ in tokens],

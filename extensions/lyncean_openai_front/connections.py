@@ -44,8 +44,8 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         self._await_head()
         if len(self.connections) > most_connections():
-            waiting = [each for each in self.connections if isinstance(each, BoundedProtocol) and each._head_timer]
-            oldest = min(waiting, key=lambda each: each._head_timer.when() if each._head_timer else 0.0)
+            waiting = [one for one in self.connections if isinstance(one, BoundedProtocol) and one._head_timer]
+            oldest = min(waiting, key=lambda one: one._head_timer.when() if one._head_timer else 0.0)
             oldest.transport.abort()
             oldest.connections.discard(oldest)
 

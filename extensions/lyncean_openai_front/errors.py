@@ -1,4 +1,4 @@
-"""What a status of the contract is over HTTP: the one table, and the body of an OpenAI-style error."""
+"""Maps the contract's statuses to HTTP statuses, and writes OpenAI-style error bodies."""
 
 from __future__ import annotations
 

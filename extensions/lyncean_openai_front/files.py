@@ -31,7 +31,7 @@ MAX_STORED = 1000
 KEPT = 7 * 86400
 """Seconds that a file, and a batch, is remembered."""
 SPARED = 3600
-"""Seconds that a file is remembered where there is no room for others."""
+"""Seconds for which a file is kept when space runs out."""
 _FORM = 10_000
 """Bytes around a file that is uploaded."""
 
@@ -88,12 +88,12 @@ class Files:
         return file
 
     def make_room(self, more: int = 0, files: int = 0) -> None:
-        """Forgets files that are too old, and while there is no room for `more` bytes and `files` the oldest.
+        """Deletes files that are too old, and the oldest ones until `more` bytes and `files` fit.
 
         Raises:
-            CallError: RESOURCE_EXHAUSTED if there is still no room: files in use, and those of the last hour, stay.
+            CallError: RESOURCE_EXHAUSTED if they still do not fit: files in use, and those of the last hour, stay.
         """
-        stored = sum(each.size for each in self._found.values()) + self._arriving + more
+        stored = sum(one.size for one in self._found.values()) + self._arriving + more
         for file in list(self._found.values()):
             full = stored > MAX_STORED_BYTES or len(self._found) + files > MAX_STORED
             if time.time() - file.created > (SPARED if full else KEPT) and not self._in_use(file.path.name):

@@ -50,9 +50,9 @@ BEYOND = (
     "skip_special_tokens",
     "mm_processor_kwargs",
 )
-"""Fields that the contract does not have, and the endpoint behind a proxy may obey."""
+"""Fields outside the contract, which an endpoint behind a proxy may obey."""
 Detail = Literal["auto", "low", "high", "original"]
-"""How many pieces OpenAI's models see of an image; a model server gets its bytes, and has settings of its own."""
+"""Resolution at which OpenAI's models see an image; a model server gets its bytes and has settings of its own."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -118,7 +118,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
-    """What a stream has besides the choices."""
+    """Options of a stream besides the choices."""
 
     include_usage: bool = False
 
@@ -209,7 +209,7 @@ def parse(body: bytes, form: type[Form]) -> Form:
         form: `Chat`, or another kind of request with the fields that can be obeyed.
 
     Raises:
-        CallError: INVALID_ARGUMENT for what is no such request; UNIMPLEMENTED for a field that cannot be obeyed.
+        CallError: INVALID_ARGUMENT for a malformed request; UNIMPLEMENTED for a field that cannot be obeyed.
     """
     try:
         fields = msgspec.json.decode(body)

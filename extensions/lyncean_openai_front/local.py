@@ -15,7 +15,7 @@ Response = TypeVar("Response")
 
 
 class _Context:
-    """What the servicer asks of a call's context."""
+    """The part of a call's context that the servicer uses."""
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout

@@ -108,20 +108,20 @@ def messages(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         CallError: INVALID_ARGUMENT for a file that is not a clip.
     """
     waiting: dict[str, Any] = {}
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         if isinstance(item, Called | Reasoning) or (isinstance(item, Turn) and item.role == "assistant"):
             if "tool_calls" in waiting and not isinstance(item, Called):
                 yield from _whole(waiting)
                 waiting = {}
             waiting = waiting or {"role": "assistant", "content": None}
-            _put(waiting, item, place)
+            _put(waiting, item, index)
             continue
         yield from _whole(waiting)
         waiting = {}
         if isinstance(item, Result):
-            yield {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output, place)}
+            yield {"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output, index)}
         else:
-            yield {"role": item.role, "content": _content(item.content, place)}
+            yield {"role": item.role, "content": _content(item.content, index)}
     yield from _whole(waiting)
 
 
@@ -133,10 +133,10 @@ def _whole(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"role": message["role"], "content": message["content"]}
 
 
-def _put(message: dict[str, Any], item: Turn | Called | Reasoning, place: int) -> None:
+def _put(message: dict[str, Any], item: Turn | Called | Reasoning, index: int) -> None:
     """Adds an item to the assistant's message."""
     if isinstance(item, Turn):
-        content = _content(item.content, place)
+        content = _content(item.content, index)
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         message["content"] = message["content"] or []
         message["content"] += parts
@@ -146,15 +146,15 @@ def _put(message: dict[str, Any], item: Turn | Called | Reasoning, place: int) -
     elif item.encrypted_content:
         message.setdefault("reasoning_details", []).append({"type": ENCRYPTED, "data": item.encrypted_content})
     else:
-        thoughts = "".join(each.text for each in item.content or item.summary)
+        thoughts = "".join(part.text for part in item.content or item.summary)
         message["reasoning_content"] = message.get("reasoning_content", "") + thoughts
 
 
-def _content(content: str | Sequence[Part], place: int) -> str | list[dict[str, Any]]:
-    return content if isinstance(content, str) else [_part(part, place) for part in content]
+def _content(content: str | Sequence[Part], index: int) -> str | list[dict[str, Any]]:
+    return content if isinstance(content, str) else [_part(part, index) for part in content]
 
 
-def _part(part: Part, place: int) -> dict[str, Any]:
+def _part(part: Part, index: int) -> dict[str, Any]:
     match part:
         case Words() | Said():
             return {"type": "text", "text": part.text}
@@ -168,4 +168,4 @@ def _part(part: Part, place: int) -> dict[str, Any]:
         return {"type": "video_url", "video_url": {"url": part.file_data}}
     if kind == "audio" and form in _FORMATS:
         return {"type": "input_audio", "input_audio": {"data": data, "format": _FORMATS[form]}}
-    raise refuse("bad_field", f"input[{place}]: a file is a video, or audio as WAV or MP3, in a data URL")
+    raise refuse("bad_field", f"input[{index}]: a file is a video, or audio as WAV or MP3, in a data URL")

@@ -105,7 +105,7 @@ def _messages(form: Responses) -> list[dict[str, Any]]:
     if len(form.input) > MAX_PARTS:
         raise refuse("too_many_parts", f"{len(form.input):,} items: at most {MAX_PARTS:,}")
     typed = [
-        each if not isinstance(each, dict) or "type" in each else {"type": "message", **each} for each in form.input
+        item if not isinstance(item, dict) or "type" in item else {"type": "message", **item} for item in form.input
     ]
     items = _converted(typed, list[Item], "input")
     return [*before, *response_items.messages(items)]
@@ -124,21 +124,21 @@ def _function(tool: _Function) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
 
 
-def _format(asked: _Format | None) -> dict[str, Any] | None:
-    if asked is None or asked.type == "text":
+def _format(form: _Format | None) -> dict[str, Any] | None:
+    if form is None or form.type == "text":
         return None
-    if asked.type == "json_object":
+    if form.type == "json_object":
         return {"type": "json_object"}
-    if asked.schema is None:
+    if form.schema is None:
         raise refuse("bad_field", "text.format: the field 'schema' is missing")
-    return {"type": "json_schema", "json_schema": {"name": asked.name, "schema": asked.schema}}
+    return {"type": "json_schema", "json_schema": {"name": form.name, "schema": form.schema}}
 
 
 def response(form: Responses, answer: model.GenerateResponse) -> dict[str, Any]:
     """Returns the response of an answer.
 
     Raises:
-        CallError: INTERNAL for an answer that is no finished text.
+        CallError: INTERNAL for an answer that is not a finished text.
     """
     text, finish = finished(answer, ("text", "tool_call"))
     cut = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
@@ -146,7 +146,7 @@ def response(form: Responses, answer: model.GenerateResponse) -> dict[str, Any]:
     calls = calls_of(answer)
     output = list(_items(form, answer, text, status, calls))
     spent = usage([answer])
-    asked = msgspec.to_builtins(form)
+    fields = msgspec.to_builtins(form)
     return {
         "id": _id("resp"),
         "object": "response",
@@ -160,12 +160,12 @@ def response(form: Responses, answer: model.GenerateResponse) -> dict[str, Any]:
         "max_output_tokens": form.max_output_tokens,
         "parallel_tool_calls": form.parallel_tool_calls is not False,
         "previous_response_id": None,
-        "reasoning": asked["reasoning"] or {"effort": None, "summary": None},
+        "reasoning": fields["reasoning"] or {"effort": None, "summary": None},
         "store": False,
         "temperature": form.temperature,
-        "text": asked["text"] or {"format": {"type": "text"}},
-        "tool_choice": asked["tool_choice"] or "auto",
-        "tools": asked["tools"] or [],
+        "text": fields["text"] or {"format": {"type": "text"}},
+        "tool_choice": fields["tool_choice"] or "auto",
+        "tools": fields["tools"] or [],
         "top_p": form.top_p,
         "truncation": "disabled",
         "metadata": {},
@@ -182,7 +182,7 @@ def response(form: Responses, answer: model.GenerateResponse) -> dict[str, Any]:
 def _items(
     form: Responses, answer: model.GenerateResponse, text: str, status: str, calls: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    signed = [each["data"] for each in calls.get("reasoning_details", ())]
+    signed = [detail["data"] for detail in calls.get("reasoning_details", ())]
     if answer.reasoning or signed:
         thoughts = [{"type": "reasoning_text", "text": answer.reasoning}] if answer.reasoning else []
         item = {"id": _id("rs"), "type": "reasoning", "summary": [], "content": thoughts}
@@ -205,20 +205,20 @@ def _id(kind: str) -> str:
     return f"{kind}_{uuid.uuid4().hex}"
 
 
-def events(form: Responses, whole: dict[str, Any]) -> list[bytes]:
+def events(form: Responses, response: dict[str, Any]) -> list[bytes]:
     """Returns the response as server-sent events: one delta for each item, as ModelService does not stream."""
     return [
-        b"event: %s\ndata: %s\n\n" % (each["type"].encode(), msgspec.json.encode({**each, "sequence_number": number}))
-        for number, each in enumerate(_events(whole))
+        b"event: %s\ndata: %s\n\n" % (event["type"].encode(), msgspec.json.encode({**event, "sequence_number": number}))
+        for number, event in enumerate(_events(response))
     ]
 
 
-def _events(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = whole | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+def _events(response: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = response | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
-    for place, item in enumerate(whole["output"]):
-        at = {"output_index": place}
+    for index, item in enumerate(response["output"]):
+        at = {"output_index": index}
         empty: dict[str, Any] = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
         yield {"type": "response.output_item.added", **at, "item": item | empty | {"status": "in_progress"}}
         at |= {"item_id": item["id"]}
@@ -228,8 +228,8 @@ def _events(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"type": f"{of}.done", **at, "name": item["name"], "arguments": item["arguments"]}
         for number, part in enumerate(item.get("content", ())):
             yield from _part_events(at | {"content_index": number}, part)
-        yield {"type": "response.output_item.done", "output_index": place, "item": item}
-    yield {"type": f"response.{whole['status']}", "response": whole}
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": f"response.{response['status']}", "response": response}
 
 
 def _part_events(at: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -84,5 +84,5 @@ def set_effort(config: model.GenerationConfig, effort: str | None, claims: Colle
 
 def unsupported(name: str) -> CallError:
     """Returns the refusal of a field that no setting of the contract stands for."""
-    words = f"{name}: the contract behind this server has no such setting; leave it out"
-    return refuse("field_unsupported", words, grpc.StatusCode.UNIMPLEMENTED)
+    message = f"{name}: the contract behind this server has no such setting; leave it out"
+    return refuse("field_unsupported", message, grpc.StatusCode.UNIMPLEMENTED)

@@ -1,4 +1,4 @@
-"""Which calls the model server gets now: live requests at once, batches with what these leave."""
+"""Schedules calls of the model server: live requests at once, batches with the remaining capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 IN_BATCH: ContextVar[bool] = ContextVar("IN_BATCH", default=False)
-"""Whether the calls of this task are of a batch."""
+"""True in tasks that answer a batch."""
 
 
 class Share:

@@ -89,10 +89,10 @@ def offer(
 def add_calls(target: model.Message, calls: Sequence[ToolCall], details: Sequence[Details]) -> None:
     """Adds an assistant's calls to its message, and the reasoning that belongs to them."""
     for call in calls:
-        made = model.ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
-        target.parts.add(tool_call=made)
+        tool_call = model.ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
+        target.parts.add(tool_call=tool_call)
     try:
-        target.opaque = b"".join(base64.b64decode(each.data, validate=True) for each in details)
+        target.opaque = b"".join(base64.b64decode(detail.data, validate=True) for detail in details)
     except (binascii.Error, ValueError):
         raise refuse("bad_field", "reasoning_details: the data are not what this server has sent") from None
 
@@ -115,7 +115,7 @@ def add_result(messages: Any, id_: str | None, add_content: Callable[[Any], None
         messages.add(role=model.ROLE_TOOL)
     add_content(messages[-1].parts.add(tool_result=model.ToolResult(tool_call_id=id_)).tool_result.content)
     if len(messages) > 1:
-        order = {part.tool_call.id: place for place, part in enumerate(messages[-2].parts)}
+        order = {part.tool_call.id: index for index, part in enumerate(messages[-2].parts)}
         messages[-1].parts.sort(key=lambda part: order.get(part.tool_result.tool_call_id, -1))
 
 
@@ -139,4 +139,4 @@ def as_delta(message: dict[str, Any]) -> dict[str, Any]:
     """Returns a message as the only chunk of a stream: its calls are numbered."""
     if "tool_calls" not in message:
         return message
-    return message | {"tool_calls": [{"index": place} | call for place, call in enumerate(message["tool_calls"])]}
+    return message | {"tool_calls": [{"index": index} | call for index, call in enumerate(message["tool_calls"])]}

@@ -28,14 +28,14 @@ _PLACE = re.compile(r"\s+- at `(?:key in )?\$?\.?(?P<place>[^`]*)`$")
 def words(error: msgspec.ValidationError | RecursionError) -> str:
     """Returns a refusal such as `messages[0].content: takes text or a list, and got a whole number`."""
     text = str(error)
-    place = ""
-    if found := _PLACE.search(text):
-        text, place = text[: found.start()], found["place"]
+    field = ""
+    if location := _PLACE.search(text):
+        text, field = text[: location.start()], location["place"]
     for pattern, shape in _SHAPES:
         if match := pattern.fullmatch(text):
             text = shape.format(**{name: _kinds(name, value) for name, value in match.groupdict().items()})
             break
-    return f"{place[:100]}: {text}" if place else text
+    return f"{field[:100]}: {text}" if field else text
 
 
 def _kinds(name: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""What a check is, how it ends, and the table of all checks."""
+"""Checks, their results, and the table of all checks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def applies(condition: bool, otherwise: str) -> None:
 
 
 class Status(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -71,7 +71,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one check ended; `detail` is what the server did, why the check is not applicable, or a note."""
+    """Result of one check; `detail` tells what the server did, why the check is not applicable, or a note."""
 
     check: Check
     status: Status
@@ -112,7 +112,7 @@ RUNS: dict[str, Run] = {}
 
 
 def needs_answer(name: str) -> bool:
-    """Whether a check judges what becomes of requests, and not how the server describes or guards itself."""
+    """Returns True if a check judges responses to requests, not the server's description or access control."""
     return not name.startswith(_OF_NO_ANSWER)
 
 

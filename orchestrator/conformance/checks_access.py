@@ -66,9 +66,9 @@ async def _without_token(
     """Raises `Broken` unless calls of a kind end with UNAUTHENTICATED, without a token and with a wrong one."""
     token = server.credentials.token
     applies(token is not None, "no token was given; give --token-file to judge it")
-    for what, other in (("no token", None), ("a wrong token", f"not-{token}")):
+    for case, other in (("no token", None), ("a wrong token", f"not-{token}")):
         ending = await attempt(server, Credentials(server.credentials.tls, other))
-        refusal(ending, f"a {kind} with {what}", grpc.StatusCode.UNAUTHENTICATED)
+        refusal(ending, f"a {kind} with {case}", grpc.StatusCode.UNAUTHENTICATED)
 
 
 async def _info(server: Server, credentials: Credentials) -> CallError | None:

@@ -37,13 +37,13 @@ async def batch_answers_each_call_once(server: Server) -> str:
     """One call, then as many as the server takes, each of them twice."""
     numbers = sorted({1, max(1, min(server.info.max_concurrency, MOST))})
     for number in numbers:
-        requests = [_request(server, place // 2) for place in range(number)]
-        places = await server.patiently(partial(_places, server, requests))
-        foreign = [place for place in places if place >= number]
+        requests = [_request(server, index // 2) for index in range(number)]
+        indices = await server.patiently(partial(_places, server, requests))
+        foreign = [index for index in indices if index >= number]
         wants(not foreign, f"a Batch of {number} calls was answered with index {foreign[:1]}: they count from 0")
-        for place in range(number):
-            times = places.count(place)
-            wants(times == 1, f"call {place} of {number} has {times} results")
+        for index in range(number):
+            times = indices.count(index)
+            wants(times == 1, f"call {index} of {number} has {times} results")
     return f"{numbers[-1]} together"
 
 
@@ -53,7 +53,7 @@ async def batch_answers_as_by_itself(server: Server) -> str:
     number = together(server)
     for method in ("GENERATE", "LIKELIHOOD"):
         if server.claims(method):
-            requests = [_request(server, place, method) for place in range(number)]
+            requests = [_request(server, index, method) for index in range(number)]
             await same_answers(server, requests, in_batch)
     return f"{number} together"
 
@@ -62,7 +62,7 @@ async def batch_answers_as_by_itself(server: Server) -> str:
 async def batch_mixes_generate_and_likelihood(server: Server) -> None:
     """Calls of both kinds in turn, one by one and in one Batch."""
     kinds = ("GENERATE", "LIKELIHOOD") * together(server)
-    await same_answers(server, [_request(server, *each) for each in enumerate(kinds[: together(server)])], in_batch)
+    await same_answers(server, [_request(server, *kind) for kind in enumerate(kinds[: together(server)])], in_batch)
 
 
 @check
@@ -70,21 +70,21 @@ async def batch_failures_stay_alone(server: Server) -> str:
     """Requests that every server refuses, each by itself and beside a good one."""
     together(server)
     failures = 0
-    for each in CHECKS.values():
-        if not all(map(server.claims, each.needs)):
+    for other in CHECKS.values():
+        if not all(map(server.claims, other.needs)):
             continue
-        for what, fields in each.refused.items():
+        for case, fields in other.refused.items():
             bad = server.parsed(fields)
             good = _request(server, failures, method_of(bad).upper())
             (alone,) = await server.settled(one_by_one, [bad])
             if not isinstance(alone, CallError):
                 continue  # whether it had to be refused is another check's
             failure, response = await server.settled(in_batch, [bad, good])
-            response_of(response, f"beside {what} a good call")
-            error = refusal(failure, f"{what} in a Batch", alone.code)
+            response_of(response, f"beside {case} a good call")
+            error = refusal(failure, f"{case} in a Batch", alone.code)
             # A failure without ErrorInfo reads as its code; that is another check's, too.
             same = alone.reason == alone.code.name.lower() or error.reason == alone.reason
-            wants(same, f"{what}: reason {alone.reason!r} by itself and {error.reason!r} in a Batch")
+            wants(same, f"{case}: reason {alone.reason!r} by itself and {error.reason!r} in a Batch")
             failures += 1
     applies(failures > 0, "the server answers what no server can answer")
     return f"{failures} kinds of failure"
@@ -156,13 +156,13 @@ def _request(server: Server, number: int, method: str = "") -> Request:
 
 
 async def _refused(server: Server, requests: Sequence[Request]) -> None:
-    what = f"a Batch of {len(requests):,} calls"
+    batch = f"a Batch of {len(requests):,} calls"
     try:
         await _places(server, requests, first=True)
     except CallError as error:
-        refusal(error, what)
+        refusal(error, batch)
     else:
-        wants(False, f"{what} was answered")
+        wants(False, f"{batch} was answered")
 
 
 async def _places(server: Server, requests: Sequence[Request], *, first: bool = False) -> list[int]:

@@ -1,4 +1,4 @@
-"""Constrained answers: each keeps its format, sampled, beside others and behind reasoning."""
+"""Constrained answers: each keeps its format when sampled, in a batch, and after reasoning."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ async def _kept(server: Server, wanted: model.ResponseFormat) -> str:
     return ", ".join(map(repr, texts))[:60]
 
 
-def _holds(answer: model.GenerateResponse, wanted: model.ResponseFormat, what: str) -> None:
+def _holds(answer: model.GenerateResponse, wanted: model.ResponseFormat, case: str) -> None:
     kind = wanted.WhichOneof("kind")
     cut = answer.finish_reason == model.FINISH_REASON_MAX_TOKENS
-    applies(not cut, f"{what} was cut after {answer.usage.output_tokens} tokens")
-    wants(keeps(wanted, text_of(answer)), f"{what} was to keep {kind}, it is {text_of(answer)[:80]!r}")
+    applies(not cut, f"{case} was cut after {answer.usage.output_tokens} tokens")
+    wants(keeps(wanted, text_of(answer)), f"{case} was to keep {kind}, it is {text_of(answer)[:80]!r}")
     effective = answer.effective_config.response_format
     wants(effective == wanted, "effective_config does not have the response_format that was set")
 

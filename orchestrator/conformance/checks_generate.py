@@ -15,7 +15,7 @@ from orchestrator.conformance.server import CUT_CHARACTER, Server, generation, t
 PROMPT = "Describe a harbour at dawn in two sentences."
 RIDDLE = "A bat and a ball cost 1.10. The bat costs 1.00 more than the ball. What does the ball cost?"
 _MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "◁/think▷")
-"""What some models put around their reasoning."""
+"""Tags that some models put around their reasoning."""
 _MARK_TOKENS = 16
 """More than the marks around the reasoning are."""
 _REFUSALS = (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT)
@@ -154,8 +154,8 @@ async def logprobs_make_sense(server: Server) -> None:
 @check
 async def reasoning_stays_apart(server: Server) -> str:
     """A riddle with room to think, then cut after two tokens."""
-    whole = await server.generate(RIDDLE, max_output_tokens=server.room)
-    text, reasoning, usage = text_of(whole), whole.reasoning, whole.usage
+    complete = await server.generate(RIDDLE, max_output_tokens=server.room)
+    text, reasoning, usage = text_of(complete), complete.reasoning, complete.usage
     for mark in _MARKS:
         wants(mark not in text, f"parts hold {mark!r}: {text[:80]!r}")
     number, tokens = usage.reasoning_tokens, usage.output_tokens

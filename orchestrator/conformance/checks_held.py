@@ -27,7 +27,7 @@ from orchestrator.engine.wire import Response
 
 _QUESTION = "What is this? A. red B. blue C. green D. black E. white F. low G. high H. none"
 _TRIES = 3
-"""How often a file may be missing right after its bytes were sent: others may send files of theirs."""
+"""Number of times that a file may be missing right after it was sent: other clients' files may displace it."""
 
 
 @check
@@ -42,10 +42,10 @@ async def files_are_taken_by_their_hash(server: Server) -> str:
         telling |= bool(_differ(server, plain[0], without) and _differ(server, plain[0], plain[1]))
         for file in files:
             response_of(await server.ending(_with(request, file)), "a file with its hash")
-        for place, file in enumerate(files):
+        for index, file in enumerate(files):
             again = await _by_hash(server, request, file)
-            if why := _differ(server, again, plain[place]):
-                raise Broken(f"file {place} by its hash is not what its bytes are: {why}")
+            if why := _differ(server, again, plain[index]):
+                raise Broken(f"file {index} by its hash is not what its bytes are: {why}")
     applies(telling, "neither tokens nor answer depend on the file: nothing can be seen")
     return f"{server.info.max_held_bytes:,} bytes are held"
 
@@ -94,8 +94,8 @@ async def batch_calls_share_their_files(server: Server) -> None:
         endings = await server.settled(in_batch, calls)
         first, second = (response_of(ending, "a call of a Batch that brings its file") for ending in endings)
         plain = response_of(await server.ending(_with(request, file, hashed=False)), "the file by itself")
-        for each in (first, second):
-            if why := _differ(server, each, plain):
+        for response in (first, second):
+            if why := _differ(server, response, plain):
                 raise Broken(f"a file of the Batch is not what its bytes are: {why}")
 
 

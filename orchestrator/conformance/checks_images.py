@@ -36,8 +36,8 @@ async def refuses_corrupt_images(server: Server) -> None:
         "a PNG file cut in half": png[: len(png) // 2],
         "a JPEG file cut in half": jpeg[: len(jpeg) // 2],
     }
-    for what, data in corrupt.items():
-        await server.refused(server.request(user(data, _QUESTION)), what=what)
+    for case, data in corrupt.items():
+        await server.refused(server.request(user(data, _QUESTION)), what=case)
     await server.alive("corrupt images")
 
 

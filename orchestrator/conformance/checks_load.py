@@ -117,15 +117,15 @@ async def _abandon(begin: Callable[[], Sequence[Coroutine[Any, Any, object]]]) -
     for pause in (0.01, 0.05):
         calls = [asyncio.ensure_future(call) for call in begin()]
         await asyncio.sleep(pause)
-        for each in calls:
-            each.cancel()
+        for task in calls:
+            task.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-def _late(endings: Sequence[Ending], what: str) -> None:
+def _late(endings: Sequence[Ending], case: str) -> None:
     for ending in endings:
         late = not isinstance(ending, CallError) or ending.code in LATE
-        wants(late, f"{what} whose time was over: {ending}")
+        wants(late, f"{case} whose time was over: {ending}")
 
 
 def story(server: Server, number: int) -> model.GenerateRequest:

@@ -35,16 +35,16 @@ async def video_frames_are_those_asked_for(server: Server) -> str:
         ("count 100 between 0.5 and 1 seconds", {"sampling": {"count": 100}, "span": _span(500, 1000)}, 2),
     ]
     obeyed = reported = 0
-    for what, fields, frames in choices:
+    for case, fields, frames in choices:
         ending = await server.ending(media_request(server, model.Video(data=film(), **fields)))
-        if _refused(ending, f"a video sampled by {what}"):
+        if _refused(ending, f"a video sampled by {case}"):
             continue
         obeyed += 1
         seen = list(ending.usage.media)  # type: ignore[union-attr]
         if seen:
             reported += 1
             wants(len(seen) == 1, f"one video was sent and usage.media has {len(seen)} entries")
-            wants(seen[0].frames == frames, f"a video by {what} has {frames} frames, {seen[0].frames} were seen")
+            wants(seen[0].frames == frames, f"a video by {case} has {frames} frames, {seen[0].frames} were seen")
     applies(obeyed > 0, "every choice of frames is refused")
     applies(reported > 0, "usage.media is empty: nobody can say what was seen")
     return f"{obeyed} of {len(choices)} choices of frames obeyed"
@@ -84,21 +84,21 @@ async def audio_is_heard(server: Server) -> str:
 async def refuses_corrupt_audio_and_video(server: Server) -> None:
     """No bytes, a text, files cut short, and spans that hold nothing."""
     corrupt: dict[str, model.Audio | model.Video] = {}
-    behind = _span(60_000, 61_000)
+    beyond = _span(60_000, 61_000)
     if server.claims("AUDIO_INPUT"):
         corrupt["audio without bytes"] = model.Audio()
         corrupt["a text in place of audio"] = model.Audio(data=b"this is no audio " * 20)
-        corrupt["audio after its end"] = model.Audio(data=tone(220), span=behind)
+        corrupt["audio after its end"] = model.Audio(data=tone(220), span=beyond)
     if server.claims("VIDEO_INPUT"):
         corrupt["a video without bytes"] = model.Video()
         corrupt["a text in place of a video"] = model.Video(data=b"this is no video " * 20)
         corrupt["a video cut in half"] = model.Video(data=film()[: len(film()) // 2])
-        corrupt["a video after its end"] = model.Video(data=film(), span=behind)
+        corrupt["a video after its end"] = model.Video(data=film(), span=beyond)
         corrupt["no frame of a video"] = model.Video(data=film(), sampling=model.FrameSampling(count=0))
     applies(bool(corrupt), "the server claims neither AUDIO_INPUT nor VIDEO_INPUT")
-    for what, medium in corrupt.items():
-        codes = (_INVALID, _LACKING) if "after its end" in what else (_INVALID,)
-        await server.refused(media_request(server, medium), *codes, what=what)
+    for case, medium in corrupt.items():
+        codes = (_INVALID, _LACKING) if "after its end" in case else (_INVALID,)
+        await server.refused(media_request(server, medium), *codes, what=case)
     await server.alive("corrupt audio and videos")
 
 
@@ -110,11 +110,11 @@ def _span(start: int, end: int) -> model.TimeSpan:
     return span
 
 
-def _refused(ending: Ending, what: str) -> bool:
-    """Whether a request was refused as outside the server's capabilities; raises `Broken` for another failure."""
+def _refused(ending: Ending, case: str) -> bool:
+    """Returns True if a request was refused as outside the server's capabilities; raises `Broken` for other errors."""
     if not isinstance(ending, Exception):
         return False
-    refusal(ending, what, _LACKING)
+    refusal(ending, case, _LACKING)
     return True
 
 
@@ -127,10 +127,10 @@ def media_request(server: Server, medium: model.Audio | model.Video) -> Request:
     return server.request(*messages)
 
 
-def _differ(server: Server, answers: set[str], what: str) -> None:
+def _differ(server: Server, answers: set[str], case: str) -> None:
     """Holds two answers apart; scores differ at least in their last digits, words need not."""
-    applies(len(answers) == 2 or server.claims("LIKELIHOOD"), f"{what} give the same answer, which may be right")
-    wants(len(answers) == 2, f"{what} give the same scores, to the last digit")
+    applies(len(answers) == 2 or server.claims("LIKELIHOOD"), f"{case} give the same answer, which may be right")
+    wants(len(answers) == 2, f"{case} give the same scores, to the last digit")
 
 
 def _ending_text(ending: Any) -> str:
@@ -154,6 +154,6 @@ def tone(hertz: int) -> bytes:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(rate)
-        waves = (round(9000 * math.sin(2 * math.pi * hertz * place / rate)) for place in range(rate))
+        waves = (round(9000 * math.sin(2 * math.pi * hertz * index / rate)) for index in range(rate))
         file.writeframes(b"".join(struct.pack("<h", value) for value in waves))
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What no template closes: answers that the conversation has begun, and raw prompts."""
+"""Prompts that no template closes: answers begun in the conversation, and raw prompts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ async def _scored(server: Server, messages: list[model.Message], *texts: str) ->
 @check
 async def answers_are_continued(server: Server) -> str:
     """Eight tokens behind a beginning, and four behind that with the first four of them."""
-    whole, half = await _continued(server, BEGUN, 8), await _continued(server, BEGUN, 4)
-    text, first = text_of(whole), text_of(half)
+    full, half = await _continued(server, BEGUN, 8), await _continued(server, BEGUN, 4)
+    text, first = text_of(full), text_of(half)
     wants(not text.lstrip().startswith(BEGUN), f"the output repeats the beginning of the answer: {text[:80]!r}")
     if server.exact and first and first == first.rstrip() and CUT_CHARACTER not in first:
         rest = await _continued(server, BEGUN + first, 4)
@@ -50,16 +50,16 @@ async def answers_are_continued(server: Server) -> str:
 @check
 async def scores_stand_behind_the_beginning(server: Server) -> str:
     """What follows a beginning scores as much at once as one half behind the other."""
-    (whole,) = await _scored(server, begun(BEGUN), _FIRST + _SECOND)
+    (full,) = await _scored(server, begun(BEGUN), _FIRST + _SECOND)
     (first,) = await _scored(server, begun(BEGUN), _FIRST)
     (second,) = await _scored(server, begun(BEGUN + _FIRST), _SECOND)
-    alike = whole.token_count == first.token_count + second.token_count
+    alike = full.token_count == first.token_count + second.token_count
     applies(alike, "the halves are cut into other tokens than the whole")
-    apart = abs(whole.logprob - first.logprob - second.logprob)
-    bound = server.tolerance * max(1, whole.token_count)
+    apart = abs(full.logprob - first.logprob - second.logprob)
+    bound = server.tolerance * max(1, full.token_count)
     wants(
         apart <= bound,
-        f"{_FIRST + _SECOND!r} scores {whole.logprob:.5f} behind the beginning of an answer, its halves one behind "
+        f"{_FIRST + _SECOND!r} scores {full.logprob:.5f} behind the beginning of an answer, its halves one behind "
         f"the other {first.logprob + second.logprob:.5f}",
     )
     return f"{apart:.1e} nats apart"
@@ -69,7 +69,7 @@ async def scores_stand_behind_the_beginning(server: Server) -> str:
 async def reasoning_of_the_beginning_is_seen(server: Server) -> None:
     """The same words behind two thoughts."""
     thoughts = ("It is day, so it is blue.", "No. At night the sky is black, so I say black.")
-    one, other = [await _scored(server, begun(BEGUN, each), " blue", " black") for each in thoughts]
+    one, other = [await _scored(server, begun(BEGUN, thought), " blue", " black") for thought in thoughts]
     differ = any(a.logprob != b.logprob for a, b in zip(one, other, strict=True))
     wants(differ, "the scores are the same whatever stands in Message.reasoning")
 

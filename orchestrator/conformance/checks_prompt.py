@@ -1,4 +1,4 @@
-"""What an audit asks for: prompts as they were rendered, tokens by their numbers, and limits that hold."""
+"""Features for audits: rendered prompts, token numbers, and limits that hold."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _MOST_IMAGES = 512
 async def rendered_prompt_is_returned(server: Server) -> str:
     """Two conversations by each method, with and without their rendered prompts."""
     prompts: dict[str, list[model.RenderedPrompt]] = {WORDS: [], _OTHER: []}
-    for words, found in prompts.items():
-        for request in server.each_method(words, _CONTINUATIONS, max_output_tokens=2):
+    for text, rendered in prompts.items():
+        for request in server.each_method(text, _CONTINUATIONS, max_output_tokens=2):
             plain = await server.send(request)
             wants(not plain.HasField("prompt"), "prompt is set where return_prompt was not")
             request.return_prompt = True
@@ -31,14 +31,14 @@ async def rendered_prompt_is_returned(server: Server) -> str:
             wants(
                 bool(prompt.text or prompt.token_ids), "return_prompt was set, and prompt has neither text nor tokens"
             )
-            wants(not prompt.text or words in prompt.text, f"the user's words are not in {prompt.text[:80]!r}")
+            wants(not prompt.text or text in prompt.text, f"the user's words are not in {prompt.text[:80]!r}")
             known = not prompt.token_ids or len(prompt.token_ids) == usage.input_tokens
             wants(known, f"{len(prompt.token_ids)} token_ids, and input_tokens is {usage.input_tokens}")
             same = usage.input_tokens == plain.usage.input_tokens
             wants(same, f"input_tokens is {usage.input_tokens}, and {plain.usage.input_tokens} without return_prompt")
             if server.exact and isinstance(shown, model.GenerateResponse):
                 wants(text_of(shown) == text_of(plain), f"it says {text_of(shown)!r}, and {text_of(plain)!r} without")
-            found.append(prompt)
+            rendered.append(prompt)
     one, other = prompts.values()
     wants(one[0] != other[0], f"{WORDS!r} and {_OTHER!r} have one rendered prompt")
     wants(one[0] == one[-1], "Generate and Likelihood render one conversation otherwise")

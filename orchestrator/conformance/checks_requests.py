@@ -40,12 +40,12 @@ async def refuses_what_it_does_not_claim(server: Server) -> str:
     for name in unclaimed:
         if name in ("OUTPUT_LOGPROBS", "SEED", "IMAGE_OUTPUT") and not server.claims("GENERATE"):
             continue
-        what = f"a request that needs {name}, which is not claimed"
+        case = f"a request that needs {name}, which is not claimed"
         # A server that was made before audio and videos sees a part without a kind, one that was made before answers
         # could be continued a conversation without a question, one from before raw prompts no messages, one from
         # before tools roles and parts that it does not know.
         older = (grpc.StatusCode.INVALID_ARGUMENT,) if name in _NEW else ()
-        await server.refused(requests[name], grpc.StatusCode.UNIMPLEMENTED, *older, what=what)
+        await server.refused(requests[name], grpc.StatusCode.UNIMPLEMENTED, *older, what=case)
     applies(bool(unclaimed), "every capability is claimed")
     return f"{', '.join(unclaimed)} refused"
 
@@ -63,10 +63,10 @@ async def refuses_over_long_input(server: Server) -> None:
         requests["a prompt and max_output_tokens beyond the context"] = generation("Hello", max_output_tokens=limit)
     if server.claims("LIKELIHOOD"):
         requests["a continuation beyond the context"] = scoring(["Hello"], ["yes", long])
-    for what, request in requests.items():
-        error = await server.refused(request, grpc.StatusCode.OUT_OF_RANGE, what=what)
+    for case, request in requests.items():
+        error = await server.refused(request, grpc.StatusCode.OUT_OF_RANGE, what=case)
         message = f"{error} {' '.join(error.metadata.values())}"
-        wants(bool(re.search(r"\d", message)), f"{what}: the error {str(error)!r} names neither limit nor count")
+        wants(bool(re.search(r"\d", message)), f"{case}: the error {str(error)!r} names neither limit nor count")
     await server.alive("over-long input")
 
 

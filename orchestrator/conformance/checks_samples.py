@@ -27,13 +27,13 @@ async def _outputs(server: Server, request: model.GenerateRequest) -> list[model
         len(response.samples) == request.samples,
         f"{request.samples} samples were asked for, {len(response.samples)} came",
     )
-    own = [field.name for field, _ in response.ListFields() if field.name not in ("samples", "served_by", "prompt")]
-    wants(not own, f"{', '.join(own)} of the response are set beside its samples")
-    for place, result in enumerate(response.samples):
+    others = [field.name for field, _ in response.ListFields() if field.name not in ("samples", "served_by", "prompt")]
+    wants(not others, f"{', '.join(others)} of the response are set beside its samples")
+    for index, result in enumerate(response.samples):
         if result.WhichOneof("result") == "status":
             raise CallError.from_status(result.status)
-        wants(result.HasField("output"), f"sample {place} has neither output nor status")
-        wants(bool(result.output.finish_reason), f"sample {place} has no finish_reason")
+        wants(result.HasField("output"), f"sample {index} has neither output nor status")
+        wants(bool(result.output.finish_reason), f"sample {index} has no finish_reason")
     return [result.output for result in response.samples]
 
 
@@ -42,19 +42,19 @@ async def samples_are_separate_outputs(server: Server) -> str:
     """Three outputs of seeds that pass 2^64, and the same one by one."""
     applies(server.info.max_samples >= 3, f"max_samples is {server.info.max_samples}")
     outputs = await _outputs(server, _request(3, seed=_SEED))
-    for place, output in enumerate(outputs):
-        seed = (_SEED + place) % 2**64
+    for index, output in enumerate(outputs):
+        seed = (_SEED + index) % 2**64
         alone = await server.send(_request(0, seed=seed))
         wants(not alone.samples, "samples is set in the response to a request for one output")
         used = output.effective_config.seed
-        wants(used == seed, f"sample {place} was drawn with the seed {used}, it is {seed}")
+        wants(used == seed, f"sample {index} was drawn with the seed {used}, it is {seed}")
         same = output.usage.input_tokens == alone.usage.input_tokens
-        wants(same, f"sample {place} has {output.usage.input_tokens} input_tokens, alone {alone.usage.input_tokens}")
+        wants(same, f"sample {index} has {output.usage.input_tokens} input_tokens, alone {alone.usage.input_tokens}")
         if server.exact:
             one, other = "".join(part.text for part in output.parts), text_of(alone)
-            wants(one == other, f"sample {place} is {one!r}, and {other!r} by itself")
+            wants(one == other, f"sample {index} is {one!r}, and {other!r} by itself")
             tokens = output.usage.output_tokens, alone.usage.output_tokens
-            wants(tokens[0] == tokens[1], f"sample {place} has {tokens[0]} output_tokens, and {tokens[1]} by itself")
+            wants(tokens[0] == tokens[1], f"sample {index} has {tokens[0]} output_tokens, and {tokens[1]} by itself")
     cached = sum(output.usage.cached_tokens for output in outputs)
     return f"{sum(output.usage.input_tokens for output in outputs)} prompt tokens, {cached} of them cached"
 

@@ -1,4 +1,4 @@
-"""What a server says of itself: description, health, reflection, errors."""
+"""A server's account of itself: description, health, reflection, errors."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ async def answers_say_who_gave_them(server: Server) -> str | None:
     for ending in endings:
         if not isinstance(ending, CallError):  # other checks are there for those
             served_by, kind = ending.served_by, type(ending).__name__
-            said = (served_by.model_revision, served_by.boot_id)
-            wants(said == due, f"served_by is {said[0]!r}, {said[1]!r} in a {kind}")
+            identity = (served_by.model_revision, served_by.boot_id)
+            wants(identity == due, f"served_by is {identity[0]!r}, {identity[1]!r} in a {kind}")
     return _WARNING if origins.doubt(proto_json(info)) else None
 
 
@@ -116,7 +116,7 @@ async def reflection_names_the_service(server: Server) -> None:
         requests = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         call = method(requests, timeout=server.timeout, metadata=server.credentials.metadata)
         try:
-            names = [each.name async for response in call for each in response.list_services_response.service]
+            names = [entry.name async for response in call for entry in response.list_services_response.service]
         except grpc.aio.AioRpcError as error:
             failure = f"{error.code().name}: {error.details()}"
             continue

@@ -24,13 +24,13 @@ def told(
     content: Sequence[str | bytes], *, count: int = 1, arguments: str = "", error: bool = False
 ) -> list[model.Message]:
     """Returns a conversation in which the model has called a tool, and what it gave back."""
-    said, tools = model.Message(role=model.ROLE_ASSISTANT), model.Message(role=model.ROLE_TOOL)
-    for place in range(count):
-        call = model.ToolCall(id=f"call_{place}", name="look", arguments=arguments or '{"corner": "left"}')
-        said.parts.add(tool_call=call)
+    assistant, tools = model.Message(role=model.ROLE_ASSISTANT), model.Message(role=model.ROLE_TOOL)
+    for index in range(count):
+        call = model.ToolCall(id=f"call_{index}", name="look", arguments=arguments or '{"corner": "left"}')
+        assistant.parts.add(tool_call=call)
         result = model.ToolResult(tool_call_id=call.id, content=user(*content).parts, is_error=error)
         tools.parts.add(tool_result=result)
-    return [user(_QUESTION), said, tools]
+    return [user(_QUESTION), assistant, tools]
 
 
 def _request(messages: Sequence[model.Message], *, description: str = "Looks at a corner.") -> model.GenerateRequest:
@@ -65,9 +65,9 @@ async def tools_reach_the_model(server: Server) -> str:
     }
     await server.send(_request(told(["There is no such corner."], error=True)))
     applies(known > 0, "input_tokens is 0: there is nothing to compare")
-    for what, (less, more) in pairs.items():
-        least = 1 if what == "a second result" else _LEAST
-        wants(more - less >= least, f"{what} is longer, and the prompt has {more} tokens in place of {less}")
+    for case, (less, more) in pairs.items():
+        least = 1 if case == "a second result" else _LEAST
+        wants(more - less >= least, f"{case} is longer, and the prompt has {more} tokens in place of {less}")
     return f"{known} prompt tokens with one tool"
 
 
@@ -81,9 +81,9 @@ async def tool_images_are_as_stated(server: Server) -> str:
         await server.refused(request, grpc.StatusCode.UNIMPLEMENTED, what="an image in a tool result")
         return "refused"
     response = await server.send(request)
-    asked = [await _tokens(server, _request([user(*image, _QUESTION)])) for image in ([], [picture("red")])]
+    counts = [await _tokens(server, _request([user(*image, _QUESTION)])) for image in ([], [picture("red")])]
     without = await _tokens(server, _request(told(["Here it is."])))
-    longer = response.usage.input_tokens > without or asked[1] <= asked[0]
+    longer = response.usage.input_tokens > without or counts[1] <= counts[0]
     wants(longer, "an image makes a user's message longer, and no tool result: it was dropped")
     sizes = len(response.usage.images)
     wants(sizes in (0, 1), f"usage.images has {sizes} sizes for one image")
@@ -125,11 +125,11 @@ async def calls_are_well_formed(server: Server) -> str:
     )
     ended = response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
     wants(not ended, "it ended with FINISH_REASON_END_OF_SEQUENCE and has called a tool")
-    said = model.Message(role=model.ROLE_ASSISTANT, parts=response.parts, opaque=response.opaque)
-    said.reasoning = response.reasoning
+    message = model.Message(role=model.ROLE_ASSISTANT, parts=response.parts, opaque=response.opaque)
+    message.reasoning = response.reasoning
     results = [model.Part(tool_result=model.ToolResult(tool_call_id=id_, content=user("A tree.").parts)) for id_ in ids]
     tools = model.Message(role=model.ROLE_TOOL, parts=results)
-    again: model.GenerateResponse = await server.send(_request([user(_QUESTION), said, tools]))
+    again: model.GenerateResponse = await server.send(_request([user(_QUESTION), message, tools]))
     old = set(ids) & {call.id for call in _calls(again)}
     wants(not old, f"it used the id {min(old, default='')!r} for a second call of the conversation")
     return f"{calls[0].name[:20]!r} with {len(calls[0].arguments)} characters of arguments"
@@ -141,7 +141,7 @@ async def tool_choice_is_kept(server: Server) -> str:
     none = await _called(server, tool_choice=model.ToolChoice(mode=model.TOOL_CHOICE_MODE_NONE))
     one = await _called(server, parallel_tool_calls=False)
     wants(none is None or not _calls(none), "it called a tool where tool_choice is none")
-    made = len(_calls(one)) if one else 0
-    wants(made <= 1, f"it made {made} calls where parallel_tool_calls is false")
+    count = len(_calls(one)) if one else 0
+    wants(count <= 1, f"it made {count} calls where parallel_tool_calls is false")
     applies(not (none is None and one is None), "it refuses tool_choice none and parallel_tool_calls false")
     return "none and one" if none and one else "none" if none else "one"

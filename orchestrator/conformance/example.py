@@ -7,7 +7,7 @@ from typing import Any
 
 _DEPTH = 8
 _LONGEST = 1000
-"""Characters or elements of an example, whatever its schema demands."""
+"""Largest number of characters or elements in an example, even if its schema demands more."""
 
 
 def example(schema: Any, root: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
@@ -54,7 +54,7 @@ def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> 
 
 
 def _referred(root: Mapping[str, Any], reference: str) -> Any:
-    found: Any = root
+    value: Any = root
     for word in reference.removeprefix("#/").split("/"):
-        found = found.get(word, {}) if isinstance(found, Mapping) else {}
-    return found
+        value = value.get(word, {}) if isinstance(value, Mapping) else {}
+    return value

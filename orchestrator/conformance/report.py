@@ -1,4 +1,4 @@
-"""What a judgement looks like: lines on the terminal, JUnit XML, JSON."""
+"""Renders results of checks: lines on the terminal, JUnit XML, JSON."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def summary(results: Sequence[Result]) -> str:
 
 def for_an_evaluation(results: Sequence[Result]) -> str:
     """Returns how the checks that matter most for an evaluation ended, "" where none of them was run."""
-    found = {result.check.name: result.status.value for result in results if result.check.name in MATTER_MOST}
-    said = ", ".join(f"{name} {status}" for name, status in found.items())
-    return f"for an evaluation these matter most: {said}" if said else ""
+    statuses = {result.check.name: result.status.value for result in results if result.check.name in MATTER_MOST}
+    summary = ", ".join(f"{name} {status}" for name, status in statuses.items())
+    return f"for an evaluation these matter most: {summary}" if summary else ""
 
 
 def as_json(address: str, results: Sequence[Result], contract: str = MODEL) -> dict[str, Any]:

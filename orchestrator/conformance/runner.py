@@ -72,14 +72,14 @@ async def judge(
         server = Server(address, credentials, channel, timeout, pid=pid)
         server.info = await _info(server, waiting)
         mute = False
-        for each in CHECKS.values():
-            if only and each.name not in only:
+        for check in CHECKS.values():
+            if only and check.name not in only:
                 continue
-            if mute and needs_answer(each.name):
-                yield Result(each, Status.SKIPPED, f"the server gives no answer: see {FIRST}", 0.0)
+            if mute and needs_answer(check.name):
+                yield Result(check, Status.SKIPPED, f"the server gives no answer: see {FIRST}", 0.0)
                 continue
-            result = await ended(each, _run(each, server), _CALLS * timeout)
-            mute |= each.name == FIRST and result.status is Status.FAILED
+            result = await ended(check, _run(check, server), _CALLS * timeout)
+            mute |= check.name == FIRST and result.status is Status.FAILED
             yield result
 
 
@@ -101,13 +101,13 @@ async def _info(server: Server, waiting: Callable[[CallError, float], None]) -> 
         await asyncio.sleep(0.2)
 
 
-async def _run(each: Check, server: Server) -> str | None:
-    missing = [need for need in each.needs if not server.claims(need)]
+async def _run(check: Check, server: Server) -> str | None:
+    missing = [need for need in check.needs if not server.claims(need)]
     applies(not missing, f"the server does not claim {', '.join(missing)}")
-    if run := RUNS.get(each.name):
+    if run := RUNS.get(check.name):
         return await run(server)
-    for what, fields in each.refused.items():
-        await server.refused(server.parsed(fields), what=what)
-    for what, fields in each.answered.items():
-        response_of(await server.ending(server.parsed(fields)), what)
+    for case, fields in check.refused.items():
+        await server.refused(server.parsed(fields), what=case)
+    for case, fields in check.answered.items():
+        response_of(await server.ending(server.parsed(fields)), case)
     return None

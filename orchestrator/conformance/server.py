@@ -63,12 +63,12 @@ class Server:
         return model_grpc.ModelServiceStub(self.channel)
 
     def claims(self, capability: str) -> bool:
-        """Whether it claims a capability, named without its prefix."""
+        """Returns True if the server claims a capability, named without its prefix."""
         return model.Capability.Value(f"CAPABILITY_{capability}") in self.info.capabilities
 
     @property
     def exact(self) -> bool:
-        """Whether its arithmetic is fine enough for texts to be the same beside any other requests."""
+        """True if its arithmetic is precise enough for equal texts in any batch."""
         return self.info.compute_dtype in _EXACT
 
     @property
@@ -87,10 +87,10 @@ class Server:
         context = self.info.max_context_tokens
         return min(512, context // 2) if context else 512
 
-    def each_method(self, words: str, continuations: Sequence[str], **config: Any) -> list[Request]:
+    def each_method(self, text: str, continuations: Sequence[str], **config: Any) -> list[Request]:
         """Returns the same question for each method that the server has."""
-        requests: list[Request] = [generation(words, **config)] if self.claims("GENERATE") else []
-        return [*requests, scoring([words], continuations)] if self.claims("LIKELIHOOD") else requests
+        requests: list[Request] = [generation(text, **config)] if self.claims("GENERATE") else []
+        return [*requests, scoring([text], continuations)] if self.claims("LIKELIHOOD") else requests
 
     def request(self, *messages: model.Message) -> Request:
         """Returns a request over a conversation for the method that the server has, Generate if both."""
@@ -163,10 +163,10 @@ class Server:
         endings: dict[int, Ending] = {}
 
         async def attempt() -> None:
-            left = [place for place in range(len(requests)) if place not in endings]
-            attempted = await make(self, [requests[place] for place in left])
+            left = [index for index in range(len(requests)) if index not in endings]
+            attempted = await make(self, [requests[index] for index in left])
             full = [ending for ending in attempted if isinstance(ending, CallError) and ending.code in FULL]
-            endings.update((place, ending) for place, ending in zip(left, attempted, strict=True) if ending not in full)
+            endings.update((index, ending) for index, ending in zip(left, attempted, strict=True) if ending not in full)
             for error in full:
                 raise error
 
@@ -223,11 +223,11 @@ async def in_batch(server: Server, calls: Sequence[Request | None], *, timeout: 
     end = CallError(grpc.StatusCode.INTERNAL, "batch_incomplete", "the Batch ended without a result for it")
     try:
         async for response in server.batch(calls, timeout=timeout):
-            for place, ending in answers_of(response, sent, lambda answer, _: answer):
-                endings.setdefault(place, ending)
+            for index, ending in answers_of(response, sent, lambda answer, _: answer):
+                endings.setdefault(index, ending)
     except CallError as error:
         end = error
-    return [endings.get(place, end) for place in range(len(calls))]
+    return [endings.get(index, end) for index in range(len(calls))]
 
 
 def together(server: Server) -> int:
@@ -288,18 +288,18 @@ async def same_answers(server: Server, requests: Sequence[Request], make: Make[R
         Broken: A call failed, or was answered otherwise among the others.
     """
     how = f"among {len(requests)}"
-    alone = [response_of(each, "a call by itself") for each in await server.settled(one_by_one, requests)]
-    among = [response_of(each, f"a call {how}") for each in await server.settled(make, requests)]
+    alone = [response_of(ending, "a call by itself") for ending in await server.settled(one_by_one, requests)]
+    among = [response_of(ending, f"a call {how}") for ending in await server.settled(make, requests)]
     prompts = [request.messages[0].parts[0].text for request in requests]
-    texts = [text_of(each) if isinstance(each, model.GenerateResponse) else None for each in alone]
+    texts = [text_of(ending) if isinstance(ending, model.GenerateResponse) else None for ending in alone]
     apart = 0.0
     for prompt, one, other in zip(prompts, alone, among, strict=True):
         if isinstance(one, model.LikelihoodResponse) and isinstance(other, model.LikelihoodResponse):
             counts = len(one.scores), len(other.scores)
             wants(counts[0] == counts[1], f"{counts[0]} scores alone and {counts[1]} {how}")
-            for place, (score, again) in enumerate(zip(one.scores, other.scores, strict=True)):
-                what = f"continuation {place} of {prompt!r} alone and {how}"
-                apart = max(apart, same_score(server, what, score, again))
+            for index, (score, again) in enumerate(zip(one.scores, other.scores, strict=True)):
+                score_of = f"continuation {index} of {prompt!r} alone and {how}"
+                apart = max(apart, same_score(server, score_of, score, again))
         elif isinstance(one, model.GenerateResponse) and isinstance(other, model.GenerateResponse):
             text = text_of(other)
             # Half precision may end a tie the other way in a batch; another's answer is never excusable.

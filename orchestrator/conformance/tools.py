@@ -60,8 +60,9 @@ class Server:
         """Returns its description."""
         method = tool_pb2_grpc.ToolServiceStub(self.channel).ListTools
         metadata = self.credentials.metadata
-        found: pb.ListToolsResponse = await call(method, pb.ListToolsRequest(), timeout=self.timeout, metadata=metadata)
-        return found
+        listing: pb.ListToolsResponse
+        listing = await call(method, pb.ListToolsRequest(), timeout=self.timeout, metadata=metadata)
+        return listing
 
     async def call(
         self, request: pb.CallToolRequest, *, token: bool = True, timeout: float | None = None
@@ -69,8 +70,8 @@ class Server:
         """Makes a call, within the usual time or another."""
         method = tool_pb2_grpc.ToolServiceStub(self.channel).CallTool
         metadata = self.credentials.metadata if token else ()
-        found: pb.CallToolResponse = await call(method, request, timeout=timeout or self.timeout, metadata=metadata)
-        return found
+        response: pb.CallToolResponse = await call(method, request, timeout=timeout or self.timeout, metadata=metadata)
+        return response
 
     def request(self, tool: model.Tool | None = None, **fields: Any) -> pb.CallToolRequest:
         """Returns a call that fits a tool's schema as far as an example of it does; the first tool's by default."""
@@ -80,8 +81,8 @@ class Server:
         except (AttributeError, LookupError, TypeError, RecursionError) as error:
             raise Broken(f"the schema of {tool.name[:64]} cannot be read: {error}") from error
         images = [model.Image(data=picture("red"))]
-        given = {"revision": self.listing.revision, "name": tool.name, "arguments": arguments, "images": images}
-        return pb.CallToolRequest(**(given | fields))
+        values = {"revision": self.listing.revision, "name": tool.name, "arguments": arguments, "images": images}
+        return pb.CallToolRequest(**(values | fields))
 
     async def refused(self, request: pb.CallToolRequest, code: grpc.StatusCode, reason: str, what: str) -> None:
         """Raises `Broken` unless a call ends with a status and, if one is given, a reason."""
@@ -115,14 +116,14 @@ async def judge_tools(
     async with dial(address, credentials) as channel:
         server = Server(channel, credentials, timeout, pb.ListToolsResponse())
         server.listing = await server.list()
-        for each in CHECKS.values():
-            if not only or each.name in only:
-                yield await ended(each, _run(each, server), _CALLS * timeout)
+        for check in CHECKS.values():
+            if not only or check.name in only:
+                yield await ended(check, _run(check, server), _CALLS * timeout)
 
 
-async def _run(each: Check, server: Server) -> str | None:
-    applies(bool(server.listing.tools) or each.name == "lists_good_tools", "the server lists no tool")
-    return await RUNS[each.name](server)
+async def _run(check: Check, server: Server) -> str | None:
+    applies(bool(server.listing.tools) or check.name == "lists_good_tools", "the server lists no tool")
+    return await RUNS[check.name](server)
 
 
 def _hash(response: pb.CallToolResponse) -> bytes:
@@ -132,10 +133,11 @@ def _hash(response: pb.CallToolResponse) -> bytes:
 
 def _after(request: pb.CallToolRequest, *hashes: bytes) -> pb.CallToolRequest:
     """Returns a call after others like it, with the hashes of their results."""
-    made = pb.CallToolRequest.FromString(request.SerializeToString())
-    for each in hashes:
-        made.history.add(name=request.name, arguments=request.arguments, images=len(request.images), result_sha256=each)
-    return made
+    copy = pb.CallToolRequest.FromString(request.SerializeToString())
+    for digest in hashes:
+        images = len(request.images)
+        copy.history.add(name=request.name, arguments=request.arguments, images=images, result_sha256=digest)
+    return copy
 
 
 @check
@@ -177,17 +179,17 @@ async def calls_are_answered(server: Server) -> str:
 async def results_carry_the_revision(server: Server) -> None:
     """The response has the revision of the listing, also where the request names none."""
     for revision in (server.listing.revision, ""):
-        found = (await server.call(server.request(revision=revision))).revision
-        wants(found == server.listing.revision, f"a response has the revision {found[:100]!r}")
+        current = (await server.call(server.request(revision=revision))).revision
+        wants(current == server.listing.revision, f"a response has the revision {current[:100]!r}")
 
 
 @check
 async def wrong_arguments_are_results(server: Server) -> None:
     """Arguments that are not a JSON object are an error for the model to read."""
-    for words in _WRONG:
-        response = await server.call(server.request(arguments=words))
-        wants(response.is_error, f"the arguments {words[:40]} have a result that is not an error")
-        wants(any(part.text for part in response.content), f"the error for {words[:40]} has no text")
+    for text in _WRONG:
+        response = await server.call(server.request(arguments=text))
+        wants(response.is_error, f"the arguments {text[:40]} have a result that is not an error")
+        wants(any(part.text for part in response.content), f"the error for {text[:40]} has no text")
 
 
 @check
@@ -262,9 +264,9 @@ async def images_go_by_their_hash(server: Server) -> None:
     await server.refused(absent, grpc.StatusCode.NOT_FOUND, NOT_HELD, "an image that was never sent")
     wrong = server.request(images=[model.Image(data=data, sha256=bytes(32))])
     await server.refused(wrong, grpc.StatusCode.INVALID_ARGUMENT, "hash_mismatch", "a hash of other bytes")
-    whole = await server.call(server.request(images=[model.Image(data=data, sha256=digest)]))
+    complete = await server.call(server.request(images=[model.Image(data=data, sha256=digest)]))
     alone = await server.call(server.request(images=[model.Image(sha256=digest)]))
-    wants(_hash(whole) == _hash(alone), "the same image by its hash has another result")
+    wants(_hash(complete) == _hash(alone), "the same image by its hash has another result")
 
 
 @check
@@ -277,19 +279,20 @@ async def many_conversations_at_once(server: Server) -> str:
     async def converse() -> bool:
         late = _CALLS * server.timeout  # a call waits for those before it, each of which may start a process
         try:
-            found = [_hash(await server.call(each, timeout=late)) for each in (request, _after(request, first))]
+            requests = (request, _after(request, first))
+            hashes = [_hash(await server.call(one, timeout=late)) for one in requests]
         except CallError as error:
             wants(error.code in _FULL, f"one of {_CONVERSATIONS} conversations at once ended with {error.code.name}")
             return False
-        wants(found == [first, second], f"{_CONVERSATIONS} conversations at once have other results than one alone")
+        wants(hashes == [first, second], f"{_CONVERSATIONS} conversations at once have other results than one alone")
         return True
 
     ends: Sequence[bool | BaseException] = await asyncio.gather(
         *(converse() for _ in range(_CONVERSATIONS)), return_exceptions=True
     )
-    for each in ends:
-        if isinstance(each, BaseException):
-            raise each
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
     wants(any(ends), f"all of {_CONVERSATIONS} conversations at once were refused")
     return f"{ends.count(False)} of {_CONVERSATIONS} were sent back" if not all(ends) else ""
 
