@@ -39,6 +39,7 @@ SMALL = {
     "bench_labels.py": "--worlds 10",
     "bench_second_reader.py": "--answers 100",
     "bench_sequential.py": "--pairs 2 --items 60",
+    "bench_share.py": "--rounds 4",
     "bench_survey.py": "--models 50 --most 600",
     "bench_variance.py": "--worlds 3",
     "bench_large.py": "--rows 320 --steps resume --folder kept",
@@ -257,6 +258,12 @@ def test_simulated_coverage(run: Run, script: str) -> None:
     covered = [float(share) for share in re.findall(r"covers[^:]*\W+(?:np\.float64\()?([\d.]+)", printed)]
     assert len(covered) >= 5
     assert all(0 <= share <= 1 for share in covered)
+
+
+def test_shares_by_information(run: Run) -> None:
+    (printed,) = run("bench_share.py")
+    shares = re.findall(r"^ *(\d+)% ", printed, re.MULTILINE)
+    assert shares == ["20", "20", "20", "24", "28", "40", "40", "40", "48", "56"]
 
 
 def test_intervals_of_partial_credit(run: Run) -> None:
