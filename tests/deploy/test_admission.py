@@ -1,4 +1,4 @@
-"""What is rendered would be admitted: by itself, over an earlier run, beside another, and under a quota."""
+"""A cluster would admit the rendered objects: alone, over an earlier run, beside another, and under a quota."""
 
 from __future__ import annotations
 

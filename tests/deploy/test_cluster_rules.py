@@ -1,4 +1,4 @@
-"""What the manifests ask of a cluster's controllers makes sense together: scaling, policies, claims, patience."""
+"""Consistency of the manifests' demands on controllers: scaling, policies, claims, patience."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = needs_kubectl
 every = pytest.mark.parametrize("name", ALL)
 NAME = "app.kubernetes.io/name"
 CALLS = [("orchestrator", "model-server"), ("orchestrator", "scorer"), ("scorer", "model-server"), ("merge", "scorer")]
-"""Who dials whom; the scorer a judge that is a model server."""
+"""Clients and servers of connections; the scorer dials a judge that is a model server."""
 
 
 def labels_of(workload: Manifest) -> dict[str, str]:

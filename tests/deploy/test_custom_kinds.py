@@ -26,7 +26,7 @@ KUEUE: dict[str, Any] = json.loads((REPOSITORY / "tests/fixtures/kueue_v1beta2.j
 
 
 def problems(manifest: Manifest) -> str:
-    """What is wrong with an object: a type or value, something missing, or a field that its kind does not have."""
+    """Mistakes of an object: a type or value, a missing field, or a field unknown to its kind."""
     try:
         found = getattr(MODELS[manifest["apiVersion"]], manifest["kind"]).model_validate(manifest, strict=True)
     except pydantic.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What images hold is pinned by hash: the files are those of today's dependencies."""
+"""Packages in images are pinned by hash: the lock files match today's dependencies."""
 
 from __future__ import annotations
 

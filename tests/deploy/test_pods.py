@@ -66,7 +66,7 @@ CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.ar
 
 
 async def connects(source: Pod, address: str, port: int) -> bool:
-    """Whether a connection from a pod is made."""
+    """Returns True if a connection from a pod succeeds."""
     words = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, address, str(port))
     process = await asyncio.create_subprocess_exec(*words, stderr=subprocess.PIPE)
     _, said = await process.communicate()
@@ -148,7 +148,7 @@ async def test_a_mistake_fails_the_job_at_once(tmp_path: Path) -> None:
 
 
 def submitted(*flags: str) -> list[Manifest]:
-    """What `orchestrator submit` renders of the demo."""
+    """Objects that `orchestrator submit` renders for the demo."""
     return submitting.submitted("--overlay=cpu-demo", "--task=vstar_bench", "--synthetic", "--limit=40", *flags)
 
 

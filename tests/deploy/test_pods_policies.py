@@ -56,7 +56,7 @@ def logs(cluster: Cluster) -> str:
 
 
 def connects(source: Pod, target: Pod) -> bool:
-    """Whether a connection from a pod to a model server's port is made."""
+    """Returns True if a connection from a pod to a model server's port succeeds."""
     words = ("ip", "netns", "exec", source.netns, sys.executable, "-S", "-c", CONNECT, target.address, "50051")
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "ConnectionRefusedError" in done.stderr, done.stderr

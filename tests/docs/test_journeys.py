@@ -46,7 +46,7 @@ def section(title: str, language: str = "sh") -> list[str]:
 
 
 class Reader:
-    """Who follows the page in a folder, with the programs of one environment alone."""
+    """A reader who follows the page in a folder, with the programs of one environment only."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
         self.folder, self.port = folder, free_port()
@@ -80,7 +80,7 @@ class Reader:
 
 WEEKLY = [pytest.param(name, marks=pytest.mark.weekly) for name in ("installed", "newest")]
 MOST_BYTES = 1_600_000_000
-"""What the page's 1.5 GB are at most."""
+"""Upper bound of the page's 1.5 GB."""
 
 
 def cpu_build() -> str:

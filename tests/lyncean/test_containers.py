@@ -1,4 +1,4 @@
-"""What a file's headers announce is counted against its bytes before FFmpeg allocates for it; valid files are read."""
+"""Sizes in a file's headers are checked against its bytes before FFmpeg allocates; valid files are read."""
 
 from __future__ import annotations
 

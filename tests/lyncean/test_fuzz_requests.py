@@ -134,7 +134,7 @@ changes = st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size
 
 
 def decodes(data: bytes) -> bool:
-    """Whether it is an image; `InvalidRequest` is the only other thing that may come of it."""
+    """Returns True for an image; the only other allowed outcome is `InvalidRequest`."""
     try:
         image = images.decode(data, max_pixels=1_000_000)
     except InvalidRequest as error:

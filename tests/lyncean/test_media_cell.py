@@ -179,7 +179,7 @@ def test_facts_and_samples_are_taken_as_far_as_they_can_be_true(forged: Callable
 
 
 def test_what_a_cell_writes_later_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was taken is sealed: it neither shrinks nor changes, and is this process's own to write."""
+    """Shared memory is sealed: it neither shrinks nor changes, and this process may write to its copy."""
     with cell.memory(b"12345678") as place:
         taken = np.frombuffer(cell.taken(place, 8, 8), np.uint8)
         for change in (lambda: os.ftruncate(place, 0), lambda: os.pwrite(place, b"x", 0)):

@@ -1,4 +1,4 @@
-"""What the shared options refuse before anything listens or dials."""
+"""Values that the shared options refuse before anything listens or dials."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ MISTAKES = [
     (model_server, "serve --tls-cert PLACE"),
     (scorer, "serve --port PLACE"),
 ]
-"""Where an address stands in the wrong place: click's errors repeat it."""
+"""Addresses given as the wrong argument, which click's errors repeat."""
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ async def test_what_waits_joins_when_a_row_has_ended() -> None:
 
 
 async def test_nothing_is_overtaken_by_what_joins() -> None:
-    """What waits first and may not join, for its key or its size, is next: rows that could join wait behind it."""
+    """A row that waits first and may not join, for its key or size, is next: others that could join wait."""
     run = Joining()
     assert await run.answers(("a3", "k", 9), ("b1", "other", 9), ("c1", "k", 9)) == ["a3", "b1", "c1"]
     assert run.admitted == [["a3"], ["a3"], ["a3"], ["b1"], ["c1"]]

@@ -1,4 +1,4 @@
-"""Which frames are seen and which samples are heard is what the contract says, whatever the container."""
+"""Frames and samples follow the contract in any container."""
 
 from __future__ import annotations
 

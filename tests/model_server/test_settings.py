@@ -1,4 +1,4 @@
-"""What is found about a model's name before anything heavy is imported."""
+"""Checks of a model's name before heavy imports."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _questions_end_with_who_asked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _replies_go_with_the_cache(patch: pytest.MonkeyPatch) -> None:
-    """What the cache cannot keep is not kept here either."""
+    """A reply that the cache cannot store is not kept here either."""
     real = KeptReplies.get
 
     async def get(kept: KeptReplies, judge: str, prompt: Any) -> Any:

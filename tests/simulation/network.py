@@ -29,7 +29,7 @@ from simulation.court import JUDGES
 S = grpc.StatusCode
 READY, IDLE = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
 FOREIGN = (S.UNIMPLEMENTED, S.NOT_FOUND, S.FAILED_PRECONDITION, S.PERMISSION_DENIED)
-"""What an ingress says where its route is away: no word of the model's."""
+"""Response of an ingress without a route; it does not come from the model."""
 PASSING = (S.UNAVAILABLE, S.RESOURCE_EXHAUSTED, S.INTERNAL, S.DEADLINE_EXCEEDED, S.UNKNOWN, S.ABORTED)
 
 
@@ -46,7 +46,7 @@ def failure(code: S, words: str, reason: str = "", domain: str = "lyncean", **fa
 
 @dataclass
 class Weather:
-    """What may go wrong now, as probabilities per call. All zero: nothing does."""
+    """Current probabilities of faults per call. All zero: no faults."""
 
     mutated: float = 0.0
     foreign: float = 0.0
@@ -74,13 +74,13 @@ class Network:
     together: int = 0
     """Outputs that were answered in one response with others."""
     calls: list[float] = field(default_factory=list)
-    """When each call of Generate or Likelihood was made."""
+    """Times of calls of Generate or Likelihood."""
     delivered: list[tuple[float, str, str]] = field(default_factory=list)
-    """When each whole answer of this command was handed on, what it answers, and the address that it came from."""
+    """Time, question and address of each whole answer that this command was given."""
     failed: Counter[tuple[str, S]] = field(default_factory=Counter)
-    """How often each question of this command ended with a status."""
+    """Number of statuses with which each question of this command ended."""
     shaken: Counter[str] = field(default_factory=Counter)
-    """How often in this command it may have been unknown who answers at an address: each loses what is under way."""
+    """Times in this command that the server at an address may have been unknown: each loses calls in flight."""
     scorer_up: bool = True
     scorer_silent: bool = False
     unknown: dict[str, str] = field(default_factory=dict)

@@ -130,7 +130,7 @@ def test_no_mutated_sample_is_an_answer(mutation: network.Mutation) -> None:
 
 
 def test_worlds_send_hashes_and_samples(tmp_path: Path) -> None:
-    """What the other tests would find is in the worlds: files that come by their hash, outputs that come together."""
+    """Worlds contain the features that other tests look for: files sent by hash, outputs sent together."""
     world = World(0, tmp_path / "run", lambda _: None)
     world.method, world.rows, world.repeats = "generate", 12, 3
     for address in world.addresses:

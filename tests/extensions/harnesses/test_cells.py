@@ -362,7 +362,7 @@ if __name__ == "__main__":
 
 
 def test_what_a_task_names_on_the_hub_is_fetched_outside_of_its_cell(toy: ToyHarness, tmp_path: Path) -> None:
-    """What its files do not name is not, so that no answer can tell the hub anything."""
+    """Only repositories that its files name are fetched, so that no answer can leak data to the hub."""
     task = (toy.tasks / "compares.yaml").read_text().replace("compares", "fetches").replace("plain", "fetching")
     write(toy.tasks, {"fetches.yaml": task, "fetching.py": FETCHES})
     script = tmp_path / "scores.py"

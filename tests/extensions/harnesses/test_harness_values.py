@@ -44,7 +44,7 @@ VALUES = st.recursive(
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two values are the same in type, order and bits."""
+    """Returns True if two values are equal in type, order and bits."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

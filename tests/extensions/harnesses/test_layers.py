@@ -1,4 +1,4 @@
-"""Which layers close the processes in which code of others scores is said by scorer, run and results."""
+"""Scorer, run and results name the layers that lock down processes with foreign scoring code."""
 
 from __future__ import annotations
 

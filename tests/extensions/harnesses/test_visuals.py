@@ -1,4 +1,4 @@
-"""What a foreign task's code returns becomes the data's own bytes wherever these are the pixels it returned."""
+"""Images that a foreign task's code returns become the data's own bytes if the pixels are equal."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
 
 
 def told(output: str, task: str) -> bool:
-    """Whether a line says what is wrong with a task's results."""
+    """Returns True if a line names the problem of a task's results."""
     return any(line.startswith(f"{task}: ") for line in output.splitlines())
 
 

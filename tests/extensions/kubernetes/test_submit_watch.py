@@ -23,7 +23,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def applied(*flags: str) -> list[Manifest]:
-    """What `submit` renders, as a cluster holds it."""
+    """Objects that `submit` renders, in the form a cluster stores."""
     found = submitted(*RUN, *flags)
     for job in of_kind(found, "Job"):
         given = {"batch.kubernetes.io/controller-uid": "u", "job-name": job["metadata"]["name"]}

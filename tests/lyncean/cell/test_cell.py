@@ -151,7 +151,7 @@ def test_calls_share_a_warm_cell_and_nothing_in_a_forking_one(warm: Cell, forkin
 
 
 def test_no_call_of_a_forking_cell_answers_the_next(forking: Cell) -> None:
-    """What is written to other descriptors reaches nobody, and an early reply is that call's own."""
+    """Writes to other descriptors reach nobody, and an early reply belongs to that call."""
     for _ in range(5):
         assert forking.call("forged") in ("true", "forged")
         assert forking.call("add", 1, 2) == 3
@@ -325,7 +325,7 @@ def test_numbers_are_those_of_the_kernel(machine: str, header: str) -> None:
 
 
 def test_both_machines_refuse_the_same() -> None:
-    """Where a machine lacks a call, it is one of the older ones."""
+    """Calls that a machine lacks are older ones."""
     x86, arm = (MACHINES[name].numbers.keys() for name in ("x86_64", "aarch64"))
     older = {"fork", "vfork", "iopl", "ioperm", "open", "chmod", "chown", "lchown", "utime", "utimes", "futimesat"}
     assert x86 - arm == {*older, "inotify_init"}

@@ -1,4 +1,4 @@
-"""What a checkpoint was given: rendered prompts, tokens by their numbers, and hashes of what makes them."""
+"""Inputs of a checkpoint: rendered prompts, token numbers, and hashes of the files that produce them."""
 
 from __future__ import annotations
 

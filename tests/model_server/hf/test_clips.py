@@ -65,7 +65,7 @@ def sound(hertz: float = 440, seconds: float = 1.0) -> bytes:
 
 
 def samples(hertz: float, seconds: float, start: float = 0.0) -> Any:
-    """What is heard of `sound`: the mean of a tone and a silent channel."""
+    """Samples of `sound`: the mean of a tone and a silent channel."""
     wave = np.sin(np.arange(round(seconds * 16000)) / 16000 * 2 * np.pi * hertz) * 16384
     return (wave.astype(np.int16) / 65536).astype(np.float32)[round(start * 16000) :]
 

@@ -349,7 +349,7 @@ def drawn_plainly(logits: torch.Tensor, config: model.GenerationConfig, generato
     ),
 )
 def test_rows_are_drawn_alike_alone_together_and_plainly(seed: int, size: int, drawn: list[dict[str, Any]]) -> None:
-    """Whether few tokens are looked at or all of them, with equal logits and without."""
+    """With few tokens or all of them, with equal logits and without."""
     logits = 3 * torch.randn((len(drawn), size), generator=torch.Generator().manual_seed(seed))
     logits = logits.round(decimals=seed % 3)
     configs = [model.GenerationConfig(**config) for config in drawn]

@@ -1,4 +1,4 @@
-"""Which checkpoints load, whether they see, and what settings of processor and weights change about a model."""
+"""Loading of checkpoints, their vision, and the effects of settings of processor and weights."""
 
 from __future__ import annotations
 

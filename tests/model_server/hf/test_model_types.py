@@ -11,7 +11,7 @@ from helpers.family_matrix import PAGE, RECORDED, found, page
 
 KNOWN: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())
 COMPARED = ("loads", "passes", "images", "needs_image", "clips", "batching", "method")
-"""What must be found again; texts of errors and of small differences are the library's and the processor's."""
+"""Stable part of the output; errors and small differences vary with the library and the processor."""
 
 
 def test_the_page_says_what_was_recorded() -> None:

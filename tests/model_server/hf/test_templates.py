@@ -1,4 +1,4 @@
-"""Where an answer begins: the blank of a chat template, and candidates behind ReForm-Eval's layouts."""
+"""Beginning of an answer: the blank of a chat template, and candidates after ReForm-Eval's layouts."""
 
 from __future__ import annotations
 

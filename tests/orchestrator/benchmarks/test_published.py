@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize(("paper", "table"), TABLES, ids=[f"{paper.name} 
 
 
 def is_count(value: float, column: Column, digits: int) -> bool:
-    """Whether a printed percentage is that of some whole number of a column's items."""
+    """Returns True if some whole number of a column's items gives a printed percentage."""
     scale = 10**digits
     shares = [100 * count / column.n for count in range(column.n + 1)]
     if column.printed == TRUNCATED:

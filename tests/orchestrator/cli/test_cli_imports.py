@@ -1,4 +1,4 @@
-"""What a run imports."""
+"""Imports of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a difference is divided: the parts sum to it exactly, whatever the runs and the metrics are."""
+"""Division of a difference: for any runs and metrics the parts sum to it exactly."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FIXED = "fixed"
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What `changes` takes of the scores of a run."""
+    """The part of a run's scores that `changes` reads."""
 
     run: Any
     steps: dict[Step, Any]

@@ -1,4 +1,4 @@
-"""What real servers send that is no answer, and what becomes of it."""
+"""Responses of real servers that are not answers, and their outcomes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STAYS, LEAVES = "127.0.0.1:11", "127.0.0.1:12"
 
 
 class Servers:
-    """What `GetModelInfo` meets at each address, and the addresses behind the name."""
+    """Responses of `GetModelInfo` at each address, and the addresses of the name."""
 
     def __init__(self) -> None:
         self.known = [STAYS, LEAVES]

@@ -1,4 +1,4 @@
-"""Which scorers are waited for: real processes, the client in this one."""
+"""Waiting for scorers: real processes, with the client in this one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orchestrator.errors import IncompleteError
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not waited for is given up at the first failure, and people are told at once."""
+    """Without patience the first failure ends the wait, and is reported at once."""
     monkeypatch.setattr(scoring_module, "REACH_SECONDS", 0.0)
     monkeypatch.setattr(scoring_module, "_TELL_SECONDS", 0.0)
 

@@ -31,7 +31,7 @@ def idle() -> bool:
 
 
 def at_once() -> bool:
-    """Whether this is the thread of the event loop."""
+    """Returns True in the thread of the event loop."""
     return threading.current_thread() is threading.main_thread()
 
 

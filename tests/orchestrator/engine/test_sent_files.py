@@ -1,4 +1,4 @@
-"""What is sent of files: their bytes once, then their hash, as long as it is worth it."""
+"""Files on the wire: their bytes once, then their hash, as long as that saves bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which items people label, and what their labels and all verdicts show together."""
+"""Selection of items to label, and estimates from labels and all verdicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUP_ALL = {"name": "all", "metric": "group_all"}
 
 
 def true_score(key: str) -> float:
-    """What a person says: the judge took every tenth answer for something else."""
+    """A person's label: the judge misread every tenth answer."""
     number = int(key.partition("/")[2])
     return float(number % 3 > 0) if number % 10 else float(number % 3 == 0)
 

@@ -23,7 +23,7 @@ SKILLS = (0.2, 0.5, 0.8, 0.4, 0.9)
 
 
 def text_of(page: str) -> str:
-    """What a page says, without markup."""
+    """Text of a page, without markup."""
     body = re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.S)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
 

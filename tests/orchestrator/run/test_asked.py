@@ -75,7 +75,7 @@ class Folder:
         return {name: number for name, number in found.items() if number}
 
     def page(self, run: str = "run") -> str:
-        """What the report says, without its samples."""
+        """Text of the report, without its samples."""
         text = html.unescape((self.path / run / "report.html").read_text())
         return text[text.index("<header") : text.index('id="h-model"')]
 

@@ -20,7 +20,7 @@ from orchestrator.run_folder.lines import sealed
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is made, where logs of any size are worth to be known again."""
+    """Files made by commands, with a fingerprint for logs of any size."""
     monkeypatch.setattr(finished, "_LEAST_BYTES", 1)
     write, render, found = run_eval.run_results.write, finish.write_report, list[str]()
 

@@ -1,4 +1,4 @@
-"""How many items of a complete run may have come to no result."""
+"""Limits on the items without a result in a complete run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of a run under way."""
+"""Progress of a run, as shown to people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = [f"reform_a_dataset_of_a_long_name_{number}" for number in range(61)]
 
 
 def shown(accounting: Accounting, *, terminal: bool) -> list[str]:
-    """What stands there at a run's end, a terminal's last panel included."""
+    """Output at the end of a run, a terminal's last panel included."""
     console = Console(file=io.StringIO(), width=80, height=40, force_terminal=terminal, color_system=None, markup=False)
 
     async def show() -> None:

@@ -1,4 +1,4 @@
-"""What a server states of itself: limits that are kept before anything is sent, and replicas that must agree."""
+"""Statements of a server about itself: limits obeyed before anything is sent, and replicas that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run took and cost: tokens, seconds and money in its results, and a budget of money."""
+"""Usage and cost of a run: tokens, seconds and money in its results, and a budget of money."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_checksum_that_is_not_a_number_is_damage(tmp_path: Path) -> None:
 def test_a_resume_scores_answers_that_were_asked_again(
     cluster: Cluster, shared_scorer: Server, expected: bytes
 ) -> None:
-    """What is left of a run whose answers were lost and asked again, and that was killed before their verdicts."""
+    """The folder of a run that lost answers, asked again, and was killed before their verdicts."""
     server = cluster.model()
     words = cluster.words("run", [server], shared_scorer, "--limit", "120")
     cluster.orchestrator(*words)

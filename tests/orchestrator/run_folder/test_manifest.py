@@ -1,4 +1,4 @@
-"""What the manifest says of the command that made it."""
+"""The manifest's record of the command that wrote it."""
 
 from __future__ import annotations
 

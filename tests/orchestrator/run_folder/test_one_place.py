@@ -1,4 +1,4 @@
-"""What a run keeps on disk is known to `run_folder` alone."""
+"""Only `run_folder` knows the files of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's requests took, read from its log in memory that its length does not decide."""
+"""Usage of a run's requests, read from its log in memory independent of its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server makes of the same requests, and what stands beside the gains of a training."""
+"""Noise of a server for equal requests, shown beside the gains of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suite may say: each mistake in it is one line with file, line, key and fix, before anything is started."""
+"""Suite files: each mistake is one line with file, line, key and fix, before anything starts."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Night:
         return self.cluster.orchestrator("eval", "--suite", "night.yaml", *words, code=code)
 
     def board(self) -> dict[str, dict[str, Any]]:
-        """What leaderboard.json has of each cell, by its run folder."""
+        """Entries of leaderboard.json by run folder."""
         (table,) = json.loads((self.folder / "runs/night/leaderboard.json").read_text())["tables"]
         return {cell["run"]: cell for row in table["models"] for cell in row["tasks"].values()}
 
@@ -235,7 +235,7 @@ def test_the_best_is_called_better_by_chance_in_few_suites() -> None:
 
 
 def significant(right: Any) -> bool:
-    """Whether any model is called worse than the best one."""
+    """Returns True if any model is called worse than the best one."""
     names = np.array([f"{number:016d}" for number in range(right.shape[1])], dtype="S16")
     clusters = np.arange(right.shape[1], dtype=np.uint64)
     step = Step("t", "accuracy")
@@ -245,7 +245,7 @@ def significant(right: Any) -> bool:
 
 @dataclass
 class Columns:
-    """What a leaderboard takes of the scores of a run."""
+    """The part of a run's scores that a leaderboard reads."""
 
     step: Step
     of_step: Units

@@ -1,4 +1,4 @@
-"""What is asked: instruction, order, marks, and that the right answer stays right."""
+"""Questions: instruction, order and marks; the right answer stays right."""
 
 from __future__ import annotations
 

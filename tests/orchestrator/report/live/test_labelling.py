@@ -30,7 +30,7 @@ ORCHESTRATOR = Path(sys.executable).with_name("orchestrator")
 
 
 class Client:
-    """What a browser does, with headers of one's choice."""
+    """A browser's request with given headers."""
 
     def __init__(self, port: int) -> None:
         self.port = port

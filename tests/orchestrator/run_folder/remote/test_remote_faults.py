@@ -1,4 +1,4 @@
-"""What is uploaded once cannot be taken back: no damaged line is, and none twice where a reply was lost."""
+"""Uploads are final: no damaged line is uploaded, and no part twice after a lost reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run folder needs of each kind of store: whole objects, and one writer at a time."""
+"""Guarantees that a run folder needs from each kind of store: whole objects, and one writer at a time."""
 
 from __future__ import annotations
 
