@@ -1,4 +1,4 @@
-"""Calls that run one by one: so many at a time, in the order of their arrival; the queue is bounded."""
+"""Admission of single calls: a bounded number at a time, in the order of arrival, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def queue_full(waiting: int, limit: int) -> Overloaded:
 
 
 class Slots:
-    """Lets in so many calls at a time, in the order of their arrival.
+    """Admits a bounded number of calls at a time, in the order of their arrival.
 
     Args:
         concurrency: Calls at a time.
@@ -35,7 +35,7 @@ class Slots:
         metrics: The server's counters.
 
     Attributes:
-        semaphore: Held by each call that is let in.
+        semaphore: Held by each admitted call.
     """
 
     def __init__(self, concurrency: int, max_queue: int, metrics: Metrics) -> None:
@@ -115,7 +115,10 @@ class Workers:
 
 
 def unstopped(function: Callable[..., Result], *args: object) -> Result:
-    """Calls it; a StopIteration, which a future cannot carry, would leave the caller waiting for ever."""
+    """Calls a function; turns a StopIteration, which a future cannot carry, into a RuntimeError.
+
+    Otherwise the caller would wait for ever.
+    """
     try:
         return function(*args)
     except StopIteration as error:

@@ -1,4 +1,4 @@
-"""What a model has to be, whoever implements it: the seam between transport and model."""
+"""The interface of a model: the seam between transport and implementation."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class LoadError(UserError):
 
 
 class Call:
-    """One request's life: when it came, when it must be done, whether anybody still waits.
+    """Lifetime of one request: its arrival, its deadline, and whether the caller still waits.
 
-    Safe to ask from any thread.
+    Safe to use from any thread.
 
     Args:
-        timeout: Seconds until the caller gives up; None for a caller that does not.
+        timeout: Seconds until the caller gives up; None without a deadline.
 
     Attributes:
-        started: When the model took it, in seconds of the monotonic clock.
-        cached_tokens: Tokens of its prompt that the model had read before.
+        started: Time at which the model took it, in seconds of the monotonic clock.
+        cached_tokens: Prompt tokens that the model had already processed.
     """
 
     cached_tokens = 0
@@ -46,7 +46,7 @@ class Call:
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
-        """Says that nobody waits for the answer any more."""
+        """Marks the call as abandoned by its caller."""
         self._cancelled.set()
 
     def copy(self) -> Call:
@@ -55,18 +55,18 @@ class Call:
 
     @property
     def over(self) -> bool:
-        """Whether further work on it is wasted."""
+        """True once further work is wasted: the call is cancelled or past its deadline."""
         return self._cancelled.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
 
 
 class Backend(ABC):
-    """A model behind the contract. Requests arrive validated (see `model_server.core`).
+    """A model that answers the contract's requests. They arrive validated (see `model_server.core`).
 
     Every method but `load` runs on the event loop and must not block it.
 
     Attributes:
         decodes: Whether images are decoded here: their pixels then count against the memory.
-        max_held_bytes: Bytes of files that are held for requests which send their hashes alone; None is the default.
+        max_held_bytes: Bytes of files held for requests that send only hashes; None is the default.
     """
 
     decodes = True
@@ -80,7 +80,7 @@ class Backend(ABC):
         """
 
     def verify(self) -> None:  # noqa: B027  (a model that is loaded here stays what it is)
-        """Raises Unavailable while what answers is another model than `info` describes."""
+        """Raises Unavailable while another model than the one that `info` describes would answer."""
 
     @abstractmethod
     def info(self) -> model.GetModelInfoResponse:
@@ -91,11 +91,11 @@ class Backend(ABC):
         raise Unsupported("no_generate", "this model only scores continuations: use Likelihood")
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
-        """Continues one conversation several times, each in the form of a request by itself, in their order.
+        """Continues one conversation several times; each output has a request of its own, in the same order.
 
         Args:
-            requests: They differ in their seeds alone, and have one output each.
-            call: The life of all of them.
+            requests: Requests that differ only in their seeds, with one output each.
+            call: The lifetime that all of them share.
         """
         return await asyncio.gather(*(self.generate(request, call) for request in requests), return_exceptions=True)
 
@@ -114,7 +114,7 @@ def describe(
 
     Args:
         claims: Whether the model has each capability.
-        model_name: Its name; what is a password in it does not reach results.
+        model_name: Its name; a password in it is removed before it reaches results.
         fields: Further fields of the response.
     """
     return model.GetModelInfoResponse(
@@ -137,7 +137,7 @@ def continuation_score(
     Args:
         logprob: Its log-probability.
         tokens: Each token's bytes and log-probability.
-        is_greedy: Whether greedy decoding would have said it.
+        is_greedy: Whether greedy decoding would have produced it.
         with_tokens: Whether the tokens are wanted.
         ids: The tokens' numbers; empty where they are not known.
     """
@@ -160,8 +160,8 @@ def usage_since(queued: float, started: float, **tokens: int) -> model.Usage:
     """Returns the usage of a request that has just ended.
 
     Args:
-        queued: When it entered the queue, in seconds of the monotonic clock.
-        started: When the model took it, likewise.
+        queued: Time at which it entered the queue, in seconds of the monotonic clock.
+        started: Time at which the model took it, likewise.
         tokens: Token counts, by their names in `Usage`.
     """
     now = time.monotonic()

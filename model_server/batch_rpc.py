@@ -29,10 +29,10 @@ async def answer_batch(
 ) -> AsyncIterator[model.BatchResponse]:
     """Answers the calls of a Batch with the servicer's own Generate and Likelihood, side by side.
 
-    Whatever has been answered by the time that the transport takes the next response goes into it.
+    Each response carries all answers that were ready when the transport took it.
 
     Raises:
-        InvalidRequest: If there is no call, or more than MOST_CALLS.
+        InvalidRequest: If the batch is empty, or has more than MOST_CALLS calls.
     """
     count = len(request.calls)
     if not count:
@@ -79,7 +79,7 @@ async def answer_batch(
 
 
 def _responses(results: Iterable[model.BatchResult]) -> Iterator[model.BatchResponse]:
-    """Outputs may be images: what would make too large a message is split."""
+    """Splits results over several messages: outputs may be images, and messages have a size limit."""
     response, size = model.BatchResponse(), 0
     for result in results:
         bytes_ = result.ByteSize()

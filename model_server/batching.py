@@ -1,4 +1,4 @@
-"""Requests that arrive together run together; none waits for long, none is refused late, none fails for another."""
+"""Dynamic batching: requests that arrive together run together, and no request fails because of another."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Job(Generic[Work, Result]):
         work: What to run.
         key: Jobs of different keys never run together.
         length: Tokens of the prompt. Jobs of similar length run together, so that little is padded.
-        output: Most tokens behind the prompt.
-        call: The request's life.
+        output: Most output tokens.
+        call: The request's lifetime.
     """
 
     work: Work
@@ -157,8 +157,8 @@ class Batcher(Generic[Work, Result]):
             work: What to run.
             key: Jobs of different keys never run together.
             length: Tokens of the prompt.
-            call: The request's life.
-            output: Most tokens behind the prompt.
+            call: The request's lifetime.
+            output: Most output tokens.
 
         Raises:
             Overloaded: If the queue is full.
@@ -185,7 +185,7 @@ class Batcher(Generic[Work, Result]):
     def join(self) -> list[Job[Work, Result]]:
         """Returns jobs that join those that run, for which the budget and the batch have room; called by the run.
 
-        They are the oldest that wait: no job is overtaken, and one of another key is waited for until it has run.
+        Takes the oldest waiting jobs in order, so that none is overtaken; it stops at a job of another key.
         """
         if not self._joinable or self._closed or not self._queue:
             return []
@@ -194,8 +194,8 @@ class Batcher(Generic[Work, Result]):
         with self._lock:
             for job in self._queue:
                 batch = [*running, *joining, job]
-                # Beside rows that run, a prompt that is read takes memory before it has a place among them.
-                read = sum(each.length for each in batch[len(running) :]) if running else 0
+                # Beside rows that run, a prompt that is prefilled takes memory before it joins them.
+                read = sum(entry.length for entry in batch[len(running) :]) if running else 0
                 if job.key != self._running[0].key or len(batch) > self.max_batch:
                     break
                 if self.budget.tokens(batch) + read > self.budget.limit:
@@ -249,14 +249,14 @@ class Batcher(Generic[Work, Result]):
         self._metrics.queued.set(len(self._queue))
 
     def _mates(self, first: Job[Work, Result]) -> list[Job[Work, Result]]:
-        """The oldest job and those most like it in length."""
+        """Returns the oldest job, then the jobs of its key sorted by how close their length is."""
         alike = max(16, first.length // 4)
         mates = [j for j in self._queue if j.key == first.key and abs(j.length - first.length) <= alike]
         mates.sort(key=lambda job: (job is not first, abs(job.length - first.length), job.queued))
         return mates
 
     def _run_batch(self, batch: list[Job[Work, Result]]) -> None:
-        """Runs a batch, and what of it did not fit or failed with others in smaller ones."""
+        """Runs a batch; jobs that did not fit or failed together run again in smaller batches."""
         waiting, alone = [batch], False
         while waiting:
             jobs = waiting.pop(0)
@@ -282,18 +282,18 @@ class Batcher(Generic[Work, Result]):
                 )
                 waiting.insert(0, open_)
             elif len(open_) > 1 and failure:
-                # Whose fault it was is not known, and no answer may depend on what else was in the batch.
+                # Any of the jobs may be at fault, and no answer may depend on the rest of its batch.
                 waiting[:0] = [[job] for job in open_]
                 alone = True
             else:
                 if isinstance(failure, OutOfMemory):
-                    words = f"the request alone does not fit into memory: {failure}"
-                    failure = InternalFailure("out_of_memory", words)
+                    message = f"the request alone does not fit into memory: {failure}"
+                    failure = InternalFailure("out_of_memory", message)
                 for job in open_:
                     job.resolve(failure or InternalFailure("no_answer", "the model gave no answer"))
 
     def _attempt(self, jobs: list[Job[Work, Result]]) -> Exception | None:
-        """Runs one batch once; returns what failed, without the frames that failed."""
+        """Runs one batch once; returns its failure without a traceback, whose frames would keep tensors alive."""
         self._running, self._peak = list(jobs), 0
         self._begin(jobs, jobs)
         try:
@@ -308,7 +308,7 @@ class Batcher(Generic[Work, Result]):
         return None
 
     def _begin(self, jobs: Sequence[Job[Work, Result]], together: Sequence[Job[Work, Result]]) -> None:
-        """Takes down that jobs begin to run, and which run together from now on."""
+        """Records that jobs begin to run, and the batch that they run in."""
         now = time.monotonic()
         for job in jobs:
             job.call.started = now

@@ -1,4 +1,4 @@
-"""Checks of requests: what no server could answer, and what is outside a model's capabilities."""
+"""Checks of requests: refuses those that no server could answer and those outside a model's capabilities."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _SWITCHES: tuple[tuple[_Switch, model.Capability.ValueType, str], ...] = (
     ("chat_template_arguments", model.CAPABILITY_CHAT_TEMPLATE_ARGUMENTS, "takes no arguments of a chat template"),
     ("extra_body", model.CAPABILITY_EXTRA_BODY, "is not behind an endpoint that takes further fields"),
 )
-"""Fields of GenerationConfig that need a capability each, and what a server without it says."""
+"""Fields of GenerationConfig, the capability that each needs, and the refusal without it."""
 
 _FORMATS: dict[str | None, tuple[model.Capability.ValueType, str]] = {
     "choices": (model.CAPABILITY_ANSWER_CHOICES, "to choices"),
     "regex": (model.CAPABILITY_ANSWER_REGEX, "to a regular expression"),
     "json_schema": (model.CAPABILITY_ANSWER_JSON_SCHEMA, "to a JSON schema"),
 }
-"""Kinds of formats that need a capability each, and what a server without it does not hold an answer to."""
+"""Kinds of formats, the capability that each needs, and the object of the refusal without it."""
 
 MEDIA = (
     ("image", model.CAPABILITY_IMAGE_INPUT, "images"),
     ("audio", model.CAPABILITY_AUDIO_INPUT, "audio"),
     ("video", model.CAPABILITY_VIDEO_INPUT, "videos"),
 )
-"""Kinds of parts that need a capability each, and what a server without it says."""
+"""Kinds of parts, the capability that each needs, and their name in the refusal without it."""
 
 Request = model.GenerateRequest | model.LikelihoodRequest
 
@@ -108,8 +108,8 @@ def _check_prompt(request: Request, info: Info) -> None:
     else:
         _check_messages(request.messages, info)
     if request.return_prompt:
-        words = "does not show what it is given: leave return_prompt unset"
-        require(info, model.CAPABILITY_RENDERED_PROMPT, "no_rendered_prompt", words)
+        objection = "does not show what it is given: leave return_prompt unset"
+        require(info, model.CAPABILITY_RENDERED_PROMPT, "no_rendered_prompt", objection)
 
 
 def _check_raw(request: Request, info: Info) -> None:
@@ -135,8 +135,8 @@ def _check_messages(messages: Sequence[model.Message], info: Info) -> None:
         _check_role(message, index, info)
         for number, part in enumerate(message.parts):
             _check_part(part, f"message {index}, part {number}")
-            for place, inner in enumerate(part.tool_result.content):
-                _check_part(inner, f"message {index}, part {number}, content {place}")
+            for position, inner in enumerate(part.tool_result.content):
+                _check_part(inner, f"message {index}, part {number}, content {position}")
     check_turns(messages, info)
     _check_last(messages, info)
     counts: Counter[str] = Counter()
@@ -145,9 +145,9 @@ def _check_messages(messages: Sequence[model.Message], info: Info) -> None:
         counts[kind] += kind != "text" or bool(part.text.strip())
     if not counts.total():
         raise InvalidRequest("empty_prompt", "the prompt holds neither text nor an image")
-    for kind, capability, words in MEDIA:
+    for kind, capability, medium in MEDIA:
         if counts[kind]:
-            refusal = f"understands no {words}, the prompt holds {counts[kind]}"
+            refusal = f"understands no {medium}, the prompt holds {counts[kind]}"
             require(info, capability, f"no_{kind}_input", refusal)
     if counts["image"] > 1:
         refusal = f"takes one image a prompt, this one holds {counts['image']}"
@@ -176,21 +176,21 @@ def _check_last(messages: Sequence[model.Message], info: Info) -> None:
         raise InvalidRequest("last_not_user", "the last message is not the user's: there is nothing to answer")
     if message.role in (model.ROLE_USER, model.ROLE_TOOL):
         return
-    words = "continues no answers: end the conversation with the user's message"
-    require(info, model.CAPABILITY_ANSWER_PREFIX, "no_answer_prefix", words)
+    objection = "continues no answers: end the conversation with the user's message"
+    require(info, model.CAPABILITY_ANSWER_PREFIX, "no_answer_prefix", objection)
     if len(messages) == 1:
         raise InvalidRequest("bad_answer_prefix", "there is no message before the beginning of the answer: send one")
     if any(part.WhichOneof("kind") != "text" for part in message.parts):
         raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is not text alone")
     if message.reasoning:
-        words = "does not reason: leave the answer's reasoning out"
-        require(info, model.CAPABILITY_REASONING, "no_reasoning", words)
+        objection = "does not reason: leave the answer's reasoning out"
+        require(info, model.CAPABILITY_REASONING, "no_reasoning", objection)
     elif not any(part.text for part in message.parts):
         raise InvalidRequest("bad_answer_prefix", "the beginning of the answer is empty: end with the user's message")
 
 
 def _check_part(part: model.Part, where: str) -> None:
-    """Makes sure that a part can be looked at."""
+    """Makes sure that a part is of a known kind, is not empty, and has a valid span and sampling."""
     kind = part.WhichOneof("kind")
     if kind is None:
         if len(UnknownFieldSet(part)):
@@ -208,7 +208,7 @@ def _check_part(part: model.Part, where: str) -> None:
 
 
 def _check_span(span: model.TimeSpan, where: str) -> None:
-    start, end = (each.seconds + each.nanos / 1e9 for each in (span.start, span.end))
+    start, end = (time.seconds + time.nanos / 1e9 for time in (span.start, span.end))
     if start < 0 or (span.HasField("end") and end <= start):
         raise InvalidRequest("bad_span", f"{where}: its span is {start:g} to {end:g} seconds")
 
@@ -242,9 +242,9 @@ def _check_config(config: model.GenerationConfig, info: Info) -> None:
     check_count("too_many_logprobs", "alternatives per token", config.top_logprobs, MAX_TOP_LOGPROBS)
     if config.top_logprobs:
         require(info, model.CAPABILITY_OUTPUT_LOGPROBS, "no_logprobs", "reports no log-probabilities")
-    for name, capability, words in _SWITCHES:
+    for name, capability, objection in _SWITCHES:
         if config.HasField(name):
-            require(info, capability, f"no_{name}", f"{words}: leave {name} unset")
+            require(info, capability, f"no_{name}", f"{objection}: leave {name} unset")
     if config.HasField("thinking_budget") and not config.thinking_budget:
         raise InvalidRequest("zero_budget", "thinking_budget is 0: ask for at least 1, or set thinking to false")
     if config.HasField("thinking_budget") and config.HasField("thinking") and not config.thinking:
@@ -255,9 +255,9 @@ def _check_config(config: model.GenerationConfig, info: Info) -> None:
 
 def _check_format(request: model.GenerateRequest, info: Info) -> None:
     wanted = request.config.response_format
-    capability, words = _FORMATS.get(wanted.WhichOneof("kind"), (None, ""))
+    capability, restriction = _FORMATS.get(wanted.WhichOneof("kind"), (None, ""))
     if capability:
-        require(info, capability, "no_response_format", f"cannot keep an answer {words}")
+        require(info, capability, "no_response_format", f"cannot keep an answer {restriction}")
     try:
         response_format.check(wanted)
     except response_format.FormatError as error:

@@ -57,7 +57,7 @@ def server_command(make: Make) -> click.Command:
     one_thread=False,
 )
 def main() -> None:
-    """Serve a model behind lyncean.model.v1."""
+    """Serve a model over lyncean.model.v1."""
 
 
 @click.command("serve", cls=Command)
@@ -193,10 +193,10 @@ def serve_command(
     held = options.pop("held_media_mb")
 
     def make(metrics: Metrics) -> Backend:
-        made = build(metrics, options)
+        backend_ = build(metrics, options)
         if held is not None:
-            made.max_held_bytes = held * 1_000_000
-        return made
+            backend_.max_held_bytes = held * 1_000_000
+        return backend_
 
     run(make, config, metrics_port, front_at)
 
@@ -303,5 +303,5 @@ def _named_values(text: str) -> dict[str, Any]:
 
 def _settings(kind: type[Fields], options: dict[str, Any]) -> Fields:
     """Builds a dataclass of settings from the options that are named like its fields."""
-    names = {each.name for each in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in options.items() if name in names})

@@ -1,4 +1,4 @@
-"""Audio and video files, decoded always alike: which frames are seen and which samples are heard is the contract's.
+"""Decodes audio and video files; the contract determines the frames and samples that a model gets.
 
 Frames are 8-bit RGB and upright as the file's display matrix says. Samples are floats between -1 and 1, the mean of
 all channels.
@@ -33,13 +33,13 @@ _SAMPLE_PIXELS = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """What is seen of a video.
+    """Decoded frames of a video.
 
     Attributes:
         images: The frames, each [height, width, 3], uint8.
-        times: Seconds of each after the first frame of the file.
-        numbers: The number of each in the span.
-        total: Frames that the span has.
+        times: Seconds from the first frame of the file to each frame.
+        numbers: Index of each frame in the span.
+        total: Frames in the span.
         duration: Seconds of the span.
         rate: Frames per second of the file, on average.
     """
@@ -52,13 +52,13 @@ class Frames:
     rate: float
 
     def usage(self) -> model.MediaUsage:
-        """Returns what a response says of it."""
+        """Returns its usage for a response."""
         return model.MediaUsage(duration=seconds(self.duration), frames=len(self.images))
 
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """What is heard of an audio file.
+    """Decoded samples of an audio file.
 
     Attributes:
         samples: [samples], float32.
@@ -74,7 +74,7 @@ class Sound:
         return len(self.samples) / self.rate
 
     def usage(self) -> model.MediaUsage:
-        """Returns what a response says of it."""
+        """Returns its usage for a response."""
         return model.MediaUsage(duration=seconds(self.duration), sample_rate=self.rate)
 
 
@@ -90,9 +90,9 @@ def decode_video(
 
     Args:
         video: The part.
-        default: How to sample where the part does not say; fewer frames, as by count, where a limit would be passed.
+        default: Sampling of a part without one; it yields fewer frames, spread as by count, to keep within the limits.
         where: Its name in errors.
-        max_frames: Refuse more; 0 is no limit.
+        max_frames: Refuse more; 0 means unlimited.
         max_pixels: Refuse more pixels of all frames together.
 
     Raises:
@@ -112,39 +112,41 @@ def decode_audio(audio: model.Audio, rate: int = 0, *, where: str = "the audio",
         audio: The part.
         rate: Samples per second that the model takes; 0 is the file's own.
         where: Its name in errors.
-        max_seconds: Refuse more; 0 is no limit.
+        max_seconds: Refuse more; 0 means unlimited.
 
     Raises:
         InvalidRequest: The file cannot be decoded, its span is empty, or a limit is passed.
     """
     try:
-        samples, found = read_samples(audio.data, MAX_SAMPLES)
+        samples, file_rate = read_samples(audio.data, MAX_SAMPLES)
     except TooLongError as error:
         raise InvalidRequest("too_much_audio", f"{where}: {error}", limit=str(MAX_SAMPLES)) from error
     except DAMAGE as error:
         raise _bad("audio", where, error) from error
     start, end = _span(audio)
-    heard = samples[_ceil(start * found) : None if end is None else _ceil(end * found)]
+    heard = samples[_ceil(start * file_rate) : None if end is None else _ceil(end * file_rate)]
     if not len(heard):
-        raise InvalidRequest("empty_span", f"{where}: the span holds nothing of its {len(samples) / found:g} seconds")
-    if max_seconds and len(heard) > max_seconds * found:
+        raise InvalidRequest(
+            "empty_span", f"{where}: the span holds nothing of its {len(samples) / file_rate:g} seconds"
+        )
+    if max_seconds and len(heard) > max_seconds * file_rate:
         raise InvalidRequest(
             "too_much_audio",
-            f"{where}: {len(heard) / found:g} seconds, the limit is {max_seconds:g}: ask for less by its span",
+            f"{where}: {len(heard) / file_rate:g} seconds, the limit is {max_seconds:g}: ask for less by its span",
             limit=f"{max_seconds:g}",
-            value=f"{len(heard) / found:g}",
+            value=f"{len(heard) / file_rate:g}",
         )
-    if rate * len(heard) > MAX_SAMPLES * found:
+    if rate * len(heard) > MAX_SAMPLES * file_rate:
         raise InvalidRequest(
             "too_much_audio",
             f"{where}: more than {MAX_SAMPLES:,} samples at the model's {rate:,} a second: ask for less by its span",
             limit=str(MAX_SAMPLES),
         )
-    return Sound(_resampled(heard, found, rate) if rate and rate != found else heard, rate or found)
+    return Sound(_resampled(heard, file_rate, rate) if rate and rate != file_rate else heard, rate or file_rate)
 
 
 def most_pixels(video: model.Video) -> int:
-    """Returns the most pixels that a video comes to once decoded, by its header; 0 if that cannot be read."""
+    """Returns an upper bound on a video's decoded pixels, by its header; 0 if that cannot be read."""
     try:
         facts = read_facts("video", video.data)
     except (*DAMAGE, UserError):
@@ -171,7 +173,7 @@ def audio_pixels(audio: model.Audio) -> int:
 def usage_of(
     messages: Sequence[model.Message], audio: Iterable[Sound], videos: Iterable[Frames]
 ) -> Iterator[model.MediaUsage]:
-    """Yields what a response says of a prompt's audio and video parts, in their order."""
+    """Yields the usage of a prompt's audio and video parts, in their order."""
     heard, seen = iter(audio), iter(videos)
     for part in (part for message in messages for part in message.parts):
         if part.HasField("audio"):
@@ -184,7 +186,7 @@ def chosen_frames(times: Sequence[Fraction], sampling: model.FrameSampling) -> l
     """Returns the numbers of the frames that a policy chooses (FrameSampling in model.proto).
 
     Args:
-        times: When each frame is shown, ascending, at least one.
+        times: Presentation time of each frame, ascending, at least one.
         sampling: A policy that the core has checked.
     """
     total = len(times)
@@ -192,23 +194,23 @@ def chosen_frames(times: Sequence[Fraction], sampling: model.FrameSampling) -> l
         return _spread(total, sampling.count)
     step = 1 / Fraction(sampling.per_second)
     numbers: list[int] = []
-    place, wanted = 0, times[0]
+    index, wanted = 0, times[0]
     while wanted <= times[-1]:
-        while place + 1 < total and times[place + 1] <= wanted:
-            place += 1
-        if not numbers or numbers[-1] != place:
-            numbers.append(place)
-        # Steps between two frames show the same one: go on with the first behind the next.
-        following = times[place + 1] if place + 1 < total else times[-1] + 1
+        while index + 1 < total and times[index + 1] <= wanted:
+            index += 1
+        if not numbers or numbers[-1] != index:
+            numbers.append(index)
+        # Steps between two frames show the same one: continue with the first step at or after the next frame.
+        following = times[index + 1] if index + 1 < total else times[-1] + 1
         wanted += step * max(1, -((wanted - following) // step))
     limit = sampling.max_count
-    return [numbers[each] for each in _spread(len(numbers), limit)] if limit else numbers
+    return [numbers[kept] for kept in _spread(len(numbers), limit)] if limit else numbers
 
 
 def _spread(total: int, count: int) -> list[int]:
     if count >= total:
         return list(range(total))
-    return [place * (total - 1) // (count - 1) for place in range(count)] if count > 1 else [0]
+    return [index * (total - 1) // (count - 1) for index in range(count)] if count > 1 else [0]
 
 
 def _decode_video(
@@ -218,13 +220,13 @@ def _decode_video(
     track = read_track(video.data)
     times = [(stamp - track.stamps[0]) * track.base for stamp in track.stamps]
     length = times[-1] + 1 / track.rate
-    inside = [place for place, time in enumerate(times) if start <= time and (end is None or time < end)]
+    inside = [index for index, time in enumerate(times) if start <= time and (end is None or time < end)]
     if not inside:
         raise InvalidRequest("empty_span", f"{where}: the span holds no frame of its {float(length):g} seconds")
-    numbers = chosen_frames([times[place] for place in inside], sampling)
+    numbers = chosen_frames([times[index] for index in inside], sampling)
     if not video.HasField("sampling"):
         most = min(max_frames or len(numbers), max_pixels // max(1, track.width * track.height))
-        numbers = [numbers[place] for place in _spread(len(numbers), most)]
+        numbers = [numbers[index] for index in _spread(len(numbers), most)]
     if max_frames and len(numbers) > max_frames:
         raise InvalidRequest(
             "too_many_frames",

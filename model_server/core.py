@@ -24,11 +24,11 @@ class Core:
 
     Args:
         backend: The model.
-        pixels: Bounds what is decoded at a time; by default by the container's memory.
+        pixels: Bounds the pixels decoded at a time; the default follows the container's memory.
 
     Attributes:
         held: Files that requests send by their hash alone.
-        boot_id: Which loaded model this is: each load has its own.
+        boot_id: Identity of the loaded model: each load has its own.
     """
 
     def __init__(self, backend: Backend, pixels: PixelBudget | None = None) -> None:
@@ -40,7 +40,7 @@ class Core:
         self._calls, self._idle = 0, asyncio.Event()
 
     async def close(self) -> None:
-        """Refuses requests from now on, waits for those in flight, and frees the backend: another may be put here."""
+        """Refuses further requests, waits for those in flight, and frees the backend, so that it can be replaced."""
         self._info = None
         while self._calls:
             self._idle.clear()
@@ -57,7 +57,7 @@ class Core:
             self._idle.set()
 
     def ready(self) -> None:
-        """Called once the backend is loaded: from now on requests are answered."""
+        """Starts answering requests; called once the backend is loaded."""
         info = model.GetModelInfoResponse()
         info.CopyFrom(self.backend.info())
         info.max_request_bytes = info.max_request_bytes or MAX_MESSAGE_BYTES
@@ -66,7 +66,7 @@ class Core:
         if any(capability in info.capabilities for _, capability, _ in MEDIA):
             capacity = self.backend.max_held_bytes
             capacity = default_capacity() if capacity is None else capacity
-            if self.held.capacity != capacity:  # else the files that the model before was sent are held on
+            if self.held.capacity != capacity:  # else files sent to the previous model stay held
                 self.held = HeldFiles(capacity, info.max_request_bytes)
         if self.held.capacity:
             info.capabilities.append(model.CAPABILITY_MEDIA_BY_HASH)
@@ -119,7 +119,7 @@ class Core:
         return response
 
     async def _decoded(self, messages: Sequence[model.Message]) -> int:
-        """Returns the pixels of what the backend will decode, audio as those that take as much memory."""
+        """Returns the pixels that the backend will decode, with audio as pixels of the same memory."""
         if not self.backend.decodes:
             return 0
         parts = list(content(messages))
@@ -133,7 +133,7 @@ class Core:
 
 
 def _settled(request: model.GenerateRequest, output: Output) -> Output:
-    """Returns one of several outputs completed; its failure where it is not what the contract allows."""
+    """Returns one of several outputs completed, or its failure if it breaks the contract."""
     if isinstance(output, BaseException):
         return output
     try:
@@ -163,7 +163,7 @@ def _single_requests(request: model.GenerateRequest) -> list[model.GenerateReque
 
 
 def _merged(outputs: Sequence[Output]) -> model.GenerateResponse:
-    """Returns one response of several outputs; raises the first failure where all have failed."""
+    """Returns one response of several outputs; raises the first failure if all have failed."""
     response = model.GenerateResponse()
     for output in outputs:
         result = response.samples.add()

@@ -1,4 +1,4 @@
-"""What every backend decodes alike: defaults of unset fields, the context limit, reasoning apart from the answer."""
+"""Rules that all backends share: defaults of unset fields, the context limit, reasoning split from the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def effective_config(config: model.GenerationConfig) -> model.GenerationConfig:
 
 
 def struct_json(struct: Struct) -> dict[str, Any]:
-    """Returns a Struct as JSON has it, whole numbers as integers: a template prints 4 and not 4.0."""
+    """Returns a Struct as a JSON object, whole numbers as integers: a template prints 4 and not 4.0."""
 
     def converted(value: Any) -> Any:
         if isinstance(value, dict):
@@ -43,7 +43,7 @@ def limit_output(config: model.GenerationConfig, prompt: int, context: int, defa
     Args:
         config: Changed in place.
         prompt: Tokens of the prompt.
-        context: Tokens of prompt and output together; 0 is no limit.
+        context: Tokens of prompt and output together; 0 means unlimited.
         default: Output limit of a request without one.
 
     Raises:
@@ -74,12 +74,12 @@ def check_kept(config: model.GenerationConfig, finish: model.FinishReason.ValueT
 
 
 class Marks(NamedTuple):
-    """How a model marks its reasoning in its output.
+    """The marks around a model's reasoning in its output.
 
     Attributes:
-        opens: What stands before it.
-        closes: What stands behind it.
-        label: What follows `opens` and is not reasoning either.
+        opens: The mark before it.
+        closes: The mark after it.
+        label: Text after `opens` that does not belong to the reasoning.
     """
 
     opens: str
@@ -97,15 +97,15 @@ MARKS = (
 
 
 THINKING_SWITCHES = ("enable_thinking", "thinking")
-"""What chat templates call the variable that turns reasoning on and off: Qwen, Gemma and GLM; DeepSeek and Granite."""
+"""Variables of chat templates that turn reasoning on and off: Qwen, Gemma and GLM; DeepSeek and Granite."""
 
 
 def split_reasoning(text: str, marks: Marks, *, inside: bool = False) -> tuple[str, str]:
-    """Returns the reasoning at the beginning of an output, and the answer behind it.
+    """Returns the reasoning at the beginning of an output, and the answer after it.
 
     Args:
         text: The output.
-        marks: How reasoning is marked.
+        marks: The marks around reasoning.
         inside: Whether the prompt ended with `opens`. An output with `closes` alone had a prompt that did.
     """
     head = text.lstrip()

@@ -10,14 +10,14 @@ from model_server import images
 from model_server.parts import content
 
 MAX_HELD_BYTES = 256 * 1024 * 1024
-"""Bytes of files that a server holds unless it is told otherwise, or a 16th of its memory if that is less."""
+"""Default bytes of files that a server holds, or a 16th of its memory if that is less."""
 _KINDS = ("image", "audio", "video")
 
 Messages = Sequence[model.Message]
 
 
 def default_capacity() -> int:
-    """Returns how many bytes of files a server holds unless it is told otherwise."""
+    """Returns the default number of bytes of files that a server holds."""
     return min(MAX_HELD_BYTES, images.memory() // 16)
 
 

@@ -183,7 +183,7 @@ def memory() -> int:
     """Returns the bytes of memory that this process may take: the container's limit, or else the machine's."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in _LIMITS:
-        with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+        with contextlib.suppress(OSError, ValueError):  # "max" means unlimited
             sizes.append(int(Path(path).read_text()))
     return min(sizes)
 
@@ -203,7 +203,7 @@ def _rgb(image: Image.Image) -> Image.Image:
         shown = (deep / _DEEP[image.mode]).round().astype(np.uint8)
         shown[deep == image.info.get("transparency")] = 255
         return Image.fromarray(shown).convert("RGB")
-    if image.mode == "I":  # PGM files of 16 bits, and TIFF files of whatever range
+    if image.mode == "I":  # PGM files of 16 bits, and TIFF files of any range
         grey = np.asarray(image)
         scale = 257.0 if image.format == "PPM" or grey.max(initial=0) > 255 else 1.0
         return Image.fromarray((grey / scale).clip(0, 255).round().astype(np.uint8)).convert("RGB")

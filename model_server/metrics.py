@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus. Counting costs nothing while nobody scrapes."""
+"""The server's metrics, for Prometheus. Counting costs nothing while nobody scrapes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Metrics:
 
     @contextmanager
     def call(self, method: str) -> Iterator[None]:
-        """Counts one call, whatever becomes of it."""
+        """Counts one call and its duration, by the status that it ends with."""
         start, code = time.monotonic(), "OK"
         with self.in_flight.labels(method).track_inprogress():
             try:

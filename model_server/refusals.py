@@ -8,10 +8,10 @@ from lyncean.rpc import InvalidRequest, Unsupported
 Info = model.GetModelInfoResponse
 
 
-def require(info: Info, capability: model.Capability.ValueType, reason: str, words: str) -> None:
-    """Raises Unsupported, which says that the model `words`, where it does not claim a capability."""
+def require(info: Info, capability: model.Capability.ValueType, reason: str, objection: str) -> None:
+    """Raises Unsupported, "MODEL `objection`", if the model does not claim a capability."""
     if capability not in info.capabilities:
-        raise Unsupported(reason, f"{info.model_name} {words}")
+        raise Unsupported(reason, f"{info.model_name} {objection}")
 
 
 def check_count(reason: str, things: str, count: int, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""A server's life: bind, load, serve, drain."""
+"""Lifecycle of a server: bind, load, serve, drain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def serve(
         config: Address, TLS, token and drain of the server.
         metrics: The server's counters.
         front_at: Name and port of a front of the same model; None for none.
-        anew: Makes the backend again, as it is to be loaded at SIGUSR1; None where there is none.
+        anew: Makes the backend to load at SIGUSR1; None ignores the signal.
 
     Raises:
         UserError: If the model cannot be loaded, at SIGUSR1 as well, or tracing or the front is not installed.
@@ -73,7 +73,7 @@ async def serve(
             await server.stop()
             _leave()
         loading.result()
-        del backend  # `core` has it, and a later one in its place
+        del backend  # `core` owns it, and later its replacement
         core.ready()
         await server.set_serving()
         log.info("serving %s on %s:%d", _name(core), config.host, server.port)
@@ -98,11 +98,11 @@ def _name(core: Core) -> str:
 async def _reload_at_signals(
     core: Core, server: Server, ended: asyncio.Future[None], again: asyncio.Event, anew: Callable[[], Backend]
 ) -> None:
-    """Loads the model anew at each SIGUSR1 until the server is to end: what its folder or link leads to by then.
+    """Reloads the model from its folder or link at each SIGUSR1 until the server ends.
 
-    Calls in flight are answered by the model that they were sent to; others are told that it is loading. The new one
-    has a revision and a boot_id of its own, so that an evaluation of the one before refuses it. Files that are held by
-    their hash stay. The old weights are freed first, and new ones that cannot be loaded end the server.
+    Calls in flight are answered by the model that they were sent to; later calls get "loading". The new model has its
+    own revision and boot_id, so that an evaluation of the previous one refuses it. Files that are held by their hash
+    stay. The old weights are freed first, and new ones that cannot be loaded end the server.
     """
     while await _first(again.wait(), ended):
         again.clear()
@@ -111,7 +111,7 @@ async def _reload_at_signals(
         await server.set_serving(False)
         if not await _first(closing, ended):
             return
-        write_port(server.config.port_file, server.port)  # whoever sent the signal may wait for the end of the old one
+        write_port(server.config.port_file, server.port)  # the sender of the signal may wait for the old model to end
         core.backend = anew()
         gc.collect()  # the old weights, before memory is needed for new ones
         if not await _first(_load(core.backend), ended):
@@ -123,7 +123,7 @@ async def _reload_at_signals(
 
 
 async def _first(work: Awaitable[Any], ended: asyncio.Future[None]) -> bool:
-    """Returns whether work is done before the server is to end; raises what the work raises."""
+    """Returns True if the work is done before the server ends; raises the work's exception."""
     running = asyncio.ensure_future(work)
     both: set[asyncio.Future[Any]] = {running, ended}
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -135,7 +135,7 @@ async def _first(work: Awaitable[Any], ended: asyncio.Future[None]) -> bool:
 
 
 def _leave() -> NoReturn:
-    """Ends the process, asked to stop while its model loads: there is nothing to drain.
+    """Ends the process after a signal during the load, when there is nothing to drain.
 
     Taking down the interpreter would unwind the loading thread out of native code, which aborts the process.
     """

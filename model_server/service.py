@@ -1,4 +1,4 @@
-"""ModelService over gRPC: the core, a transport and nothing else."""
+"""ModelService over gRPC: only the transport of `model_server.core`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 def _sum(usages: Sequence[model.Usage]) -> model.Usage:
-    """Returns what several outputs of a prompt cost: tokens together, and the longest of their times."""
+    """Returns the usage of several outputs of a prompt: the sum of their tokens, the longest of their times."""
     longest = max(usages, key=lambda usage: usage.model_time.ToNanoseconds())
     total = model.Usage(queue_time=longest.queue_time, model_time=longest.model_time)
     for field in model.Usage.DESCRIPTOR.fields:
@@ -37,9 +37,9 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     """The methods of the contract.
 
     Args:
-        core: What answers.
+        core: Answers the requests.
         metrics: The server's counters.
-        tracing: What records spans; None records nothing.
+        tracing: Records spans; None records nothing.
     """
 
     def __init__(self, core: Core, metrics: Metrics, tracing: Tracing | None = None) -> None:
@@ -72,7 +72,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     async def Batch(  # noqa: N802
         self, request: model.BatchRequest, context: Context
     ) -> AsyncIterator[model.BatchResponse]:
-        """See the contract. Calls are counted and traced one by one, as what they are."""
+        """See the contract. Each call is counted and traced by itself, under its own method."""
         calls = (getattr(call, kind) for call in request.calls if (kind := call.WhichOneof("request")))
         await self._core.held.complete_batch([call.messages for call in calls])
         async for response in answer_batch(self, request, context):
@@ -83,7 +83,7 @@ class ModelServicer(model_grpc.ModelServiceServicer):
     ) -> Response:
         call = Call(context.time_remaining())
         with self._metrics.call(name), self._tracing.call(name, context.invocation_metadata()) as span:
-            # Whoever answers was there before: a model is not replaced while it has calls in flight.
+            # Read before the call: a model is not replaced while it has calls in flight.
             revision, boot_id = self._core.info().model_revision, self._core.boot_id
             try:
                 response = await method(request, call)

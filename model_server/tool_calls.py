@@ -1,4 +1,4 @@
-"""Tool calls in the text of open models, by the mark-up of their families. What cannot be read stays text.
+"""Reads tool calls from the text of open models, by the mark-up of their families. Unreadable calls stay text.
 
 Arguments are the text that the model wrote where its mark-up is JSON; mark-up of tags is turned into JSON by the types
 of the tool's schema. Nothing is executed.
@@ -19,9 +19,9 @@ class Written(NamedTuple):
     """A call as the model wrote it.
 
     Attributes:
-        name: The tool's.
+        name: The tool's name.
         arguments: JSON text; not always valid.
-        id: The call's, where the model writes one.
+        id: The call's id, if the model writes one.
     """
 
     name: str
@@ -32,17 +32,17 @@ class Written(NamedTuple):
 Types = Mapping[str, Mapping[str, Any]]
 """The schema of each argument, by the names of tool and argument."""
 Read = Callable[[str, Types], tuple[list[Written], int] | None]
-"""Reads calls at the beginning of a text; returns them and where they end, None where there is none."""
+"""Reads calls at the beginning of a text; returns them and the index of their end, None without a call."""
 
 
 class Form(NamedTuple):
     """A family's mark-up.
 
     Attributes:
-        name: The family's.
-        opens: What stands before a call; "" where the whole output is calls or none.
-        closes: What stands behind it; "" where nothing does.
-        read: Reads what is between them.
+        name: The family's name.
+        opens: The mark before a call; "" if the output consists of calls alone or has none.
+        closes: The mark after it; "" if there is none.
+        read: Reads the text between them.
     """
 
     name: str
@@ -53,39 +53,39 @@ class Form(NamedTuple):
     def pieces(self, text: str, types: Types) -> list[str | Written]:
         """Returns the texts and calls of an output in their order; white space around calls is left out."""
         if not self.opens:
-            found = self.read(text.strip(), types)
-            return list(found[0]) if found and found[0] and found[1] == len(text.strip()) else [text]
+            reading = self.read(text.strip(), types)
+            return list(reading[0]) if reading and reading[0] and reading[1] == len(text.strip()) else [text]
         pieces: list[str | Written] = []
-        plain = place = 0  # where the text that is not yet taken begins, and where the next mark is looked for
-        while (start := text.find(self.opens, place)) >= 0:
-            place = start + len(self.opens)
-            close = text.find(self.closes or self.opens, place)
+        plain = position = 0  # start of the text not yet taken; start of the search for the next mark
+        while (start := text.find(self.opens, position)) >= 0:
+            position = start + len(self.opens)
+            close = text.find(self.closes or self.opens, position)
             if close < 0 and self.closes:  # of several marks none of which is closed, the last may have a call
                 start = text.rfind(self.opens)
-                place = start + len(self.opens)
-            calls, end = self._calls(text[place : close if close >= 0 else len(text)], close >= 0, types)
+                position = start + len(self.opens)
+            calls, end = self._calls(text[position : close if close >= 0 else len(text)], close >= 0, types)
             if calls:
                 before = text[plain:start]
                 pieces += [before.strip() if pieces else before.rstrip(), *calls]
-                plain = place = place + end + (len(self.closes) if close >= 0 else 0)
+                plain = position = position + end + (len(self.closes) if close >= 0 else 0)
         if not pieces:
             return [text]
         return [piece for piece in (*pieces, text[plain:].strip()) if piece]
 
     def _calls(self, body: str, closed: bool, types: Types) -> tuple[list[Written], int]:
-        """Returns the calls behind a mark, and where they end; none where it has none."""
+        """Returns the calls after a mark and the index of their end; an empty list if there are none."""
         read = self.read if closed or not self.closes else _unclosed.get(self.read, _nothing)
-        found = read(body, types)
-        if found is None or (self.closes and body[found[1] :].strip()):
+        reading = read(body, types)
+        if reading is None or (self.closes and body[reading[1] :].strip()):
             return [], 0
-        return found[0], len(body) if self.closes else found[1]
+        return reading[0], len(body) if self.closes else reading[1]
 
 
 def types_of(tools: Sequence[model.Tool]) -> dict[str, dict[str, Any]]:
     """Returns the schema of each argument of some tools."""
     schemas = {tool.name: json.loads(tool.input_schema) if tool.input_schema else {} for tool in tools}
-    found = {name: schema.get("properties") for name, schema in schemas.items()}
-    return {name: each if isinstance(each, dict) else {} for name, each in found.items()}
+    properties = {name: schema.get("properties") for name, schema in schemas.items()}
+    return {name: types if isinstance(types, dict) else {} for name, types in properties.items()}
 
 
 _DECODER = json.JSONDecoder()
@@ -98,13 +98,13 @@ _MOST_PYTHON = 65_536
 
 
 def _skip(text: str, start: int, between: re.Pattern[str] = _BLANK) -> int:
-    """Returns where some white space ends, or what else may stand between values."""
-    found = between.match(text, start)
-    return found.end() if found else start
+    """Returns the end of the white space, or of another separator between values."""
+    blank = between.match(text, start)
+    return blank.end() if blank else start
 
 
 def _value(text: str, start: int) -> tuple[Any, int]:
-    """Returns the JSON value behind some white space, and where it ends; raises ValueError where there is none."""
+    """Returns the JSON value after white space and the index of its end; raises ValueError if there is none."""
     try:
         return _DECODER.raw_decode(text, _skip(text, start))
     except RecursionError as error:
@@ -112,23 +112,23 @@ def _value(text: str, start: int) -> tuple[Any, int]:
 
 
 def _members(text: str, start: int) -> tuple[dict[str, str], int]:
-    """Returns the members of a JSON object as their texts, and where it ends; raises ValueError where it is none."""
+    """Returns the members of a JSON object as texts and the index of its end; raises ValueError for other text."""
     value, end = _value(text, start)
     if not isinstance(value, dict):
         raise ValueError("not an object")
     members: dict[str, str] = {}
-    place = text.index("{", start) + 1
+    position = text.index("{", start) + 1
     for _ in value:
-        key, place = _value(text, place)
-        begin = _skip(text, text.index(":", place) + 1)
-        _, place = _value(text, begin)
-        members[key] = text[begin:place]
-        place = _skip(text, place) + 1
+        key, position = _value(text, position)
+        begin = _skip(text, text.index(":", position) + 1)
+        _, position = _value(text, begin)
+        members[key] = text[begin:position]
+        position = _skip(text, position) + 1
     return members, end
 
 
 def _object(text: str, start: int = 0) -> tuple[Written, int]:
-    """Returns the call that a JSON object is, and where it ends; raises ValueError where it is none."""
+    """Returns the call that a JSON object describes and the index of its end; raises ValueError for other text."""
     members, end = _members(text, start)
     name = json.loads(members.get("name", "null"))
     arguments = members.get("arguments", members.get("parameters", "{}"))
@@ -159,21 +159,21 @@ def _nothing(body: str, types: Types) -> tuple[list[Written], int] | None:
 
 
 _unclosed: dict[Read, Read] = {_hermes: _one}
-"""How calls without a closing mark are read, where that can be: JSON shows by itself that it is whole."""
+"""Readers of calls without a closing mark: a JSON object shows by itself where it ends."""
 
 
 def _llama(body: str, types: Types) -> tuple[list[Written], int] | None:
-    calls, place = [], 0
+    calls, position = [], 0
     try:
-        while place < len(body):
-            call, place = _object(body, place)
+        while position < len(body):
+            call, position = _object(body, position)
             if not call.arguments.startswith("{"):
                 return None
             calls.append(call)
-            place = _skip(body, place, _BETWEEN)
+            position = _skip(body, position, _BETWEEN)
     except ValueError:
         return None
-    return calls, place
+    return calls, position
 
 
 def _mistral(body: str, types: Types) -> tuple[list[Written], int] | None:
@@ -184,24 +184,24 @@ def _mistral(body: str, types: Types) -> tuple[list[Written], int] | None:
         except ValueError:
             end = len(body.rstrip())
         return [Written(named[1], body[named.end() : end], named[2] or "")], end
-    place = _skip(body, 0)
-    if not body.startswith("[", place):
+    position = _skip(body, 0)
+    if not body.startswith("[", position):
         return None
     calls = []
     try:
-        while body[place] != "]":  # behind the bracket, and behind each comma
-            call, place = _object(body, place + 1)
-            place = _skip(body, place)
+        while body[position] != "]":  # after the bracket, and after each comma
+            call, position = _object(body, position + 1)
+            position = _skip(body, position)
             calls.append(call)
-            if body[place] not in ",]":
+            if body[position] not in ",]":
                 return None
     except (ValueError, IndexError):
         return None
-    return calls, place + 1
+    return calls, position + 1
 
 
 def _tagged(value: str, schema: Any) -> Any:
-    """Returns the value of an argument that stands between tags: text where its schema says so or it is not JSON."""
+    """Returns the value of an argument between tags: text if its schema says so or it is not JSON."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string":
         return value
@@ -224,16 +224,16 @@ _GLM_PAIR = re.compile(r"<arg_key>(.*?)</arg_key>\s*+<arg_value>(.*?)</arg_value
 
 
 def _qwen_coder(body: str, types: Types) -> tuple[list[Written], int] | None:
-    if not (found := _FUNCTION.match(body)) or _PARAMETER.sub("", found[2]).strip():
+    if not (match := _FUNCTION.match(body)) or _PARAMETER.sub("", match[2]).strip():
         return None
-    return [_tags(found[1].strip(), _PARAMETER.findall(found[2]), types)], found.end()
+    return [_tags(match[1].strip(), _PARAMETER.findall(match[2]), types)], match.end()
 
 
 def _glm(body: str, types: Types) -> tuple[list[Written], int] | None:
-    found = _GLM_NAME.match(body)
-    if not found or _GLM_PAIR.sub("", body[found.end() :]).strip():
+    match = _GLM_NAME.match(body)
+    if not match or _GLM_PAIR.sub("", body[match.end() :]).strip():
         return None
-    return [_tags(found[1], _GLM_PAIR.findall(body[found.end() :]), types)], len(body)
+    return [_tags(match[1], _GLM_PAIR.findall(body[match.end() :]), types)], len(body)
 
 
 _GEMMA_NAME = re.compile(r"\s*([\w.-]+)\s*(?=\{)")
@@ -241,13 +241,13 @@ _GEMMA_WORDS = re.compile(r'<\|"\|>(.*?)<\|"\|>|(?<![\w.-])([A-Za-z_][\w.-]*+)(?
 
 
 def _gemma(body: str, types: Types) -> tuple[list[Written], int] | None:
-    """Reads a name and an object whose keys stand without quotes, and whose strings have marks in their place."""
-    if not (found := _GEMMA_NAME.match(body)):
+    """Reads a name and an object with unquoted keys, whose strings have marks in place of quotes."""
+    if not (match := _GEMMA_NAME.match(body)):
         return None
     quoted = _GEMMA_WORDS.sub(
-        lambda word: json.dumps(word[2] or word[1] or "", ensure_ascii=False), body[found.end() :]
+        lambda word: json.dumps(word[2] or word[1] or "", ensure_ascii=False), body[match.end() :]
     )
-    return [Written(found[1], quoted.strip())], len(body)
+    return [Written(match[1], quoted.strip())], len(body)
 
 
 def _pythonic(body: str, types: Types) -> tuple[list[Written], int] | None:
@@ -256,16 +256,16 @@ def _pythonic(body: str, types: Types) -> tuple[list[Written], int] | None:
         return None
     try:
         tree = ast.parse(body, mode="eval").body
-        calls = [_python_call(each) for each in tree.elts] if isinstance(tree, ast.List) else []
+        calls = [_python_call(element) for element in tree.elts] if isinstance(tree, ast.List) else []
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
     return (calls, len(body)) if calls else None
 
 
 def _python_call(node: ast.expr) -> Written:
-    if not isinstance(node, ast.Call) or node.args or not all(each.arg for each in node.keywords):
+    if not isinstance(node, ast.Call) or node.args or not all(keyword.arg for keyword in node.keywords):
         raise ValueError("not a call with names")
-    values = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+    values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
     return Written(ast.unparse(node.func), json.dumps(values, ensure_ascii=False))
 
 
@@ -278,4 +278,4 @@ FORMS = (
     Form("llama_json", "", "", _llama),  # Llama 3
     Form("pythonic", "", "", _pythonic),  # Llama 4, Gemma 3
 )
-"""The families that are known here. Which one a checkpoint's is, its template shows: see `model_server.hf.tools`."""
+"""The known families. A checkpoint's template shows which one it uses: see `model_server.hf.tools`."""

@@ -61,9 +61,9 @@ def _check_beside(request: model.GenerateRequest) -> None:
         "MODALITY_IMAGE": request.modality == model.MODALITY_IMAGE,
         "the beginning of an answer": bool(request.messages) and request.messages[-1].role == model.ROLE_ASSISTANT,
     }
-    for words, there in beside.items():
+    for conflict, there in beside.items():
         if there:
-            raise InvalidRequest("tools_conflict", f"tools beside {words}: leave one of them out")
+            raise InvalidRequest("tools_conflict", f"tools beside {conflict}: leave one of them out")
 
 
 def _check_tool(tool: model.Tool, where: str) -> None:
@@ -101,10 +101,10 @@ def _check_choice(choice: model.ToolChoice, names: set[str]) -> None:
 
 
 def check_turns(messages: Sequence[model.Message], info: Info) -> None:
-    """Makes sure that calls and results stand where they belong, and that reasoning does.
+    """Makes sure that calls, results and reasoning stand where they belong.
 
     Raises:
-        InvalidRequest: They do not.
+        InvalidRequest: One of them does not.
         Unsupported: The model takes no tools, or no images in their results.
     """
     known: set[str] = set()
@@ -122,8 +122,8 @@ def check_turns(messages: Sequence[model.Message], info: Info) -> None:
         pending = _checked_calls(message, known, where, info)
         last = index == len(messages) - 1
         if message.reasoning and not pending and not (last and message.role == model.ROLE_ASSISTANT):
-            words = f"{where} has reasoning, and neither tool calls nor an answer to be continued"
-            raise InvalidRequest("reasoning_not_last", words)
+            problem = f"{where} has reasoning, and neither tool calls nor an answer to be continued"
+            raise InvalidRequest("reasoning_not_last", problem)
         if message.opaque and not pending:
             raise InvalidRequest("misplaced_opaque", f"{where} has opaque reasoning, and no tool calls")
         check_count("opaque_too_large", f"bytes of opaque reasoning in {where}", len(message.opaque), MAX_OPAQUE)
@@ -131,19 +131,19 @@ def check_turns(messages: Sequence[model.Message], info: Info) -> None:
 
 def _checked_calls(message: model.Message, known: set[str], where: str, info: Info) -> list[str]:
     """Returns the ids of a message's calls, which are new."""
-    made = calls(message.parts)
-    if not made:
+    new_calls = calls(message.parts)
+    if not new_calls:
         return []
     _require_tools(info)
     if message.role != model.ROLE_ASSISTANT:
         raise InvalidRequest("misplaced_tool_call", f"{where} has a tool call, and is not the assistant's")
-    for call in made:
+    for call in new_calls:
         if not call.id or call.id in known:
             raise InvalidRequest("bad_tool_call", f"{where}: the id of a tool call is empty, or stood there before")
         known.add(call.id)
         size = len(call.arguments.encode())
         check_count("bad_tool_call", f"bytes of arguments of a tool call in {where}", size, MAX_ARGUMENTS)
-    return [call.id for call in made]
+    return [call.id for call in new_calls]
 
 
 def _check_results(message: model.Message, pending: Sequence[str], where: str, info: Info) -> None:
@@ -153,43 +153,43 @@ def _check_results(message: model.Message, pending: Sequence[str], where: str, i
     if [part.WhichOneof("kind") for part in message.parts] != ["tool_result"] * len(message.parts):
         raise InvalidRequest("bad_tool_results", f"{where} is the tools', and holds other parts than results")
     if not pending or [part.tool_result.tool_call_id for part in message.parts] != list(pending):
-        words = f"{where} has not one result for each call of the message before it, in their order"
-        raise InvalidRequest("bad_tool_results", words)
+        problem = f"{where} has not one result for each call of the message before it, in their order"
+        raise InvalidRequest("bad_tool_results", problem)
     for part in message.parts:
         if not part.tool_result.content:
             raise InvalidRequest("bad_tool_results", f"{where} has a result without content")
-        for each in part.tool_result.content:
-            if each.WhichOneof("kind") not in ("text", "image"):
+        for piece in part.tool_result.content:
+            if piece.WhichOneof("kind") not in ("text", "image"):
                 raise InvalidRequest("bad_tool_results", f"{where} has a result that is neither text nor image")
-            if each.HasField("image") and info.tool_rendering.images == model.TOOL_IMAGES_REFUSED:
-                words = f"{info.model_name} takes no images in the results of tools: send texts"
-                raise Unsupported("no_tool_images", words)
+            if piece.HasField("image") and info.tool_rendering.images == model.TOOL_IMAGES_REFUSED:
+                problem = f"{info.model_name} takes no images in the results of tools: send texts"
+                raise Unsupported("no_tool_images", problem)
 
 
 def settle(request: model.GenerateRequest, response: model.GenerateResponse) -> None:
-    """Completes the calls of one output: ids that are missing or taken, and the finish reason.
+    """Completes the calls of one output: replaces missing and duplicate ids, and sets the finish reason.
 
     Calls of tools that the request does not offer are left out.
 
     Raises:
         InternalFailure: If the model did not keep to the choice of tools.
     """
-    made = calls(response.parts)
-    if made and not request.tools:
+    new_calls = calls(response.parts)
+    if new_calls and not request.tools:
         kept = [part for part in response.parts if not part.HasField("tool_call")]
         del response.parts[:]
         response.parts.extend(kept)
-        response.finish_reason, made = model.FINISH_REASON_TOOL_CALLS, []
-    if not made:
+        response.finish_reason, new_calls = model.FINISH_REASON_TOOL_CALLS, []
+    if not new_calls:
         response.ClearField("opaque")
-    _check_choice_kept(request, made, response.finish_reason)
-    if not made:
+    _check_choice_kept(request, new_calls, response.finish_reason)
+    if not new_calls:
         return
-    if len(response.opaque) > MAX_OPAQUE or any(len(call.arguments.encode()) > MAX_ARGUMENTS for call in made):
+    if len(response.opaque) > MAX_OPAQUE or any(len(call.arguments.encode()) > MAX_ARGUMENTS for call in new_calls):
         raise InternalFailure("call_too_large", "the model's tool call is larger than the contract allows")
     taken = {call.id for message in request.messages for call in calls(message.parts)}
     number = len(taken)
-    for call in made:
+    for call in new_calls:
         while not call.id or call.id in taken:
             call.id, number = f"call_{number}", number + 1
         taken.add(call.id)
@@ -198,17 +198,17 @@ def settle(request: model.GenerateRequest, response: model.GenerateResponse) -> 
 
 
 def _check_choice_kept(
-    request: model.GenerateRequest, made: Sequence[model.ToolCall], finish: model.FinishReason.ValueType
+    request: model.GenerateRequest, new_calls: Sequence[model.ToolCall], finish: model.FinishReason.ValueType
 ) -> None:
     choice, broken = request.tool_choice, ""
-    if choice.mode == model.TOOL_CHOICE_MODE_NONE and made:
+    if choice.mode == model.TOOL_CHOICE_MODE_NONE and new_calls:
         broken = "called a tool, which tool_choice forbids"
     needs = choice.mode == model.TOOL_CHOICE_MODE_REQUIRED or choice.HasField("name")
-    if needs and not made and finish not in _UNFINISHED:
+    if needs and not new_calls and finish not in _UNFINISHED:
         broken = "called no tool, which tool_choice asks for"
-    if choice.HasField("name") and any(call.name != choice.name for call in made):
+    if choice.HasField("name") and any(call.name != choice.name for call in new_calls):
         broken = f"called another tool than {choice.name!r}, which tool_choice names"
-    if request.HasField("parallel_tool_calls") and not request.parallel_tool_calls and len(made) > 1:
+    if request.HasField("parallel_tool_calls") and not request.parallel_tool_calls and len(new_calls) > 1:
         broken = "made several calls, which parallel_tool_calls forbids"
     if broken:
         raise InternalFailure("tool_choice_not_kept", f"the model {broken}")

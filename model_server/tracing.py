@@ -1,4 +1,4 @@
-"""Traces of calls, for OpenTelemetry: on where OTEL_EXPORTER_OTLP_ENDPOINT says where to, else nothing."""
+"""Traces of calls, for OpenTelemetry: enabled by OTEL_EXPORTER_OTLP_ENDPOINT."""
 
 from __future__ import annotations
 

@@ -5,4 +5,4 @@ from pathlib import Path
 CHECKPOINT = Path(__file__).parent / "checkpoint"
 """The small model's weights, tokenizer and template, for the `transformers` backend."""
 NAME = "lyncean-demo"
-"""What its results are filed under."""
+"""Its name in results."""

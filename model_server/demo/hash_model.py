@@ -53,17 +53,17 @@ class HashModel(Model):
         self.revision = "1"
 
     def load(self) -> None:
-        """There is nothing to load; a name that means nothing here is refused."""
+        """Refuses an unknown name; there are no weights to load."""
         if self._constant is None and self._model_id not in ("", "demo", "hash"):
             name = shown_place(self._model_id)
             raise LoadError(f"the demo backend knows no model {name!r}: give hash or constant:TEXT")
 
     def properties(self) -> dict[str, str]:
-        """Says once more that there is no model."""
+        """Notes that the answers do not come from a model."""
         return {"device": "none", "note": "no weights: answers come from a hash of the request"}
 
     def generate(self, request: Request) -> str:
-        """Answers with an option that stands in the prompt, or goes on with that answer."""
+        """Answers with an option of the prompt, or continues the beginning of such an answer."""
         if not request.continues or request.config.HasField("response_format"):
             return self._answer(request, request.config)
         answer = " " + self._answer(replace(request, messages=request.messages[:-1]), request.config)
@@ -71,14 +71,14 @@ class HashModel(Model):
         return next(answer[size:] for size in range(len(answer), -1, -1) if begun.endswith(answer[:size]))
 
     def render(self, request: Request) -> tuple[str, list[int]]:
-        """Returns the texts that it hashes; a word's number is its CRC-32, what stands for media has the number 0."""
+        """Returns the hashed text and its ids: a word's CRC-32, and 0 for each token of media."""
         seconds = sum(math.ceil(sound.duration * self.audio_tokens) for sound in request.audio)
         pictures = len(request.image_bytes) + sum(len(video.images) for video in request.videos)
         media = [0] * (self.image_tokens * pictures + seconds)
         return request.text, media + [_number(word) for word in self.tokenize(request.text)]
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
-        """Gives the words of its own greedy answer 0.9 each, and any other word less, by a hash."""
+        """Gives each word of its own greedy answer probability 0.9, and any other word less, by a hash."""
         greedy = self.tokenize(self.generate(request))
         prompt, begun = _digest(request), request.answer_prefix
         return [self._score(prompt, begun, self.tokenize(text), greedy) for text in continuations]
@@ -111,9 +111,9 @@ class HashModel(Model):
     def _score(prompt: bytes, begun: str, tokens: Sequence[str], greedy: Sequence[str]) -> Score:
         scored: list[tuple[str, float]] = []
         on_path = True
-        for place, token in enumerate(tokens):
-            on_path = on_path and place < len(greedy) and greedy[place] == token
-            prefix = (begun + "".join(tokens[: place + 1])).encode()
+        for index, token in enumerate(tokens):
+            on_path = on_path and index < len(greedy) and greedy[index] == token
+            prefix = (begun + "".join(tokens[: index + 1])).encode()
             share = int.from_bytes(hashlib.sha256(prompt + prefix).digest()[:8], "big") / 2**64
             scored.append((token, math.log(_GREEDY if on_path else (1 - _GREEDY) * (share + 1e-9) / 2)))
         return Score(sum(logprob for _, logprob in scored), scored, on_path, [_number(token) for token in tokens])

@@ -1,4 +1,4 @@
-"""Adapters of PEFT, such as LoRA: weights that were trained beside a model's own, put into its layers.
+"""Adapters of PEFT, such as LoRA: additional trained weights, inserted into a model's layers.
 
 They are not merged with the model's weights: each layer adds the adapter's part to its own result, as PEFT does, so
 that answers are those of PEFT to the bit in every number format. In bfloat16 a sum of weights would be rounded anew.
@@ -23,16 +23,16 @@ _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def check(model: str, adapter: str) -> None:
-    """Finds what can be found before anything heavy is imported.
+    """Refuses unusable adapters before anything heavy is imported.
 
     Args:
         model: Folder or hub id of the model.
-        adapter: That of the adapter; "" for none.
+        adapter: Folder or hub id of the adapter; "" for none.
 
     Raises:
         LoadError: Two of base model, adapter and the package peft are mixed up, missing or do not belong together.
     """
-    folder, place = Path(model), Path(adapter)
+    folder, local = Path(model), Path(adapter)
     if (folder / CONFIG).exists() and not (folder / "config.json").exists():
         base = _read(folder).get("base_model_name_or_path") or "BASE_MODEL"
         raise LoadError(f"{folder} is an adapter without its model: give --model {base} and --adapter {folder}")
@@ -42,9 +42,9 @@ def check(model: str, adapter: str) -> None:
         return
     if find_spec("peft") is None:
         raise LoadError(f"--adapter: {_INSTALL}")
-    if place.is_dir():
-        _check_folder(place, model)
-    elif place.exists() or not _HUB_ID.fullmatch(adapter):
+    if local.is_dir():
+        _check_folder(local, model)
+    elif local.exists() or not _HUB_ID.fullmatch(adapter):
         raise LoadError(f"--adapter: there is no folder {shown_place(adapter)}; a hub id has the form owner/name")
 
 
@@ -63,7 +63,7 @@ def _check_folder(folder: Path, model: str) -> None:
     if kind not in _KINDS or config.get("alora_invocation_tokens"):
         shown = "an activated LORA" if kind == "LORA" else f"of kind {kind!r}"
         raise LoadError(f"--adapter: {folder} is {shown}, which is not supported: it may be {', '.join(_KINDS)}")
-    # Folders lie elsewhere on each machine, and say nothing.
+    # Folders differ from machine to machine, so only hub ids can be compared.
     if base != model and all(isinstance(name, str) and _is_hub_id(name) for name in (base, model)):
         raise LoadError(
             f"--adapter: {folder} was trained on {base}, not on {model}: give --model {base}, or the folder "
@@ -86,11 +86,11 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def find(model: str, adapter: str) -> Path | None:
-    """Returns the folder of an adapter, which is downloaded where it is on the hub; None without one.
+    """Returns the folder of an adapter, downloaded from the hub if needed; None without an adapter.
 
     Args:
         model: Folder or hub id of the model.
-        adapter: That of the adapter; "" for none.
+        adapter: Folder or hub id of the adapter; "" for none.
 
     Raises:
         LoadError: It cannot be reached, lacks a file, or a file is damaged.
@@ -124,10 +124,10 @@ def put_into(model: Any, folder: Path) -> None:
 
     Args:
         model: A model of `transformers`.
-        folder: What `find` returned.
+        folder: The adapter's folder, from `find`.
 
     Raises:
-        LoadError: The adapter is that of another model.
+        LoadError: The adapter belongs to another model.
     """
     import peft
 
@@ -138,10 +138,10 @@ def put_into(model: Any, folder: Path) -> None:
         loaded = around.load_adapter(str(folder), "default", torch_device=str(model.device))
     except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
         raise _of_another(model, folder, " ".join(str(error).split())[:200]) from error
-    for names, what in ((loaded.missing_keys, "lacks"), (loaded.unexpected_keys, "has a place for none of")):
+    for names, problem in ((loaded.missing_keys, "lacks"), (loaded.unexpected_keys, "has a place for none of")):
         if names:
-            subject = "it" if what == "lacks" else "the model"
-            raise _of_another(model, folder, f"{subject} {what} {len(names)} weights, such as {sorted(names)[0]}")
+            subject = "it" if problem == "lacks" else "the model"
+            raise _of_another(model, folder, f"{subject} {problem} {len(names)} weights, such as {sorted(names)[0]}")
 
 
 def _of_another(model: Any, folder: Path, cause: str) -> LoadError:

@@ -45,8 +45,8 @@ _PREPARERS = max(2, min(8, os.cpu_count() or 2))
 class Work:
     """One prepared request: `config` for Generate (and `drawer` for an image), `joined` for Likelihood.
 
-    Without either the prompt itself is scored. The constraint stands at the beginning of its format; each attempt at
-    the answer takes a copy. The output has no token that is banned.
+    Without either, the prompt itself is scored. The constraint is at the beginning of its format; each attempt at the
+    answer takes a copy. The token `banned` never appears in the output.
     """
 
     prompt: Prompt
@@ -64,7 +64,7 @@ class HfBackend(Backend):
     """Serves a checkpoint through `transformers`.
 
     Args:
-        settings: How to load and run it.
+        settings: Settings to load and run it.
         metrics: The server's counters.
     """
 
@@ -97,12 +97,12 @@ class HfBackend(Backend):
         return await self._continued(request, await self._prepared(request), call)
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
-        """Continues one conversation with several seeds: rows of one prompt that share a batch share its reading."""
+        """Continues one conversation with several seeds; rows of one prompt in a batch share its prefill."""
         prompt, constraint = await self._prepared(requests[0])
         once = all(verdict.samples for verdict in self._loaded.verdicts(prompt))
         prompts = [prompt if once else replace(prompt) for _ in requests]
         pairs = zip(requests, prompts, strict=True)
-        continued = (self._continued(request, (own, constraint), call.copy()) for request, own in pairs)
+        continued = (self._continued(request, (shared, constraint), call.copy()) for request, shared in pairs)
         return await asyncio.gather(*continued, return_exceptions=True)
 
     async def _prepared(self, request: model.GenerateRequest) -> tuple[Prompt, Constraint | None]:
@@ -153,17 +153,17 @@ class HfBackend(Backend):
         return check_choice(request, self._loaded.tools, self._loaded.checkpoint.tokenizer.get_added_vocab())
 
     def _calls(self, request: model.GenerateRequest, row: SamplingRow) -> list[model.Part] | None:
-        """Returns the parts of an answer with tool calls; None where it has none, or may have none."""
-        found, tokenizer = self._loaded.tools, self._loaded.checkpoint.tokenizer
-        if found is None or request.tool_choice.mode == model.TOOL_CHOICE_MODE_NONE:
+        """Returns the parts of an answer with tool calls; None if it has none, or if the request forbids them."""
+        tool_form, tokenizer = self._loaded.tools, self._loaded.checkpoint.tokenizer
+        if tool_form is None or request.tool_choice.mode == model.TOOL_CHOICE_MODE_NONE:
             return None
         text, specials = row.text, special_tokens(tokenizer)
-        if any(token in found.form.opens for token in specials):  # which the text is without
-            whole = functools.partial(decode, tokenizer, row.ids, specials=True)
-            text = row.reasoning.split(row.ids, specials=True)[1] if row.reasoning else whole()
+        if any(token in tool_form.form.opens for token in specials):  # which the decoded text lacks
+            full_text = functools.partial(decode, tokenizer, row.ids, specials=True)
+            text = row.reasoning.split(row.ids, specials=True)[1] if row.reasoning else full_text()
             for stop in row.config.stop if row.finish == model.FINISH_REASON_STOP_STRING else ():
                 text = text.partition(stop)[0]
-        return read(text, found, request, specials)
+        return read(text, tool_form, request, specials)
 
     async def _draw(self, request: model.GenerateRequest, call: Call) -> model.GenerateResponse:
         drawer = self._loaded.drawer
@@ -204,11 +204,11 @@ class HfBackend(Backend):
         if request.score_prompt:
             return await self._score_prompt(request, call)
         prompt, joined = await self._in_thread(self._join, request)
-        longest = max(len(each.ids) for each in joined)
+        longest = max(len(continuation.ids) for continuation in joined)
         check_context(len(prompt.ids), longest - len(prompt.ids), self._loaded.checkpoint.context)
         batches = all(verdict.batches for verdict in self._loaded.verdicts(prompt))
         key = self._key(("likelihood", prompt.signature), batches)
-        output = sum(len(each.ids) - len(prompt.ids) for each in joined)
+        output = sum(len(continuation.ids) - len(prompt.ids) for continuation in joined)
         scores, usage = await self._submit(Work(prompt, joined=joined), key, call, output)
         assert isinstance(scores, list)
         response = model.LikelihoodResponse(usage=usage, prompt=prompt.rendered if request.return_prompt else None)
@@ -254,13 +254,13 @@ class HfBackend(Backend):
         verdicts = self._loaded.verdicts(prompt)
         if all(verdict.continuous for verdict in verdicts):
             return ("continuous",)
-        # Outputs of like length end alike, so that little is decoded for rows that have ended.
+        # Outputs of similar length end together, so that few steps are spent on rows that have ended.
         key = ("generate", prompt.signature, config.max_output_tokens.bit_length())
         return self._key(key, all(verdict.generates for verdict in verdicts))
 
     @staticmethod
     def _key(key: tuple[object, ...], batches: bool) -> tuple[object, ...]:
-        """Returns the batching key; a unique one for what may not share a batch."""
+        """Returns the batching key; a unique one for a request that may not share a batch."""
         return key if batches else (*key, object())
 
     def _join(self, request: model.LikelihoodRequest) -> tuple[Prompt, list[Joined]]:
@@ -302,22 +302,25 @@ class HfBackend(Backend):
             raise
         else:
             return
-        # Behind the handler: while it runs, the error's frames hold the failed batch's cache.
+        # After the handler: while it runs, the error's frames hold the failed batch's cache.
         free()
         raise OutOfMemory(cause)
 
     def _device_works(self) -> bool:
-        """Whether the device computes at all: after a failed assertion on it nothing does, until the process ends."""
+        """Returns True if the device still computes: after a failed assertion on it, every call of the process fails."""
         try:
             return bool(torch.ones(1, device=self._loaded.checkpoint.device).sum().item() == 1)
         except RuntimeError:
             return False
 
     def _lose_device(self, jobs: Sequence[Job[Work, Answer]]) -> None:
-        """Drains and ends the process, to be started anew; it would fail all calls, and faster than others answer."""
+        """Drains and ends the process so that it is restarted.
+
+        A server that fails each call at once would attract more requests than its healthy neighbours.
+        """
         self._lost = True
         log.critical("the device has failed: this server ends", exc_info=True)
-        for job in jobs:  # any of them may be at fault, and would take down the next server: each is tried once more
+        for job in jobs:  # any of them may be at fault and would take down the next server: each is retried once
             job.resolve(InternalFailure("device_lost", "the device failed while it ran this request"))
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""Prompts side by side: padded on the left, images one after the other."""
+"""Collates prompts into batches: padded on the left, images one after the other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from model_server.hf.inputs import Prompt
 
 Inputs = dict[str, torch.Tensor]
 Replace = Callable[[dict[str, Any]], dict[str, Any]]
-"""Puts kept vision features in the place of pixels."""
+"""Replaces pixels by cached vision features."""
 Features = Callable[[Sequence[Prompt]], Replace | None]
-"""Returns what replaces the image inputs of some prompts; None where vision features are not kept."""
+"""Returns the replacement of some prompts' image inputs; None where vision features are not cached."""
 _TIMES = {"second_per_grid_ts", "video_second_per_grid"}
 
 
@@ -49,12 +49,12 @@ def to_batch(checkpoint: Checkpoint, prompts: Sequence[Inputs]) -> Inputs:
 
 
 def prefill(checkpoint: Checkpoint, prompts: Sequence[Inputs], replace: Replace | None = None) -> Prefill:
-    """Has the model read prompts of one signature.
+    """Prefills prompts of one signature.
 
     Args:
         checkpoint: The model.
         prompts: Their inputs.
-        replace: Replaces the image inputs, where vision features are kept.
+        replace: Replaces the image inputs if vision features are cached.
     """
     inputs: dict[str, Any] = to_batch(checkpoint, prompts)
     if replace is not None:
@@ -64,7 +64,10 @@ def prefill(checkpoint: Checkpoint, prompts: Sequence[Inputs], replace: Replace 
 
 
 def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Inputs:
-    """Moves inputs; floating ones take the model's number format, but times, of which positions are made."""
+    """Moves inputs to a device.
+
+    Floating-point inputs are cast to the model's dtype, except times: positions are computed from them.
+    """
     return {
         name: value.to(device, dtype) if value.is_floating_point() and name not in _TIMES else value.to(device)
         for name, value in inputs.items()
@@ -72,6 +75,6 @@ def to_device(inputs: Inputs, device: torch.device, dtype: torch.dtype) -> Input
 
 
 def _pad(value: torch.Tensor, before: int, after: int, fill: int = 0) -> torch.Tensor:
-    """The value with more places along its second dimension."""
-    behind = (0, 0) * (value.dim() - 2)
-    return torch.nn.functional.pad(value, (*behind, before, after), value=fill) if before or after else value
+    """Returns the value padded along its second dimension."""
+    other_axes = (0, 0) * (value.dim() - 2)
+    return torch.nn.functional.pad(value, (*other_axes, before, after), value=fill) if before or after else value

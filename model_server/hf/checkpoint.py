@@ -69,12 +69,12 @@ class Checkpoint:
 
     @property
     def takes_media(self) -> bool:
-        """Whether it has a processor beside its tokenizer, for more than text."""
+        """True if it has a processor beside its tokenizer, for more than text."""
         return self.processor is not self.tokenizer
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go."""
+        """The device of its inputs."""
         return torch.device(self.model.device)
 
     @cached_property
@@ -88,7 +88,7 @@ class Checkpoint:
 
 
 def load(settings: Settings) -> Checkpoint:
-    """Loads what the settings name.
+    """Loads the checkpoint of the settings.
 
     Raises:
         LoadError: With the cause and the fix in one line.
@@ -101,13 +101,14 @@ def load(settings: Settings) -> Checkpoint:
     try:
         if folder.is_dir():
             check_files(weight_files(folder))
-        whole = tf.AutoConfig.from_pretrained(settings.model, **shared)
-        config = getattr(whole, "thinker_config", whole)  # of models that also speak: the part that reads and sees
+        full_config = tf.AutoConfig.from_pretrained(settings.model, **shared)
+        # Of models that also speak, only the part that reads and sees is loaded.
+        config = getattr(full_config, "thinker_config", full_config)
         adapters.check_config(config, settings.model)
         auto = _class_for(config, settings)
         processor = _processor(auto, config, settings, shared)
         with ThreadPoolExecutor(1) as pool:
-            revision = pool.submit(_revision, folder, whole)
+            revision = pool.submit(_revision, folder, full_config)
             model = _weights(auto, config, settings, device, shared)
             digest = revision.result()
         if adapter:
@@ -139,12 +140,12 @@ def load(settings: Settings) -> Checkpoint:
 
 
 def image_processor(processor: Any) -> Any:
-    """Returns the part of a processor that takes images, by which a model sees; None where there is none."""
+    """Returns the part of a processor that takes images; None without one."""
     return getattr(processor, "image_processor", None)
 
 
 def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any]) -> Any:
-    """Loads the processor; the tokenizer where there is no more, or where the model takes text alone."""
+    """Loads the processor, or only the tokenizer if the checkpoint has no other or the model takes text alone."""
     cause = ""
     try:
         processor = tf.AutoProcessor.from_pretrained(settings.model, **settings.processor, **shared)  # type: ignore[no-untyped-call]
@@ -161,7 +162,7 @@ def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any
             + _elsewhere(settings)
         )
     if auto is tf.AutoModelForCausalLM and not _remote(auto, config, settings):
-        images = audio = None  # the library's text models may stand beside the files of a larger relative
+        images = audio = None  # text models of the library may lie beside the processor files of a larger relative
     if images is None and settings.processor:
         raise LoadError(f"--processor {settings.processor_text}: {settings.model} takes no images")
     if images is None and audio is None:
@@ -172,7 +173,7 @@ def _processor(auto: Any, config: Any, settings: Settings, shared: dict[str, Any
 
 
 def _overridden(processor: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the changes for which the processor has defaults of its own, which go before its image processor's."""
+    """Returns the changes for which the processor has its own defaults, which override its image processor's."""
     defaults = set(getattr(processor, "images_kwargs", {}))
     defaults |= set(
         getattr(getattr(processor, "valid_processor_kwargs", None), "_defaults", {}).get("images_kwargs", ())
@@ -192,7 +193,7 @@ def _check_settings(images: Any, settings: Settings) -> None:
             )
     try:
         images(images=[Image.new("RGB", (64, 64))], return_tensors="pt")
-    except Exception as error:  # whatever a processor raises: the values are the user's
+    except Exception as error:  # a processor may raise anything: the values are the user's
         raise LoadError(f"--processor {settings.processor_text}: {_cause(error, settings)}") from error
 
 
@@ -208,7 +209,7 @@ def _weights(auto: Any, config: Any, settings: Settings, device: str, shared: di
         config=config,
         dtype=dtype,
         attn_implementation=None if settings.attention == "auto" else settings.attention,
-        # Each weight goes straight to where it stays, so that the host never holds them all.
+        # Each weight is loaded straight onto its device, so that the host never holds them all.
         device_map="auto" if spread else device,
         quantization_config=_quantization(settings, torch.bfloat16 if dtype == "auto" else dtype),
         output_loading_info=True,
@@ -225,7 +226,7 @@ def _weights(auto: Any, config: Any, settings: Settings, device: str, shared: di
 
 
 def _quantization(settings: Settings, dtype: Any) -> Any:
-    """Returns how the library is to quantize while it loads, and compute in which format; None where it is not."""
+    """Returns the library's settings to quantize while loading, with the dtype to compute in; None without --quantize."""
     if settings.quantize == "fp8":
         return tf.FineGrainedFP8Config()
     if settings.quantize == "bitsandbytes-8bit":
@@ -240,16 +241,16 @@ def _quantization(settings: Settings, dtype: Any) -> Any:
 
 
 def _quantized(config: Any) -> str:
-    """Returns the method of a checkpoint whose weights are quantized already, such as awq or gptq."""
+    """Returns the quantization method of a checkpoint, such as awq or gptq; "" for plain weights."""
     plan = getattr(config, "quantization_config", None) or {}
     method = plan.get("quant_method", "") if isinstance(plan, dict) else plan.quant_method
     return str(getattr(method, "value", method))
 
 
 def _forget_sampling(model: Any) -> None:
-    """Keeps of generation settings which tokens begin and end an output.
+    """Keeps only the generation settings that name tokens which begin and end an output.
 
-    From the rest, penalties, beams and forbidden words among it, the library fills in whatever a request leaves open.
+    The library would apply the rest, such as penalties, beams and forbidden words, to unset fields of a request.
     """
     for part in model.modules():
         settings = getattr(part, "generation_config", None)
@@ -286,7 +287,7 @@ def _class_for(config: Any, settings: Settings) -> Any:
 
 
 def _remote(auto: Any, config: Any, settings: Settings) -> bool:
-    """Whether the checkpoint's own code is the model, for one of the library's classes."""
+    """Returns True if the checkpoint's own code implements the model for one of the library's classes."""
     return settings.trust_remote_code and auto.__name__ in (getattr(config, "auto_map", None) or {})
 
 

@@ -1,4 +1,4 @@
-"""Audio and videos for a checkpoint's processor: which it takes, what is decoded, and what it is told of them.
+"""Audio and videos for a checkpoint's processor: the kinds that it takes, the decoded clips, and their metadata.
 
 Frames and samples are chosen and decoded by `model_server.clips`, as in every backend; the processor only resizes,
 normalizes and turns them into features.
@@ -23,13 +23,13 @@ from model_server.clips import Frames, Sound
 
 log = logging.getLogger(__name__)
 DEFAULT_FRAMES = 32
-"""Frames of a video where neither the request nor the checkpoint's video processor says how many."""
+"""Frames of a video if neither the request nor the checkpoint's video processor sets a number."""
 _GRID_SECONDS = "video_second_per_grid"
-"""Qwen-Omni's seconds between the grids of a video, for all videos alike as its processor makes it."""
+"""Qwen-Omni's seconds between the grids of a video; its processor computes one value for all videos."""
 
 
 def clip_kinds(processor: Any) -> frozenset[Kind]:
-    """Returns the kinds of clips that a processor takes; none where PyAV is not installed."""
+    """Returns the kinds of clips that a processor takes; empty if PyAV is not installed."""
     parts: dict[Kind, Any] = {
         "audio": getattr(audio_processor(processor), "sampling_rate", None),
         "video": getattr(processor, "video_processor", None),
@@ -42,7 +42,7 @@ def clip_kinds(processor: Any) -> frozenset[Kind]:
 
 
 def audio_processor(processor: Any) -> Any:
-    """Returns the part of a processor that takes samples, by which a model hears; None where there is none."""
+    """Returns the part of a processor that takes audio samples; None without one."""
     return getattr(processor, "audio_processor", None) or getattr(processor, "feature_extractor", None)
 
 
@@ -55,7 +55,7 @@ class Decoded:
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """The kinds that there are."""
+        """The kinds of the clips."""
         clips: dict[Kind, Sequence[object]] = {"audio": self.sounds, "video": self.videos}
         return frozenset(kind for kind, some in clips.items() if some)
 
@@ -72,12 +72,12 @@ class Decoded:
             arguments["videos_kwargs"] = {
                 "do_sample_frames": False,
                 "video_metadata": [_metadata(video) for video in videos],
-                "return_metadata": True,  # some processors write timestamps of it, and do not ask themselves
+                "return_metadata": True,  # some processors write timestamps from it without requesting it themselves
             }
         return arguments
 
     def correct(self, inputs: dict[str, torch.Tensor], processor: Any) -> None:
-        """Puts each video's own seconds per grid in the place of what one setting for all of them gives."""
+        """Replaces the seconds per grid, which one setting gives for all videos, by each video's own."""
         if _GRID_SECONDS in inputs:
             step = processor.video_processor.temporal_patch_size
             seconds = [step * video.total / (len(video.images) * video.rate) for video in self.videos]
@@ -85,14 +85,14 @@ class Decoded:
 
 
 class ClipDecoder:
-    """Decodes what prompts hold of audio and videos.
+    """Decodes the audio and video parts of prompts.
 
     Args:
-        processor: The checkpoint's.
+        processor: The checkpoint's processor.
 
     Attributes:
-        sampling: Which frames are seen of a video where the request does not say.
-        longest: Seconds of the longest audio part; 0 is no limit. Set by the self-check.
+        sampling: Frame sampling of videos whose request sets none.
+        longest: Seconds of the longest audio part; 0 means unlimited. Set by the self-check.
     """
 
     def __init__(self, processor: Any) -> None:
@@ -119,9 +119,9 @@ class ClipDecoder:
 
 
 def window(processor: Any) -> float:
-    """Returns the seconds of audio behind which a processor may cut; 0 where it names none.
+    """Returns the seconds of audio after which a processor may cut; 0 if it names no limit.
 
-    Whether it cuts is the self-check's to find out: some divide longer audio into windows.
+    The self-check finds out whether it cuts: some processors divide longer audio into windows.
     """
     part = audio_processor(processor)
     if seconds := getattr(processor, "max_audio_len", 0):
@@ -132,7 +132,7 @@ def window(processor: Any) -> float:
 
 
 def _sampling(processor: Any) -> model.FrameSampling:
-    """Returns the choice of frames that a video processor names."""
+    """Returns the frame sampling that a video processor names."""
     rate, count = getattr(processor, "fps", None), getattr(processor, "num_frames", None)
     if rate:
         return model.FrameSampling(per_second=rate, max_count=count or getattr(processor, "max_frames", None) or 0)
@@ -140,9 +140,9 @@ def _sampling(processor: Any) -> model.FrameSampling:
 
 
 def _filled(video: Frames, patch: int) -> Frames:
-    """Returns a video of at least one patch of frames, its last one repeated.
+    """Returns a video of at least one patch of frames; repeats its last frame if needed.
 
-    Processors do so with an odd number; that of Qwen3-VL refuses a single frame.
+    Processors pad odd numbers so; that of Qwen3-VL refuses a single frame.
     """
     missing = max(0, patch - len(video.images))
     images, times = ([*some, *[some[-1]] * missing] for some in (video.images, video.times))
@@ -150,9 +150,9 @@ def _filled(video: Frames, patch: int) -> Frames:
 
 
 def _metadata(video: Frames) -> dict[str, Any]:
-    """Returns what the library calls the metadata of frames that are sampled already.
+    """Returns the library's metadata of frames that are sampled already.
 
-    Times are those of the file. Indices are in frames of its average rate, which in a file of a changing rate are no
+    Times are those of the file. Indices are in frames of its average rate, which in a file of a changing rate are not
     integers: divided by the rate they give the time at which each frame is shown.
     """
     height, width = video.images[0].shape[:2]

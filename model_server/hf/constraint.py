@@ -1,4 +1,4 @@
-"""Answers held to a format, token by token, by llguidance (https://github.com/guidance-ai/llguidance)."""
+"""Constrained decoding: holds answers to a format, token by token, by llguidance (https://github.com/guidance-ai/llguidance)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 _BLANK = " \n"
-"""White space that a model may put before its answer, and that is no part of it."""
+"""White space that a model may put before its answer; it does not belong to the answer."""
 _SPACES = r"\n {0,16}| "
-"""White space between the tokens of JSON: enough to indent it, and not without end."""
+"""White space between the tokens of JSON: enough to indent it, but bounded."""
 
 _KEPT = 64
-"""Formats that are kept compiled: most runs have few, and a large schema takes a tenth of a second."""
+"""Compiled formats in the cache: most runs have few, and a large schema takes a tenth of a second to compile."""
 _OPTIONS = '%llguidance {"no_forcing": true}'
-"""How a text is cut into tokens stays the model's choice, also where only one text is left."""
+"""Leaves the tokenization of a text to the model, even where only one text is possible."""
 
 
 class Formats:
@@ -52,10 +52,10 @@ class Formats:
         self._compiled = functools.lru_cache(_KEPT)(self._compile)
 
     def compile(self, wanted: model.ResponseFormat) -> Constraint:
-        """Returns the constraint of a well-formed format, at its beginning; one of the last ones is not compiled again.
+        """Returns the constraint of a well-formed format, at its beginning; recent formats come from a cache.
 
         Raises:
-            Unsupported: If it cannot be kept, or takes too much.
+            Unsupported: If it cannot be enforced, or costs too much.
         """
         return self._compiled(wanted.SerializeToString(deterministic=True))
 
@@ -63,7 +63,7 @@ class Formats:
         wanted = model.ResponseFormat.FromString(serialized)
         compiler = self._prepared()
         matcher = _matcher(compiler, wanted, blank=False)
-        # A format that may itself begin with white space has no other before it: it would not be told apart.
+        # A format that may itself begin with white space gets none before it: the two could not be told apart.
         if not (_bits(matcher, len(self._blanks)) & self._blanks).any():
             return Constraint(self.tokens, self.ends, _matcher(compiler, wanted, blank=True), blank=True)
         return Constraint(self.tokens, self.ends, matcher, blank=False)
@@ -102,10 +102,10 @@ class Constraint:
         return Constraint(self._tokens, self._ends, self._matcher.deep_copy(), blank=self._blank)
 
     def allowed(self, size: int) -> torch.Tensor:
-        """Returns which tokens may come next, those that end the output among them: [size], bool, on the CPU.
+        """Returns the mask of tokens that may come next, end tokens included: [size], bool, on the CPU.
 
         Raises:
-            InternalFailure: If none may.
+            InternalFailure: If no token may.
         """
         bits = _bits(self._matcher, size)
         if not bits.any():
@@ -114,31 +114,31 @@ class Constraint:
         return torch.from_numpy(bits)
 
     def before(self, size: int) -> torch.Tensor:
-        """Returns which tokens may come next in the reasoning: an output that ended there would have no answer."""
+        """Returns the mask of tokens for the reasoning: all but end tokens, since the answer is still missing."""
         allowed = torch.ones(size, dtype=torch.bool)
         allowed[[end for end in self._ends if end < size]] = False
         return allowed
 
     def feed(self, token: int) -> None:
-        """Takes down the answer's next token, one of those that were allowed."""
+        """Advances by the answer's next token, one of the allowed ones."""
         if not self._matcher.consume_token(token):
             raise InternalFailure("format_stuck", f"token {token} breaks the response_format")
         self._answer += self._tokens[token]
 
     @property
     def complete(self) -> bool:
-        """Whether the answer is whole and cannot go on."""
+        """True if the answer is complete and cannot continue."""
         return self._matcher.is_stopped()
 
     @property
     def text(self) -> str:
-        """The answer so far; a character that the output limit has cut is left out."""
+        """The answer so far, without a character that the output limit has cut."""
         text = self._answer.decode(errors="ignore")
         return text.lstrip(_BLANK) if self._blank else text
 
 
 class _Tokenizer:
-    """A tokenizer as llguidance wants it."""
+    """A tokenizer with the interface that llguidance expects."""
 
     bos_token_id = None
 
@@ -185,12 +185,12 @@ def _of_regex(regex: str, *, blank: bool) -> str:
 
 def _of_schema(schema: Any, *, blank: bool) -> str:
     schema = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
-    words = json.dumps({**schema, "x-guidance": {"whitespace_pattern": _SPACES}})
+    schema_text = json.dumps({**schema, "x-guidance": {"whitespace_pattern": _SPACES}})
     before = "BLANK? " if blank else ""
-    return f"start: {before}answer\nBLANK: /[ \\n]{{1,2}}/\nanswer: %json {words}"
+    return f"start: {before}answer\nBLANK: /[ \\n]{{1,2}}/\nanswer: %json {schema_text}"
 
 
 def _bits(matcher: LLMatcher, size: int) -> NDArray[np.bool_]:
-    """Returns the mask of a matcher: [size], bool; what is beyond its vocabulary is not allowed."""
+    """Returns the mask of a matcher: [size], bool; ids beyond its vocabulary are not allowed."""
     mask = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), np.uint8), bitorder="little")[:size]
     return np.pad(mask, (0, size - len(mask))).astype(bool)

@@ -1,6 +1,6 @@
-"""Generate by a loop of our own: a row that has ended leaves the batch at once, and one that waits takes its place.
+"""Continuous batching: a row that has ended leaves the batch at once, and a waiting one joins.
 
-Prompts are read in groups of one signature, so images of different tilings, clips and texts meet behind their prompts.
+Prompts are prefilled in groups of one signature; afterwards rows of different tilings, clips and texts run together.
 Used where `model_server.hf.selfcheck` has compared it with the library's loop at load; else `hf.generate` runs.
 """
 
@@ -22,7 +22,7 @@ from model_server.hf.shared import places
 from model_server.hf.slots import Slots
 
 _PREFILL_TOKENS = 8192
-"""Most tokens of prompts that are read together, padding included; one prompt may have more."""
+"""Maximum tokens of prompts that are prefilled together, padding included; a single prompt may have more."""
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Entry:
 
     Attributes:
         prompt: The prompt.
-        row: How it is decoded, and who is told.
-        last: The token that comes next into the cache.
+        row: The state of its decoding, with the request to answer.
+        last: The next token to enter the cache.
         position: Its position.
     """
 
@@ -43,11 +43,11 @@ class Entry:
 
 
 class Continuous:
-    """Decodes rows together from wherever each of them is.
+    """Decodes rows together, each from its own position.
 
     Args:
         checkpoint: The model.
-        features: Returns what replaces the image inputs of some prompts, where vision features are kept.
+        features: Returns the replacement of some prompts' image inputs, if vision features are cached.
     """
 
     def __init__(self, checkpoint: Checkpoint, features: Features = lambda prompts: None) -> None:
@@ -57,7 +57,7 @@ class Continuous:
 
     @torch.inference_mode()
     def run(self, entries: Sequence[Entry], join: Callable[[], Sequence[Entry]] = lambda: ()) -> None:
-        """Runs rows, and those that join them, until none is left; each is told when it has ended.
+        """Runs rows, and those that join them, until none is left; answers each as it ends.
 
         Args:
             entries: The first rows.
@@ -66,7 +66,7 @@ class Continuous:
         slots, running = Slots(), list[Entry]()
         waiting: Sequence[Entry] = entries
         while waiting or running:
-            slots = slots if running else Slots()  # what the last rows held is free before the next prompts are read
+            slots = slots if running else Slots()  # frees the memory of the last rows before the next prompts are read
             for group in self._groups(waiting):
                 self._read(group, slots, running)
             if running:
@@ -74,9 +74,9 @@ class Continuous:
             waiting = join()
 
     def _read(self, group: Sequence[Entry], slots: Slots, running: list[Entry]) -> None:
-        """Reads prompts, each once, and puts rows that go on after their first token among those that run."""
+        """Prefills each prompt once; rows that continue after their first token join those that run."""
         where = places([entry.prompt for entry in group])
-        first = [where.index(place) for place in range(max(where) + 1)]
+        first = [where.index(number) for number in range(max(where) + 1)]
         prompts = [group[index].prompt for index in first]
         state = prefill(self._checkpoint, [prompt.inputs for prompt in prompts], self._features(prompts))
         for index, entry in enumerate(group):
@@ -95,7 +95,7 @@ class Continuous:
             running += joining
 
     def _step(self, slots: Slots, running: list[Entry]) -> None:
-        """Reads one token of each row and chooses the next."""
+        """Feeds one token of each row and chooses the next."""
         device = self._checkpoint.device
         ids = torch.tensor([[entry.last] for entry in running], device=device)
         positions = torch.tensor([[entry.position] for entry in running], device=device)
@@ -116,7 +116,7 @@ class Continuous:
             self._decoder.advance(entry.row, entry.last)
 
     def _groups(self, entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-        """Divides prompts into those that are read together: of one signature, and alike in length."""
+        """Divides prompts into groups to prefill together: of one signature and similar length."""
         alike: dict[tuple[Any, ...], list[list[Entry]]] = {}
         for rows in self._by_prompt(entries):
             alike.setdefault(rows[0].prompt.signature, []).append(rows)
@@ -133,11 +133,11 @@ class Continuous:
 
     @staticmethod
     def _by_prompt(entries: Sequence[Entry]) -> Iterable[list[Entry]]:
-        """Returns the rows of each prompt; several of one are outputs of one request."""
-        found: dict[int, list[Entry]] = {}
+        """Returns the rows of each prompt; rows that share a prompt are outputs of one request."""
+        by_prompt: dict[int, list[Entry]] = {}
         for entry in entries:
             if entry.row.call.over:
                 entry.row.end()  # nobody waits for it any more
             else:
-                found.setdefault(id(entry.prompt), []).append(entry)
-        return found.values()
+                by_prompt.setdefault(id(entry.prompt), []).append(entry)
+        return by_prompt.values()

@@ -1,6 +1,6 @@
 """Images as output, for models that draw as well as see: one class for each way of drawing.
 
-Another one names its tokens, what it writes behind a prompt, and how the library turns both into pixels.
+A new class names its tokens, the text after a prompt, and the library's way from both to pixels.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Drawer(ABC):
         checkpoint: The model.
 
     Attributes:
-        tokens: How many tokens one drawn image takes.
+        tokens: Tokens of one drawn image.
         takes_images: Whether a prompt may hold images.
-        suffix: What stands behind the rendered prompt of an image.
+        suffix: Text after the rendered prompt of an image.
         processor_kwargs: Arguments of the processor for the prompt of an image.
     """
 
@@ -92,10 +92,10 @@ class JanusDrawer(Drawer):
 
 
 class Emu3Drawer(Drawer):
-    """Emu3: lines of image tokens behind the prompt, in the vocabulary of its text; images may stand before them."""
+    """Emu3: lines of image tokens after the prompt, in the vocabulary of its text; the prompt may hold images."""
 
     GUIDANCE = 3.0
-    """Weight of the prompt against the text of what is not wanted; both as in the library's example."""
+    """Weight of the prompt against the negative prompt; both as in the library's example."""
     UNWANTED = (
         "lowres, bad anatomy, bad hands, text, error, missing fingers, extra digit, fewer digits, cropped, worst "
         "quality, low quality, normal quality, jpeg artifacts, signature, watermark, username, blurry."
@@ -105,7 +105,7 @@ class Emu3Drawer(Drawer):
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__(checkpoint)
         processor = checkpoint.processor
-        chosen = processor.image_processor  # which has what the user has set
+        chosen = processor.image_processor  # it carries the user's settings
         size = {name: getattr(chosen, name, getattr(processor, name)) for name in ("ratio", "image_area")}
         self._height, self._width = processor.calculate_generate_size(**size, spatial_factor=processor.downsample_ratio)
         self.tokens = self._height * (self._width + 1) + 3
@@ -126,10 +126,10 @@ class Emu3Drawer(Drawer):
         )
 
         def allowed(row: int, ids: torch.Tensor) -> Sequence[int]:
-            place = len(ids) - begin
-            if place >= self.tokens - 3:
-                return [self._ends[place - self.tokens + 3]]
-            return [self._line_end] if place % (self._width + 1) == self._width else self._lines
+            position = len(ids) - begin
+            if position >= self.tokens - 3:
+                return [self._ends[position - self.tokens + 3]]
+            return [self._line_end] if position % (self._width + 1) == self._width else self._lines
 
         settings.update(guidance_scale=self.GUIDANCE)
         out = checkpoint.model.generate(
@@ -142,7 +142,7 @@ class Emu3Drawer(Drawer):
         pixels = checkpoint.model.decode_image_tokens(
             image_tokens=out[:, begin:], height=self._height, width=self._width
         )
-        # As tensors the processor gives single channels.
+        # Asked for tensors, the processor returns single channels.
         form = "PIL.Image.Image"
         images = checkpoint.processor.postprocess(list(pixels.float().cpu()), return_tensors=form)["pixel_values"]
         image: Image.Image = images[0]
@@ -153,6 +153,6 @@ _DRAWERS: dict[str, type[Drawer]] = {"janus": JanusDrawer, "emu3": Emu3Drawer}
 
 
 def drawer_of(checkpoint: Checkpoint) -> Drawer | None:
-    """Returns how a checkpoint draws; None if it does not."""
+    """Returns the drawer of a checkpoint; None if it does not draw."""
     kind = _DRAWERS.get(checkpoint.kind)
     return kind(checkpoint) if kind else None

@@ -1,4 +1,4 @@
-"""What is special about each model type."""
+"""Families of models whose prompting or stepping differs from the defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model_server.hf.family import Family, ModelParts, Prefill
 
 
 def family_of(kind: str, net: Any) -> Family:
-    """Returns the family of a model type; an unknown one whose positions have dimensions is stepped as Qwen is."""
+    """Returns the family of a model type; an unknown type with positions in several dimensions is stepped like Qwen."""
     known = FAMILIES.get(kind)
     axes = _position_axes(net)
     if known is None and axes and hasattr(net.base_model, "rope_deltas"):
@@ -22,7 +22,7 @@ def family_of(kind: str, net: Any) -> Family:
 
 
 def _position_axes(model: Any) -> int:
-    """Returns how many positions a token has: three in Qwen2-VL, four in Hunyuan; 0 where it is one number."""
+    """Returns the dimensions of a token's position: three in Qwen2-VL, four in Hunyuan; 0 for a plain number."""
     for module in model.modules():
         if section := getattr(module, "mrope_section", None):
             return len(next(iter(section.values())) if isinstance(section, dict) else section)
@@ -32,10 +32,10 @@ def _position_axes(model: Any) -> int:
 class Qwen(Family):
     """Qwen2-VL and its successors: positions in several dimensions, computed by the model from the images.
 
-    Without images the model numbers padding as well, so it is told positions.
+    Without images the model counts padding as well, so it gets explicit positions.
 
     Args:
-        axes: How many dimensions.
+        axes: Dimensions of a position.
     """
 
     prefill_positions = False
@@ -45,11 +45,11 @@ class Qwen(Family):
         self._axes = axes
 
     def reset(self, model: Any) -> None:
-        """The shift of the last image prompt would otherwise reach the next text-only one."""
+        """Clears the position shift of the last image prompt, which would otherwise apply to the next text-only one."""
         model.base_model.rope_deltas = None
 
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
-        """Adds the shift that images cause to the position that comes next."""
+        """Adds the shift that images cause to the next position."""
         self.reset(model)
         state = super().prefill(model, inputs)
         shift = model.base_model.rope_deltas
@@ -58,7 +58,7 @@ class Qwen(Family):
         return state
 
     def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
-        """Text has the same position in all dimensions."""
+        """Repeats the position of text in all dimensions."""
         return positions[None].expand(self._axes, -1, -1)
 
 
@@ -69,7 +69,7 @@ class Hunyuan(Qwen):
         super().__init__(axes=4)
 
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
-        """Gives each prompt of a batch the positions that it has alone."""
+        """Gives each prompt of a batch the positions that it would have alone."""
         grids, kinds = inputs.get("image_grid_thw"), inputs.get("mm_token_type_ids")
         if grids is None or kinds is None or len(kinds) == 1:
             return super().prefill(model, inputs)
@@ -79,10 +79,10 @@ class Hunyuan(Qwen):
             model.base_model.get_rope_index(
                 inputs["input_ids"][row : row + 1],
                 kinds[row : row + 1],
-                image_grid_thw=own,
+                image_grid_thw=grid,
                 attention_mask=inputs["attention_mask"][row : row + 1],
             )
-            for row, own in enumerate(torch.split(grids, counts))
+            for row, grid in enumerate(torch.split(grids, counts))
         ]
         positions = torch.cat([position for position, _ in alone], dim=1)
         state = super().prefill(model, {**inputs, "position_ids": positions})
@@ -92,15 +92,15 @@ class Hunyuan(Qwen):
 
 
 class CosmosEdge(Qwen):
-    """Cosmos 3 Edge: as Qwen, but its processor tells images from text only where it is asked to."""
+    """Cosmos 3 Edge: as Qwen, but its processor marks image tokens only on request."""
 
     def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
-        """What its positions are computed from."""
+        """Requests the token types from which positions are computed."""
         return {"return_mm_token_type_ids": True}
 
 
 class PaliGemma(Family):
-    """PaliGemma: positions begin at 1, and the prompt sees itself both ways while the answer does not."""
+    """PaliGemma: positions begin at 1; attention is bidirectional in the prompt and causal in the answer."""
 
     needs_image = True
     first_position = 1
@@ -108,14 +108,14 @@ class PaliGemma(Family):
 
 
 class ImageFirst(Family):
-    """Exactly one image, which the processor puts first by itself."""
+    """Models of exactly one image, which the processor itself puts first."""
 
     multi_image = False
     needs_image = True
 
 
 class Blip(ImageFirst):
-    """BLIP-2 and InstructBLIP: the outer model wants pixels each time."""
+    """BLIP-2 and InstructBLIP: the outer model requires pixels at each step."""
 
     text_module = "language_model"
 
@@ -124,49 +124,49 @@ class Mllama(Family):
     """Llama 3.2 Vision: images are seen through cross attention."""
 
     def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Text sees the images that the prompt's last token sees."""
+        """Lets text attend to the images that the prompt's last token attends to."""
         mask = state.inputs.get("cross_attention_mask")
         return {} if mask is None else {"cross_attention_mask": mask[:, -1:].expand(-1, ids.shape[1], -1, -1)}
 
 
 class Kosmos(ImageFirst):
-    """Kosmos-2: explicit positions and masks mislead it; the outer model wants the image each time."""
+    """Kosmos-2: explicit positions and masks mislead it; the outer model requires the image at each step."""
 
     prefill_positions = False
     row_positions = False
     text_module = "text_model"
 
     def image_token_ids(self, checkpoint: ModelParts) -> frozenset[int]:
-        """The numbers behind the unknown token, one per place of the image."""
+        """The ids after the unknown token, one per token of the image."""
         first = checkpoint.tokenizer.unk_token_id + 1
         return frozenset(range(first, first + checkpoint.model.config.latent_query_num))
 
     def placeholders(self, checkpoint: ModelParts) -> frozenset[str]:
-        """What marks an image in text."""
+        """The texts that mark an image in a prompt."""
         return frozenset({"<image>", "</image>"})
 
     def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
-        """How many tokens an image takes is the model's to say."""
+        """Sets the tokens per image, which only the model's config has."""
         return {"num_image_tokens": checkpoint.model.config.latent_query_num}
 
 
 class GotOcr(Family):
-    """GOT-OCR2: reads pages, which stand in no list of their own; its checkpoints have no chat template."""
+    """GOT-OCR2: reads pages, which its processor takes in a flat list; its checkpoints have no chat template."""
 
     needs_image = True
 
     def nest(self, pictures: list[Any]) -> Any:
-        """Images of one prompt, as the processor wants them."""
+        """Returns the images of one prompt as the processor takes them."""
         return pictures
 
     def plain(self, messages: Sequence[model.Message], checkpoint: ModelParts) -> str:
-        """The conversation that its processor writes around its own questions."""
+        """Returns the conversation that its processor writes around its own questions."""
         parts = [part for message in messages for part in message.parts]
         processor = checkpoint.processor
         start, end = processor.message_start_token, processor.message_end_token
         pages = processor.image_token * sum(part.HasField("image") for part in parts)
-        asked = "\n".join(part.text for part in parts if part.WhichOneof("kind") == "text")
-        shown = f"{processor.img_start_token}{pages}{processor.img_end_token}\n{asked}"
+        question = "\n".join(part.text for part in parts if part.WhichOneof("kind") == "text")
+        shown = f"{processor.img_start_token}{pages}{processor.img_end_token}\n{question}"
         return f"{start}{processor.system_query}{end}{start}user\n{shown}{end}{start}assistant\n"
 
 

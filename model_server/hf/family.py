@@ -1,4 +1,4 @@
-"""How a model is prompted and stepped: the defaults, which fit LLaVA and most that came after."""
+"""Prompts and steps a model: the defaults, which fit LLaVA and most later models."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class ModelParts(Protocol):
 
 @dataclass
 class Prefill:
-    """Prompts that the model has read.
+    """State after the prefill of prompts.
 
     Attributes:
-        last: Logits behind the last prompt token: [batch, vocabulary].
+        last: Logits after the last prompt token: [batch, vocabulary].
         cache: The key-value cache, with the states of recurrent layers.
-        mask: Which prompt tokens are real: [batch, prompt].
-        next_position: Position of the token that comes next: [batch].
-        inputs: What the prompts were.
+        mask: 1 for real prompt tokens, 0 for padding: [batch, prompt].
+        next_position: Position of the next token: [batch].
+        inputs: The prompts' inputs.
     """
 
     last: torch.Tensor
@@ -51,43 +51,43 @@ class Prefill:
     inputs: dict[str, Any]
 
     def lengths(self) -> list[int]:
-        """Returns how many keys each layer holds: of the prompt's tokens, or of its images where it sees these."""
+        """Returns the number of keys per layer: the prompt's tokens, or its images in a cross-attention layer."""
         return [layer.get_seq_length() for layer in self.cache.layers]
 
     def narrow(self, lengths: Sequence[int]) -> None:
-        """Forgets what stands behind so many keys of each layer, also where a pass ended between two layers."""
+        """Truncates each layer to so many keys, also after a pass that ended between two layers."""
         for layer, length in zip(self.cache.layers, lengths, strict=True):
             if layer.is_initialized:
                 layer.keys, layer.values = layer.keys[..., :length, :], layer.values[..., :length, :]
 
 
 def is_recurrent(model: Any) -> bool:
-    """Whether some layers keep a state in place of the tokens before: Mamba, gated delta nets, short convolutions."""
+    """Returns True if some layers keep a recurrent state instead of keys (Mamba, gated delta nets, convolutions)."""
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in DynamicCache(config=model.config).layers)
 
 
 def _new_cache(model: Any) -> DynamicCache:
-    # Without a config each layer keeps all tokens, which a tree behind the prompt needs where attention slides.
+    # Without a config each layer keeps all tokens; a token tree after the prompt needs them under sliding attention.
     return DynamicCache(config=model.config) if is_recurrent(model) else DynamicCache()
 
 
 def _as_argument(model: Any, cache: DynamicCache) -> dict[str, DynamicCache]:
-    """Returns a cache under the name that the model has for it; models without attention have another."""
+    """Returns a cache as the model's keyword argument, which models without attention name differently."""
     names = inspect.signature(model.forward).parameters
     return {"past_key_values" if "past_key_values" in names or "cache_params" not in names else "cache_params": cache}
 
 
 def attention(model: Any, visible: torch.Tensor, here: torch.Tensor, before: torch.Tensor) -> Any:
-    """Returns what a model takes for an explicit attention mask.
+    """Returns an explicit attention mask in the form that a model takes.
 
-    Additive and floating: the eager implementation misreads a bool mask without a word. Models that
+    The mask is additive and floating-point: the eager implementation silently misreads a bool mask. Models that
     mix full and sliding attention take one mask for each.
 
     Args:
         model: The model.
-        visible: What each token sees: [batch, tokens, keys], bool.
-        here: How many tokens are before each: [batch, tokens].
-        before: How many are before each that it may see: [batch, keys], or [1, keys] where it is the same for all.
+        visible: True where a token sees a key: [batch, tokens, keys], bool.
+        here: Number of tokens before each token: [batch, tokens].
+        before: Number of tokens before each key: [batch, keys], or [1, keys] if all rows share it.
     """
     text = model.config.get_text_config()
     window = getattr(text, "sliding_window", None)
@@ -127,29 +127,29 @@ SEQUENCES = {
 
 
 def runs_along(name: str, value: Any) -> bool:
-    """Whether an input runs along the prompt's tokens.
+    """Returns True if an input runs along the prompt's tokens.
 
-    IDEFICS has an `image_attention_mask` of its tokens and images; Phi-4's says which pixels of each crop are real.
+    The `image_attention_mask` of IDEFICS covers tokens and images; that of Phi-4 marks the real pixels of each crop.
     """
     return name in SEQUENCES and not (name == "image_attention_mask" and value.dim() > 3)
 
 
 _IMAGES_SEEN = {"cross_attention_mask", "image_attention_mask"}
-"""Those that say which images a token sees."""
+"""Inputs that mark the images that a token sees."""
 
 
 class Family:
-    """One way to prompt and to step a model.
+    """A family of models that are prompted and stepped alike.
 
     Attributes:
         multi_image: Whether several images in a prompt are understood.
         needs_image: Whether a prompt without an image cannot be answered.
         first_position: The position of the first token.
-        prefill_positions: Whether left-padded prompts need explicit positions; else the model finds them itself.
-        text_prefill_positions: Whether those of text alone do where others do not.
-        row_positions: Whether rows behind a repeated cache need them.
-        text_module: The part of the model that continues text from a cache; "" is the model.
-        text_fill: What inputs that run along the tokens hold where the token is generated text; 0 by default.
+        prefill_positions: Whether left-padded prompts need explicit positions; else the model computes them itself.
+        text_prefill_positions: Whether text-only prompts need them although others do not.
+        row_positions: Whether rows after a repeated cache need them.
+        text_module: The part of the model that continues text from a cache; "" means the model itself.
+        text_fill: Values of inputs that run along the tokens, for generated text; 0 by default.
     """
 
     multi_image = True
@@ -162,7 +162,7 @@ class Family:
     text_fill: Mapping[str, int] = MappingProxyType({"attention_mask": 1, "image_patches_indices": -1})
 
     def placeholders(self, checkpoint: ModelParts) -> frozenset[str]:
-        """Texts by which the processor knows an image or a clip; a prompt's own text must not hold them."""
+        """Texts by which the processor recognizes an image or a clip; a prompt's own text must not hold them."""
         numbers = self.image_token_ids(checkpoint).union(*(self.clip_token_ids(checkpoint, kind) for kind in _CLIPS))
         named = {checkpoint.tokenizer.convert_ids_to_tokens(number) for number in numbers}
         markers = {getattr(checkpoint.processor, f"{kind}_token", None) for kind in ("image", *_CLIPS)}
@@ -173,7 +173,7 @@ class Family:
         return _token_ids(checkpoint, "image")
 
     def clip_token_ids(self, checkpoint: ModelParts, kind: Kind) -> frozenset[int]:
-        """Tokens that stand for audio or videos, where these have their own."""
+        """Tokens that stand for audio or videos, if these have their own."""
         return _token_ids(checkpoint, kind) - self.image_token_ids(checkpoint)
 
     def processor_kwargs(self, checkpoint: ModelParts) -> dict[str, Any]:
@@ -181,11 +181,11 @@ class Family:
         return {}
 
     def nest(self, pictures: list[Any]) -> Any:
-        """Images of one prompt, as the processor wants them for a batch of one."""
+        """Returns the images of one prompt as the processor takes them for a batch of one."""
         return [pictures] if self.multi_image else pictures
 
     def plain(self, messages: Sequence[model.Message], checkpoint: ModelParts) -> str:
-        """The prompt of a checkpoint without a chat template: its images and clips, then its texts, line by line."""
+        """Returns the prompt of a checkpoint without a chat template: its images and clips, then its lines of text."""
         parts = [part for message in messages for part in message.parts]
         kinds = [part.WhichOneof("kind") for part in parts] if self.multi_image else []
         tokens = [str(getattr(checkpoint.processor, f"{kind}_token", "")) for kind in kinds if kind != "text"]
@@ -193,7 +193,7 @@ class Family:
         return "".join(tokens) + "\n".join(texts)
 
     def extend(self, inputs: dict[str, torch.Tensor], kept: int, more: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
+        """Returns the inputs of the prompt's first `kept` tokens followed by `more` text tokens."""
         extended = dict(inputs)
         if kept == inputs["input_ids"].shape[1] and not more:
             return extended
@@ -209,19 +209,19 @@ class Family:
         return extended
 
     def reset(self, model: Any) -> None:
-        """Clears what a model keeps between calls and should not."""
+        """Clears state that a model wrongly keeps between calls."""
 
     def generate(self, model: Any, **kwargs: Any) -> None:
         """Runs the library's own decoding loop."""
         model.generate(**kwargs)
 
     def logits(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Logits of one whole forward pass: [batch, tokens, vocabulary]."""
+        """Returns the logits of one full forward pass: [batch, tokens, vocabulary]."""
         logits: torch.Tensor = model(**inputs, use_cache=False).logits
         return logits
 
     def prefill(self, model: Any, inputs: dict[str, Any]) -> Prefill:
-        """Runs a left-padded batch of prompts once and keeps its cache."""
+        """Runs a left-padded batch of prompts once; returns its logits and cache."""
         mask = inputs["attention_mask"]
         cache = _new_cache(model)
         more: dict[str, Any] = _as_argument(model, cache)
@@ -237,14 +237,14 @@ class Family:
     def step(
         self, model: Any, state: Prefill, ids: torch.Tensor, positions: torch.Tensor, visible: torch.Tensor
     ) -> torch.Tensor:
-        """Runs text tokens behind the prompts.
+        """Runs text tokens after the prompts.
 
         Args:
             model: The model.
             state: The prompts.
             ids: [batch, tokens].
             positions: [batch, tokens].
-            visible: [batch, tokens, prompt + tokens], bool: what each token sees.
+            visible: [batch, tokens, prompt + tokens], bool: True where a token sees a key.
 
         Returns:
             Logits: [batch, tokens, vocabulary].
@@ -257,14 +257,14 @@ class Family:
     def forward_text(
         self, model: Any, cache: Any, ids: torch.Tensor, positions: torch.Tensor, mask: Any, **inputs: Any
     ) -> torch.Tensor:
-        """Runs text tokens behind a cache.
+        """Runs text tokens after a cache.
 
         Args:
             model: The model.
-            cache: What is before the tokens: of prompts, or the slots of `model_server.hf.slots`.
+            cache: The keys before the tokens: of prompts, or the slots of `model_server.hf.slots`.
             ids: [rows, tokens].
             positions: [rows, tokens].
-            mask: As `attention` makes it.
+            mask: The mask, from `attention`.
             inputs: Further inputs of the model.
 
         Returns:
@@ -281,16 +281,16 @@ class Family:
         return logits
 
     def step_rows(self, model: Any, cache: Any, state: Prefill, ids: torch.Tensor, done: int = 0) -> torch.Tensor:
-        """Runs right-padded rows behind a prompt whose cache was repeated for each.
+        """Runs right-padded rows after a prompt whose cache was repeated for each.
 
-        Padding stands behind what counts, where a causal model cannot see it.
+        Padding follows the real tokens, so a causal model cannot see it.
 
         Args:
             model: The model.
             cache: The repeated cache.
             state: The prompt.
             ids: [rows, tokens].
-            done: How many tokens of the rows the cache holds already.
+            done: Tokens of the rows that the cache holds already.
 
         Returns:
             Logits: [rows, tokens, vocabulary].
@@ -310,9 +310,9 @@ class Family:
         return getattr(model, self.text_module) if self.text_module else model
 
     def text_positions(self, positions: torch.Tensor) -> torch.Tensor:
-        """Positions of text, [batch, tokens], as the model takes them."""
+        """Returns positions of text, [batch, tokens], in the form that the model takes."""
         return positions
 
     def step_inputs(self, state: Prefill, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Further inputs of text tokens behind the prompts."""
+        """Returns further inputs of text tokens after the prompts."""
         return {}

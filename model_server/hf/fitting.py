@@ -1,4 +1,4 @@
-"""Passes that do not fit into the device's memory: what they leave is freed, and a smaller one takes their place."""
+"""Handles passes that do not fit into the device's memory: frees their tensors and falls back to a smaller pass."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-def fitted(run: Callable[[], Result], size: int, what: str, *, smaller: bool) -> Result | None:
-    """Runs a pass; returns None where it does not fit into memory, which then holds nothing of it.
+def fitted(run: Callable[[], Result], size: int, unit: str, *, smaller: bool) -> Result | None:
+    """Runs a pass; returns None if it does not fit into memory, after its tensors are freed.
 
     Args:
-        run: Runs it.
-        size: How much it reads, for the log.
-        what: Of what.
-        smaller: Whether half of it can be run instead.
+        run: Runs the pass.
+        size: Size of the pass, for the log.
+        unit: The unit of `size`, for the log.
+        smaller: Whether a pass of half the size can run instead.
 
     Raises:
-        torch.OutOfMemoryError: It does not fit, and there is nothing smaller.
+        torch.OutOfMemoryError: It does not fit, and cannot be halved.
     """
     try:
         return run()
     except torch.OutOfMemoryError as error:
         if not smaller:
             raise
-        log.warning("out of memory with %d %s in one pass: half as many are read instead", size, what)
+        log.warning("out of memory with %d %s in one pass: half as many are read instead", size, unit)
         drop_frames(error)
-    free()  # behind the handler: while it runs, the error's frames hold the pass
+    free()  # after the handler: while it runs, the error's frames hold the pass
     return None
 
 
@@ -42,14 +42,14 @@ def drop_frames(error: BaseException) -> None:
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            traceback.clear_frames(each.__traceback__)
-            waiting += [each.__cause__, each.__context__]
+        link = waiting.pop()
+        if link is not None and id(link) not in seen:
+            seen.add(id(link))
+            traceback.clear_frames(link.__traceback__)
+            waiting += [link.__cause__, link.__context__]
 
 
 def free() -> None:
-    """Gives memory that nothing refers to back to the device; called where no exception is being handled."""
+    """Returns unreferenced memory to the device; must not run inside an exception handler."""
     gc.collect()
     torch.cuda.empty_cache()

@@ -58,13 +58,13 @@ def generate(
     """Runs a batch; each row is told when it has ended.
 
     Nothing of the checkpoint's own sampling defaults applies (penalties, suppressed tokens,
-    temperature): what decides is the request, so that greedy decoding is the plain maximum.
+    temperature): only the request decides, so that greedy decoding is the plain argmax.
 
     Args:
         checkpoint: The model.
-        prompts: Prompts of one signature; one that stands there more than once is read once.
+        prompts: Prompts of one signature; a repeated prompt is prefilled once.
         rows: The requests, in the prompts' order.
-        features: Returns what replaces the image inputs of some prompts, where vision features are kept.
+        features: Returns the replacement of some prompts' image inputs, if vision features are cached.
     """
     net = checkpoint.model
 
@@ -81,7 +81,7 @@ def generate(
     inputs, where = collated(prompts), places(prompts)
     reading: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if max(where) + 1 < len(prompts):
-        different = collated([prompts[where.index(place)] for place in range(max(where) + 1)])
+        different = collated([prompts[where.index(number)] for number in range(max(where) + 1)])
         reading, inputs = read_once(net, prompts, different, read), without_pixels(net, inputs)
     settings = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=False,

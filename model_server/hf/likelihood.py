@@ -1,12 +1,13 @@
-"""Likelihood, in several ways of the same result.
+"""Likelihood by several methods with the same result.
 
 `plain`: one forward pass per continuation; the others are compared with it. `packed`: all continuations of a question
-stand in one row behind the prompt, as a tree (continuations that begin alike share their first tokens), and a mask lets
+stand in one row after the prompt, as a tree (continuations that begin alike share their first tokens), and a mask lets
 each token see the prompt and its own ancestors; questions batch together. `expanded`: the prompt's cache is repeated,
 one row per continuation; for models that take no such mask and those with recurrent layers, whose state is in the
-cache. `forked` is `expanded` one token at a time, for recurrent layers that go on from a state in no other way. All but
-`plain` encode the image once and read the prompt once. None is used before `model_server.hf.selfcheck` has compared it
-with `plain`.
+cache. `forked` is `expanded` one token at a time, for recurrent layers that cannot continue from a state otherwise.
+
+All but `plain` encode the image once and prefill the prompt once. None is used before `model_server.hf.selfcheck` has
+compared it with `plain`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from model_server.hf.inputs import Joined, Prompt
 MAX_NODES = 512
 """Tokens of continuations in one pass: bounds the logits, [questions, tokens, vocabulary]."""
 _ROWS = 256
-"""Tokens of a prompt whose log-probabilities are taken at a time: [tokens, vocabulary], in float32."""
+"""Prompt tokens whose log-probabilities are computed at a time: [tokens, vocabulary], in float32."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Question:
 
     @property
     def shared(self) -> int:
-        """How many of the prompt's tokens all continuations share, as tokens that predict something."""
+        """Leading prompt tokens that all continuations share and that precede their first predicted token."""
         ids = self.prompt.ids
-        return min(min(common(ids, each.ids), each.start) for each in self.joined)
+        return min(min(common(ids, continuation.ids), continuation.start) for continuation in self.joined)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Scored:
     Attributes:
         ids: The tokens that the continuation owns.
         logprobs: Natural log-probability of each, in float32.
-        is_greedy: Whether each was the most probable.
+        is_greedy: Whether every token was the most probable one.
     """
 
     ids: list[int]
@@ -75,8 +76,8 @@ class TokenScore:
 
     Attributes:
         logprob: Its natural log-probability after the tokens before it, in float32.
-        best: The most probable token there.
-        best_logprob: That one's.
+        best: The most probable token at its position.
+        best_logprob: That token's log-probability.
     """
 
     logprob: float
@@ -93,12 +94,12 @@ class ScoredPrompt:
 
 @dataclass
 class Tree:
-    """Continuations behind one prompt.
+    """A token tree of the continuations of one prompt.
 
     Attributes:
-        ids: A token per node.
-        parents: The node before it; -1 is the prompt's last token.
-        depths: How many nodes stand before it.
+        ids: The token of each node.
+        parents: The parent of each node; -1 is the prompt's last token.
+        depths: The number of ancestors of each node.
         paths: Per continuation, the nodes that predict its owned tokens; -1 is the prompt's last token.
         owned: Per continuation, the owned tokens.
     """
@@ -114,11 +115,11 @@ class Tree:
         """Adds a continuation.
 
         Args:
-            tail: Its tokens behind the shared prefix.
-            start: How many of them still belong to the prompt.
+            tail: Its tokens after the shared prefix.
+            start: Number of these that still belong to the prompt.
         """
         node, path = -1, [-1]
-        for token in tail[:-1]:  # nothing is predicted behind the last token
+        for token in tail[:-1]:  # nothing is predicted after the last token
             key = (node, token)
             if key not in self._children:
                 self._children[key] = len(self.ids)
@@ -131,7 +132,7 @@ class Tree:
         self.owned.append(list(tail[start:]))
 
     def ancestry(self) -> torch.Tensor:
-        """Returns which nodes each node sees: [nodes, nodes], bool."""
+        """Returns the attention mask of the nodes; each sees itself and its ancestors: [nodes, nodes], bool."""
         seen = torch.eye(len(self.ids), dtype=torch.bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -141,7 +142,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Faults:
-    """Mistakes made on purpose, by which the self-check proves that it would see them.
+    """Deliberate mistakes, by which the self-check proves that it would detect them.
 
     Attributes:
         shift: Added to the continuations' positions.
@@ -159,13 +160,13 @@ NONE = Faults()
 def plain(checkpoint: Checkpoint, prompt: Prompt, joined: Sequence[Joined]) -> list[Scored]:
     """Scores each continuation in a forward pass of its own."""
     results: list[Scored] = []
-    for each in joined:
-        kept = common(prompt.ids, each.ids[:-1])
-        inputs = to_batch(checkpoint, [checkpoint.family.extend(prompt.inputs, kept, each.ids[kept:-1])])
+    for continuation in joined:
+        kept = common(prompt.ids, continuation.ids[:-1])
+        inputs = to_batch(checkpoint, [checkpoint.family.extend(prompt.inputs, kept, continuation.ids[kept:-1])])
         checkpoint.family.reset(checkpoint.model)
-        owned = each.ids[each.start :]
+        owned = continuation.ids[continuation.start :]
         tree = Tree(paths=[list(range(-1, len(owned) - 1))], owned=[owned])
-        results += _read(checkpoint.family.logits(checkpoint.model, inputs)[0, each.start - 1 :], tree)
+        results += _read(checkpoint.family.logits(checkpoint.model, inputs)[0, continuation.start - 1 :], tree)
     return results
 
 
@@ -198,8 +199,8 @@ def packed(
     Args:
         checkpoint: The model.
         questions: Questions whose prompts have one signature.
-        replace: Replaces the prompts' image inputs, where vision features are kept.
-        faults: Mistakes to make.
+        replace: Replaces the prompts' image inputs if vision features are cached.
+        faults: Deliberate mistakes.
     """
     state = _prefill(checkpoint, questions, replace)
     lengths, most = state.lengths(), MAX_NODES
@@ -208,7 +209,7 @@ def packed(
         trees = [_tree(q, len(done), most) for q, done in zip(questions, results, strict=True)]
         nodes = max(len(tree.ids) for tree in trees)
         read = functools.partial(_read_trees, checkpoint, state, trees, faults)
-        # Several questions are divided by whoever put them together, and learns from it.
+        # A batch of several questions is split by the batcher, which learns its token budget from that.
         smaller = len(trees) == 1 and len(trees[0].paths) > 1
         scores = fitted(read, nodes, "tokens of continuations", smaller=smaller)
         state.narrow(lengths)
@@ -246,9 +247,9 @@ def expanded(checkpoint: Checkpoint, question: Question, rows: int = 64, *, step
 def _read_rows(
     checkpoint: Checkpoint, state: Prefill, part: Sequence[Joined], shared: int, *, stepwise: bool
 ) -> list[Scored]:
-    """Scores continuations in one pass, or one for each of their tokens, behind a copy of the prompt's cache."""
+    """Scores continuations in one pass, or one per token, after a copy of the prompt's cache."""
     device = checkpoint.device
-    tails = [each.ids[shared:] for each in part]
+    tails = [continuation.ids[shared:] for continuation in part]
     longest = max(len(tail) for tail in tails) - 1
     logits = [state.last[:, None].expand(len(part), -1, -1)]
     if longest:
@@ -263,8 +264,11 @@ def _read_rows(
             logits.append(checkpoint.family.step_rows(checkpoint.model, cache, state, some, done))
     seen = torch.cat(logits, dim=1)
     results: list[Scored] = []
-    for row, (each, tail) in enumerate(zip(part, tails, strict=True)):
-        tree = Tree(paths=[list(range(each.start - shared - 1, len(tail) - 1))], owned=[tail[each.start - shared :]])
+    for row, (continuation, tail) in enumerate(zip(part, tails, strict=True)):
+        tree = Tree(
+            paths=[list(range(continuation.start - shared - 1, len(tail) - 1))],
+            owned=[tail[continuation.start - shared :]],
+        )
         results += _read(seen[row], tree)
     return results
 
@@ -275,12 +279,12 @@ def _prefill(checkpoint: Checkpoint, questions: Sequence[Question], replace: Rep
 
 
 def _tree(question: Question, first: int, most: int) -> Tree:
-    """Returns the continuations from the first on that have together at most so many tokens; one at least, if any."""
+    """Returns the tree of the continuations from `first` on that fit into `most` tokens; of at least one, if any."""
     tree, shared = Tree(), question.shared
-    for each in question.joined[first:]:
-        if tree.paths and len(tree.ids) + len(each.ids) - shared > most:
+    for continuation in question.joined[first:]:
+        if tree.paths and len(tree.ids) + len(continuation.ids) - shared > most:
             break
-        tree.add(each.ids[shared:], each.start - shared)
+        tree.add(continuation.ids[shared:], continuation.start - shared)
     return tree
 
 
@@ -309,19 +313,19 @@ def _step(checkpoint: Checkpoint, state: Prefill, trees: Sequence[Tree], nodes: 
 
 
 def _read(logits: torch.Tensor, tree: Tree) -> list[Scored]:
-    """Reads every continuation's tokens at once.
+    """Returns the scores of all continuations of a tree.
 
     Args:
         logits: [1 + nodes, vocabulary]; the first row is the prompt's last token.
-        tree: Which node predicts what.
+        tree: The continuations, with the nodes that predict their tokens.
     """
     nodes = [node + 1 for path in tree.paths for node in path]
     if not nodes:
         return []
     device = logits.device
-    place = torch.tensor(nodes, device=device)
+    position = torch.tensor(nodes, device=device)
     token = torch.tensor([t for owned in tree.owned for t in owned], device=device)
-    used, where = torch.unique(place, return_inverse=True)
+    used, where = torch.unique(position, return_inverse=True)
     logprobs = logits[used].float().log_softmax(-1)
     values = logprobs[where, token].tolist()
     greedy = (logprobs.argmax(-1)[where] == token).tolist()
@@ -334,8 +338,8 @@ def _read(logits: torch.Tensor, tree: Tree) -> list[Scored]:
 
 
 def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns how many leading tokens two sequences share."""
-    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+    """Returns the number of leading tokens that two sequences share."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
         if one != other:
-            return place
+            return index
     return min(len(first), len(second))

@@ -1,4 +1,4 @@
-"""A checkpoint with all that answers need of it, and its description."""
+"""A loaded checkpoint with its prompter, tools and verdicts of the self-check, and its description."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ log = logging.getLogger(__name__)
 
 
 class Loaded:
-    """Loads a checkpoint and checks which ways of running it may be used.
+    """Loads a checkpoint and checks the methods by which it may run.
 
     Args:
-        settings: How to load and run it.
+        settings: Settings to load and run it.
         metrics: The server's counters.
 
     Attributes:
         checkpoint: The model.
         prompter: Builds prompts.
-        drawer: Draws images; None where the model does not.
-        marks: How it marks its reasoning; None where it does not.
+        drawer: Draws images; None if the model does not.
+        marks: Its marks around reasoning; None without any.
         formats: Compiles the formats of answers.
-        verdict: What the self-check says of texts and images.
-        clips: What it says of each kind of clips.
+        verdict: The self-check's verdict on texts and images.
+        clips: Its verdict on each kind of clips.
         token_budget: Tokens that a batch may have.
 
     Raises:
@@ -66,7 +66,7 @@ class Loaded:
         self._mark_ids = mark_ids(self.checkpoint.tokenizer, self.marks) if self.marks else []
         self.formats = Formats(self.checkpoint.tokenizer, self.checkpoint.ends, self._mark_ids)
         self._vision = VisionCache(self.checkpoint, settings.image_cache_bytes, metrics)
-        self.verdict = selfcheck.Verdict("none")  # no vision features are kept until they are checked
+        self.verdict = selfcheck.Verdict("none")  # no vision features are cached until they are checked
         parts = (self.checkpoint, self.prompter, self._vision)
         self.verdict = selfcheck.check(*parts)
         if self.verdict.method == "none" and self.checkpoint.has_vision:
@@ -160,7 +160,7 @@ class Loaded:
 
     @property
     def tools(self) -> ToolForm | None:
-        """What the chat template makes of tools; None where the model is not shown all of them."""
+        """The template's rendering of tools; None if the model is not shown all of their parts."""
         return self.prompter.template.tools
 
     @property
@@ -169,23 +169,23 @@ class Loaded:
         return frozenset(kind for kind, verdict in self.clips.items() if verdict.method != "none")
 
     def verdicts(self, prompt: Prompt) -> list[selfcheck.Verdict]:
-        """Returns what the self-check found for a prompt with such media."""
+        """Returns the self-check's verdicts for a prompt with such media."""
         return [self.verdict, *(self.clips[kind] for kind in sorted(prompt.clips))]
 
     @property
     def max_samples(self) -> int:
-        """Outputs of a prompt that one batch can have; 0 where they would not share its reading."""
+        """Maximum outputs of one prompt in a batch; 0 if they would not share its prefill."""
         most = self._settings.max_batch
         return most if most > 1 and self.verdict.samples else 0
 
     @property
     def scores(self) -> bool:
-        """Whether it scores continuations."""
+        """True if it scores continuations."""
         return self.prompter.can_join and self.verdict.method != "none"
 
     @property
     def switch(self) -> str:
-        """The template's variable that turns reasoning on and off, "" where it has none."""
+        """The template's variable that turns reasoning on and off, "" if it has none."""
         return next((name for name in THINKING_SWITCHES if name in self.prompter.template.arguments), "")
 
     def arguments(self, config: model.GenerationConfig) -> dict[str, Any]:
@@ -204,5 +204,5 @@ class Loaded:
         return arguments
 
     def features(self, prompts: Sequence[Prompt]) -> Replace | None:
-        """Returns what replaces the image inputs of some prompts; None where vision features are not kept."""
+        """Returns the replacement of some prompts' image inputs; None if vision features are not cached."""
         return functools.partial(self._vision.apply, prompts) if self.verdict.vision else None

@@ -49,10 +49,10 @@ def token_budget(checkpoint: Checkpoint, prompter: Prompter) -> float:
 
 
 def measured(run: Callable[[int], None], tokens: int, devices: Sequence[torch.device]) -> float:
-    """Returns how many tokens fit into the memory that is free.
+    """Returns the number of tokens that fit into the free memory.
 
-    The memory of a token is the difference between the peaks of three rows and of one, so that what a pass takes
-    whatever its size is not counted. It holds the pass's activations beside the cache, which a token of the output
+    The memory of a token is the difference between the peaks of three rows and of one, so that the fixed cost of a
+    pass is not counted. It holds the pass's activations beside the cache, which a token of the output
     does not need: the result errs on the side of small batches.
 
     Args:

@@ -1,4 +1,4 @@
-"""From messages to model inputs: the model's own chat template and processor, and the join rule."""
+"""Turns messages into model inputs: the model's own chat template and processor, and the join rule."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Prompter:
         apart: Kinds of media that a prompt may not hold together. Set by the self-check.
 
     Raises:
-        LoadError: If the chat template is none.
+        LoadError: If the chat template is invalid.
     """
 
     def __init__(self, checkpoint: Checkpoint, max_pixels: int) -> None:
@@ -48,7 +48,7 @@ class Prompter:
         self._max_pixels = max_pixels
         self._local = threading.local()
         self._join = _offsets_tokenizer(checkpoint.tokenizer)
-        # Some tokenizers give token types to models that know none.
+        # Some tokenizers return token types for models that do not take them.
         typed = "token_type_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._unwanted = {"labels"} if typed else {"labels", "token_type_ids"}
         self._image_ids = checkpoint.family.image_token_ids(checkpoint)
@@ -61,7 +61,7 @@ class Prompter:
 
     @property
     def can_join(self) -> bool:
-        """Whether the tokenizer tells where its tokens end, which the join rule needs."""
+        """True if the tokenizer reports the offsets of its tokens, which the join rule needs."""
         return self._join is not None
 
     def prepare(
@@ -72,11 +72,11 @@ class Prompter:
         arguments: Mapping[str, Any] | None = None,
         tools: Sequence[model.Tool] = (),
     ) -> Prompt:
-        """Renders, decodes images and clips, tokenizes.
+        """Renders the conversation, decodes images and clips, and tokenizes.
 
         Args:
             messages: The conversation.
-            drawer: What draws the image that is to be made, if one is.
+            drawer: Draws the requested image; None for text.
             arguments: Variables for the chat template.
             tools: Tools that the model may call.
 
@@ -129,10 +129,10 @@ class Prompter:
         """Tokenizes a prompt that no template renders, or takes its tokens.
 
         Raises:
-            InvalidRequest: For what stands for media, or tokens that the model does not have.
+            InvalidRequest: For placeholders of media, or tokens that the model does not have.
         """
         self._refuse_placeholders(raw.text)
-        text = raw.text or "x"  # of a prompt of tokens this shows what inputs there are
+        text = raw.text or "x"  # for a prompt of tokens, any text shows the names of the inputs
         inputs, text = self._encoded(text, [], Decoded(), {})
         if raw.HasField("tokens"):
             ids = list(raw.tokens.ids)
@@ -142,7 +142,7 @@ class Prompter:
             text = str(self._checkpoint.tokenizer.decode(ids))
         ids = inputs["input_ids"][0].tolist()
         if not ids:
-            raise InvalidRequest("no_token", "the raw_prompt is no token of this model")
+            raise InvalidRequest("no_token", "the raw_prompt is not a token of this model")
         return Prompt(inputs, ids, text, raw=True)
 
     def _check_tokens(self, ids: Sequence[int]) -> None:
@@ -161,7 +161,7 @@ class Prompter:
     ) -> dict[str, int]:
         count = {kind: sum(number in numbers for number in ids) for kind, numbers in self._clip_ids.items()}
         images, seen = sum(number in self._image_ids for number in ids), count.get("video", 0)
-        if decoded.videos and not seen:  # the frames' tokens are those of images; each frame has as many as a tile
+        if decoded.videos and not seen:  # frames use the tokens of images; each frame has as many as a tile
             frames = sum(len(video.images) for video in decoded.videos)
             seen = images * frames // len(inputs["pixel_values"]) if pictures else images
             images -= seen
@@ -176,11 +176,11 @@ class Prompter:
                 )
 
     def join(self, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
-        """Tokenizes the prompt together with each continuation, behind the blank that the template puts there.
+        """Tokenizes the prompt together with each continuation, after the blank that the template puts there.
 
-        Only the text behind the last special token is tokenized again: an added token always
-        ends a segment, so what stands before it cannot change. That the tail alone gives the
-        prompt's own tokens is checked each time.
+        Only the text after the last special token is tokenized again: an added token always
+        ends a segment, so the tokens before it cannot change. Each call checks that the tail
+        alone yields the prompt's own tokens.
         """
         assert self._join is not None, "Likelihood is not claimed without token ends"
         kept, tail = self._tail(prompt)
@@ -189,10 +189,10 @@ class Prompter:
             self._refuse_placeholders(text)
             gap = "" if prompt.continues or prompt.raw or text[0].isspace() else self.template.gap
             encoding = self._join.encode(tail + gap + text, add_special_tokens=False)
-            # Ends never fall, so the first token that ends beyond the prompt is found by bisection.
+            # Ends never decrease, so bisection finds the first token that ends beyond the prompt.
             start = bisect_right([end for _, end in encoding.offsets], len(tail))
             if start == len(encoding.ids):
-                raise InvalidRequest("no_token", f"the continuation {text!r} is no token of this model")
+                raise InvalidRequest("no_token", f"the continuation {text!r} is not a token of this model")
             ids = prompt.ids[:kept] + encoding.ids
             if kept + start == 0 or ids[0] != prompt.ids[0]:
                 raise InvalidRequest(
@@ -203,11 +203,11 @@ class Prompter:
 
     def _tail(self, prompt: Prompt) -> tuple[int, str]:
         assert self._join is not None
-        whole = self._join.encode(prompt.text, add_special_tokens=False)
-        special = [i for i, number in enumerate(whole.ids) if number in self._specials]
-        for place in (special[-1:], []):
-            first = place[0] if place else 0
-            tail = prompt.text[whole.offsets[first][0] :] if place else prompt.text
+        encoding = self._join.encode(prompt.text, add_special_tokens=False)
+        special = [i for i, number in enumerate(encoding.ids) if number in self._specials]
+        for last in (special[-1:], []):
+            first = last[0] if last else 0
+            tail = prompt.text[encoding.offsets[first][0] :] if last else prompt.text
             again = self._join.encode(tail, add_special_tokens=False).ids
             kept = len(prompt.ids) - len(again)
             if kept >= 0 and prompt.ids[kept:] == again:
@@ -257,14 +257,14 @@ class Prompter:
         return not (bos and rendered.startswith(bos))
 
     def _thread_processor(self) -> Any:
-        """A processor of this thread's own: fast tokenizers do not stand being used by two at once."""
+        """Returns this thread's copy of the processor: fast tokenizers cannot be used by two threads at once."""
         if not hasattr(self._local, "processor"):
             self._local.processor = copy.deepcopy(self._checkpoint.processor)
         return self._local.processor
 
 
 class _Recorder:
-    """A tokenizer that keeps the texts it is given."""
+    """A tokenizer that records the texts of its calls."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -279,7 +279,7 @@ class _Recorder:
 
 
 def _offsets_tokenizer(tokenizer: Any) -> Tokenizer | None:
-    """The same tokenizer with exact ends: byte-level ones report ends without trailing blanks."""
+    """Returns the same tokenizer with exact ends: byte-level ones report ends without trailing blanks."""
     core = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(core, Tokenizer):
         return None

@@ -1,4 +1,4 @@
-"""Reasoning apart from the answer, by the marks that a checkpoint's tokenizer or template has for it."""
+"""Splits reasoning from the answer, by the marks of a checkpoint's tokenizer or template."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from model_server.decoding import MARKS, Marks, split_reasoning
 
 _WINDOW = 16
-"""More tokens than any mark that is no token of its own."""
+"""More tokens than any mark that is not a single token."""
 
 
 def marks_of(tokenizer: Any, template: str) -> Marks | None:
-    """Returns how a checkpoint marks its reasoning, None if it has no marks that are known here.
+    """Returns the marks around a checkpoint's reasoning; None if it has no known marks.
 
     Args:
-        tokenizer: Marks are usually tokens of its own.
+        tokenizer: The tokenizer, which usually has the marks as added tokens.
         template: The chat template, which names marks that are plain text.
     """
     tokens = tokenizer.get_added_vocab()
@@ -27,24 +27,24 @@ def marks_of(tokenizer: Any, template: str) -> Marks | None:
 
 
 def mark_ids(tokenizer: Any, marks: Marks) -> list[int]:
-    """Returns the tokens that open and close the reasoning; empty where its marks are plain text."""
+    """Returns the tokens that open and close the reasoning; empty if its marks are plain text."""
     added = tokenizer.get_added_vocab()
     ids: list[int] = [added[mark] for mark in marks[:2] if mark in added]
     return ids if len(ids) == 2 else []
 
 
 class Reasoning:
-    """Follows one output token by token, and says which of it is reasoning.
+    """Follows one output token by token, and tells reasoning from the answer.
 
     Args:
         tokenizer: The model's tokenizer.
-        marks: How the model marks its reasoning.
+        marks: The model's marks around reasoning.
         prompt: The prompt's text; some templates open the reasoning at its end.
         off: Whether the request turns reasoning off.
 
     Attributes:
         inside: Whether the next token is reasoning.
-        tokens: How many were, marks included.
+        tokens: Number of reasoning tokens so far, marks included.
         answer: Index of the first token of the answer, as far as it is known.
     """
 
@@ -59,7 +59,7 @@ class Reasoning:
         self.tokens = self.answer = 0
 
     def feed(self, ids: Sequence[int]) -> None:
-        """Takes down the last of the output's tokens so far."""
+        """Updates the state by the output's last token; `ids` are all tokens so far."""
         if self.inside:
             self.tokens += 1
             if self._closes(ids):
@@ -74,11 +74,11 @@ class Reasoning:
 
     @property
     def opening(self) -> int | None:
-        """The token by which the output may still open the reasoning, None where it may not or by no token."""
+        """The token by which the output may still open the reasoning; None if it may not or marks are plain text."""
         return self._ids[0] if self._ids and self._unseen and not self.inside and not self.tokens else None
 
     def closing(self, budget: int) -> int | None:
-        """Returns the token to go on with where the reasoning has reached its bound, None elsewhere."""
+        """Returns the token that closes the reasoning once it has reached its budget; None before."""
         return self._ids[1] if self.inside and self.tokens - self._marked >= budget else None
 
     def _opens(self, ids: Sequence[int]) -> bool:
@@ -93,32 +93,32 @@ class Reasoning:
         return self._marks.closes in decode(self._tokenizer, ids[-_WINDOW:])
 
     def split(self, ids: Sequence[int], *, specials: bool = False) -> tuple[str, str]:
-        """Returns reasoning and answer of the whole output, with special tokens or without."""
+        """Returns reasoning and answer of the complete output, with special tokens or without."""
         if not self.tokens:
             return "", decode(self._tokenizer, [token for token in ids if token not in self._ids], specials=specials)
         if not self._ids:
-            whole = decode(self._tokenizer, ids, specials=specials)
-            return split_reasoning(whole, self._marks, inside=self._opened)
-        found: tuple[list[str], list[str]] = ([], [])
+            output = decode(self._tokenizer, ids, specials=specials)
+            return split_reasoning(output, self._marks, inside=self._opened)
+        texts: tuple[list[str], list[str]] = ([], [])
         inside = self._opened or next(token for token in ids if token in self._ids) == self._ids[1]
         for mark, run in groupby(ids, lambda token: token if token in self._ids else None):
             if mark is not None:
                 inside = mark == self._ids[0]
             elif inside:
                 text = decode(self._tokenizer, list(run)).strip()
-                found[0].append(text.removeprefix(self._marks.label).strip())
+                texts[0].append(text.removeprefix(self._marks.label).strip())
             else:
-                found[1].append(decode(self._tokenizer, list(run), specials=specials))
-        return "\n\n".join(filter(None, found[0])), "".join(found[1]).lstrip()
+                texts[1].append(decode(self._tokenizer, list(run), specials=specials))
+        return "\n\n".join(filter(None, texts[0])), "".join(texts[1]).lstrip()
 
 
 def decode(tokenizer: Any, ids: Sequence[int], *, specials: bool = False) -> str:
-    """Returns the text of output tokens; special ones are left out unless they are wanted."""
+    """Returns the text of output tokens; special ones are left out unless `specials`."""
     return str(tokenizer.decode(list(ids), skip_special_tokens=not specials, clean_up_tokenization_spaces=False))
 
 
 def blank_between(tokenizer: Any, prompt: Sequence[int], ids: Sequence[int]) -> str:
-    """Returns the white space between a prompt and its output, which many tokenizers decode behind a token alone."""
+    """Returns the white space between prompt and output, which many tokenizers decode only after another token."""
     before = decode(tokenizer, prompt[-1:])
-    behind = decode(tokenizer, [*prompt[-1:], *ids]).removeprefix(before)
-    return behind[: len(behind) - len(behind.lstrip())]
+    after = decode(tokenizer, [*prompt[-1:], *ids]).removeprefix(before)
+    return after[: len(after) - len(after.lstrip())]

@@ -1,4 +1,4 @@
-"""Calls read by the response template that a tokenizer carries, with the library's own parser."""
+"""Reads calls by the response template that a tokenizer carries, with the library's own parser."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ class ResponseTemplate:
     """The mark-up that a response template describes.
 
     Attributes:
-        template: As the tokenizer has it.
-        opens: What stands before a call.
+        template: The tokenizer's response template.
+        opens: The mark before a call.
     """
 
     template: dict[str, Any]
     opens: str
 
     def pieces(self, text: str, types: Types) -> list[str | Written]:
-        """Returns the text and the calls of an output; the text alone where the parser refuses it."""
+        """Returns the text and the calls of an output; only the text if the parser refuses it."""
         tools: list[Any] = [
-            {"function": {"name": name, "parameters": {"properties": each}}} for name, each in types.items()
+            {"function": {"name": name, "parameters": {"properties": schemas}}} for name, schemas in types.items()
         ]
         try:
-            found = parse_response(text, self.template, prefix="", tools=tools)
-            calls: list[str | Written] = [_written(each["function"]) for each in found.get("tool_calls") or []]
+            message = parse_response(text, self.template, prefix="", tools=tools)
+            calls: list[str | Written] = [_written(call["function"]) for call in message.get("tool_calls") or []]
         except (ValueError, TypeError, LookupError):
             return [text]
-        said = found.get("content")
-        pieces: list[str | Written] = [said] if isinstance(said, str) and said else []
+        content = message.get("content")
+        pieces: list[str | Written] = [content] if isinstance(content, str) and content else []
         return pieces + calls if calls else [text]
 
 
@@ -47,7 +47,7 @@ def _written(function: Any) -> Written:
 
 
 def of_tokenizer(tokenizer: Any) -> list[ResponseTemplate]:
-    """Returns a tokenizer's response template; none where it has none that tells calls."""
+    """Returns a tokenizer's response template; an empty list if it has none that describes calls."""
     template = getattr(tokenizer, "response_template", None)
     fields = template.get("fields") if isinstance(template, dict) else None
     calls = fields.get("tool_calls") if isinstance(fields, dict) else None

@@ -25,18 +25,18 @@ class SamplingRow:
     """One request of a batch.
 
     Attributes:
-        config: How to decode, every field set.
-        call: The request's life.
-        done: Told once, when the row has ended, with the row.
+        config: Its decoding, every field set.
+        call: The request's lifetime.
+        done: Called once with the row when it has ended.
         ids: Output tokens, without the one that ended the sequence.
-        finish: Why it ended.
+        finish: The reason why it ended.
         text: The answer, cut at a stop string.
-        logprobs: Per token, where asked for.
-        reasoning: Tells reasoning from the answer; None where the model has no marks for it.
-        constraint: Holds the answer to its format; None where it has none.
+        logprobs: Log-probabilities per token, if requested.
+        reasoning: Tells reasoning from the answer; None if the model has no marks for it.
+        constraint: Holds the answer to its format; None without one.
         banned: A token that the output may not have.
         thoughts: The reasoning's text.
-        failure: Why it has no answer, where the fault is its own.
+        failure: The row's own failure; None if it has an answer.
     """
 
     config: model.GenerationConfig
@@ -55,27 +55,27 @@ class SamplingRow:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        """Seeds the row's own sampler: what is decoded beside it cannot reach it."""
+        """Seeds the row's own sampler, so that other rows of the batch do not affect its draws."""
         if self.config.temperature > 0:
             self.generator = torch.Generator().manual_seed(self.config.seed & (2**63 - 1))
 
     def end(self) -> None:
-        """Says that no token follows."""
+        """Ends the row."""
         self.over = True
         self.done(self)
 
     def fail(self, failure: InternalFailure) -> None:
-        """Ends the row without an answer; those beside it go on."""
+        """Ends the row without an answer; the other rows continue."""
         self.failure = failure
         self.end()
 
     @property
     def constrained(self) -> bool:
-        """Whether the next token belongs to an answer that has a format."""
+        """True if the next token belongs to an answer with a format."""
         return self.constraint is not None and not self.over and not (self.reasoning and self.reasoning.inside)
 
     def allowed(self, size: int) -> torch.Tensor | None:
-        """Returns which tokens may come next: [size], bool, on the CPU; None where all may."""
+        """Returns the mask of tokens that may come next: [size], bool, on the CPU; None if all may."""
         if self.constraint is None or self.over:
             return None
         if not self.constrained:
@@ -87,7 +87,7 @@ class SamplingRow:
 
 
 class RowDecoder:
-    """Chooses each row's next token by that row's own configuration, and ends each row for its own reason.
+    """Chooses each row's next token by that row's own configuration, and ends rows one by one.
 
     Rows of different temperatures, seeds, formats and limits share a batch; a row's draws depend on its own seed alone.
 
@@ -101,17 +101,17 @@ class RowDecoder:
         self._ends = ends
 
     def choose(self, rows: Sequence[SamplingRow], scores: torch.Tensor) -> list[int]:
-        """Returns a token for each row; for one that is over, whatever is most probable.
+        """Returns a token for each row; for an ended row, the most probable one.
 
         Args:
-            rows: The rows. One whose numbers overflow, or whose format no token keeps, fails by itself.
+            rows: The rows. A row with overflowing logits, or whose format allows no token, fails alone.
             scores: [rows, vocabulary], float32.
         """
         largest = scores.amax(-1).tolist()
         for row, value in zip(rows, largest, strict=True):
             if not row.over and not math.isfinite(value):
-                words = "the model's numbers overflow, so it says nothing: give --dtype bfloat16 or float32"
-                row.fail(InternalFailure("not_finite", words))
+                message = "the model's numbers overflow, so it says nothing: give --dtype bfloat16 or float32"
+                row.fail(InternalFailure("not_finite", message))
         masked = self._masked(rows, scores)
         best = masked.argmax(-1).tolist()
         drawn = self._draw(rows, masked)
@@ -165,7 +165,7 @@ class RowDecoder:
         return token
 
     def advance(self, row: SamplingRow, last: int) -> None:
-        """Gives a row its next token, and ends it where that token, its limit, a stop string or its caller does."""
+        """Appends a row's next token; ends the row at an end token, its limit, a stop string or its deadline."""
         if row.call.over:
             row.end()
         elif last in self._ends:
@@ -175,7 +175,7 @@ class RowDecoder:
             row.ids.append(last)
             if row.reasoning:
                 row.reasoning.feed(row.ids)
-            if row.constraint and constrained and row.constrained:  # else it opened the reasoning
+            if row.constraint and constrained and row.constrained:  # else the token opened the reasoning
                 try:
                     row.constraint.feed(last)
                 except InternalFailure as error:
@@ -191,12 +191,12 @@ class RowDecoder:
     def _stopped(self, row: SamplingRow) -> bool:
         if not row.config.stop or (row.reasoning and row.reasoning.inside):
             return False
-        # A token may be less than a character, so the window counts bytes, and some to spare.
+        # A token may be part of a character, so the window counts bytes, plus a margin.
         window = max(len(stop.encode()) for stop in row.config.stop) + 8
         answer = row.reasoning.answer if row.reasoning else 0
         recent = decode(self._tokenizer, row.ids[max(answer, len(row.ids) - window) :])
         if 0 < answer >= len(row.ids) - window:
-            recent = recent.lstrip()  # blank lines behind the reasoning are no part of the answer
+            recent = recent.lstrip()  # blank lines after the reasoning do not belong to the answer
         return any(stop in recent for stop in row.config.stop)
 
     def _finish(self, row: SamplingRow, reason: model.FinishReason.ValueType) -> None:
@@ -209,6 +209,6 @@ class RowDecoder:
         if row.constraint:
             row.text = row.constraint.text
         if reason == model.FINISH_REASON_STOP_STRING:
-            places = [row.text.find(stop) for stop in row.config.stop]
-            row.text = row.text[: min(place for place in places if place >= 0)]
+            positions = [row.text.find(stop) for stop in row.config.stop]
+            row.text = row.text[: min(position for position in positions if position >= 0)]
         row.end()

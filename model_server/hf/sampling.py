@@ -9,7 +9,7 @@ import torch
 from lyncean.model.v1 import model_pb2 as model
 
 _NUCLEUS_WIDTH = 1024
-"""Tokens among which a nucleus is looked for first."""
+"""Tokens that the first search for a nucleus sorts."""
 
 
 def sample(
@@ -22,8 +22,8 @@ def sample(
 
     Args:
         logits: [rows, vocabulary], finite maxima.
-        configs: How each row is decoded; temperatures above 0.
-        generators: Each row's own, on the CPU.
+        configs: The decoding of each row; temperatures above 0.
+        generators: Each row's own generator, on the CPU.
     """
 
     def column(values: Sequence[float]) -> torch.Tensor:
@@ -38,7 +38,9 @@ def sample(
     sums = weights.cumsum(-1)
     uniform = [float(torch.rand((), generator=generator, dtype=torch.float64)) for generator in generators]
     places = torch.searchsorted(sums, column(uniform) * sums[:, -1:], right=True)
-    last = torch.searchsorted(sums, sums[:, -1:].contiguous())  # the last of any weight, should the product round up
+    last = torch.searchsorted(
+        sums, sums[:, -1:].contiguous()
+    )  # the last token with weight, in case the product rounds up
     chosen: list[int] = torch.minimum(places, last)[:, 0].tolist()
     return chosen
 
@@ -48,19 +50,19 @@ def _nucleus(config: model.GenerationConfig) -> float:
 
 
 def _cut(scaled: torch.Tensor, weights: torch.Tensor, configs: Sequence[model.GenerationConfig]) -> torch.Tensor:
-    """Returns the weights with those outside the top k and the nucleus at 0; of equal ones the first count."""
+    """Returns the weights with those outside the top k and the nucleus at 0; of equal ones the first win."""
     size = scaled.shape[-1]
     limits = torch.tensor([min(config.top_k or size, size) for config in configs], device=scaled.device)[:, None]
     nucleus = torch.tensor([_nucleus(config) for config in configs], dtype=torch.float64, device=scaled.device)[:, None]
     width = max([min(config.top_k, size) for config in configs])
     if not all(config.top_k for config in configs):
         width = max(width, min(size, _NUCLEUS_WIDTH))
-    whole = weights.cumsum(-1)[:, -1:]
-    while True:  # most nuclei are small: sorting the vocabulary for them would cost the most of a draw
+    full_sum = weights.cumsum(-1)[:, -1:]
+    while True:  # most nuclei are small: sorting the vocabulary would dominate the cost of a draw
         values = scaled.topk(width).values
         places = torch.arange(width, device=scaled.device)
         sums = (values.exp() * (places < limits)).cumsum(-1)
-        total = torch.where(limits < size, sums[:, -1:], whole)
+        total = torch.where(limits < size, sums[:, -1:], full_sum)
         before = torch.cat([torch.zeros_like(total), sums[:, :-1]], dim=-1)
         counts = ((before < nucleus * total) & (places < limits)).sum(-1, keepdim=True).clamp(min=1)
         if width == size or bool(((counts < width) | (limits <= width)).all()):

@@ -1,8 +1,8 @@
-"""Which way of scoring may be used is decided at load, by comparison with the plain way.
+"""Chooses the method of scoring at load, by comparison with the plain one.
 
-A way is taken when it agrees with one forward pass per continuation, and when the comparison
-could have failed: the same continuations scored behind another image, at shifted positions
-and with a leaking mask must come out visibly different, else agreement proves nothing.
+A method is used if it agrees with one forward pass per continuation, and if the comparison
+could have failed: the same continuations scored after another image, at shifted positions
+and with a leaking mask must differ visibly, else agreement proves nothing.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ from model_server.hf.vision import VisionCache
 log = logging.getLogger(__name__)
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1, torch.float16: 0.05}
-"""Largest difference of one token's log-probability, by number format."""
+"""Largest tolerated difference of a token's log-probability, by dtype."""
 METHODS = ("packed", "expanded", "forked", "plain", "none")
-"""Ways of scoring, the fastest first."""
+"""Methods of scoring, the fastest first."""
 _SHORT_CHUNK = 16
 """Tokens of a chunk while a model that attends in chunks is checked."""
 
 _CHECKED = 4
-"""Tokens of an output by which ways of decoding are compared."""
+"""Output tokens by which methods of decoding are compared."""
 _TEXTS = (" yes", "no", "The answer is (B), because of its shape.", "The answer is (C), and not", "7")
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, StatusError)
-"""What a model raises where it cannot do what a check asks of it."""
+"""Exceptions of a model that does not support a check."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the check found.
+    """Result of the self-check.
 
     Attributes:
-        method: "packed", "expanded", "forked" or "plain"; "none" where not even the plain way works.
-        difference: Largest difference from the plain way, per token.
-        sensitivity: Smallest difference that a mistake made on purpose caused.
-        batches: Whether questions of different lengths score alike side by side and alone.
-        generates: Whether prompts of different lengths are continued alike side by side and alone.
-        continuous: Whether they are by a loop that rows join and leave.
-        samples: Whether several outputs of a prompt that is read once are like one by itself.
-        vision: Whether kept vision features score like fresh ones.
-        reason: Why the faster ways were not taken; "" where the fastest was.
+        method: "packed", "expanded", "forked" or "plain"; "none" if not even the plain method works.
+        difference: Largest difference from the plain method, per token.
+        sensitivity: Smallest difference that a deliberate mistake caused.
+        batches: Whether questions of different lengths score alike in a batch and alone.
+        generates: Whether prompts of different lengths are continued alike in a batch and alone.
+        continuous: Whether they are also continued alike by a loop that rows join and leave.
+        samples: Whether several outputs of a prompt that is prefilled once equal a single one.
+        vision: Whether cached vision features score like fresh ones.
+        reason: Reason for not using the faster methods; "" if the fastest is used.
     """
 
     method: str
@@ -77,13 +77,13 @@ class Verdict:
 
 
 def check(checkpoint: Checkpoint, prompter: Prompter, vision: VisionCache, kind: Kind | None = None) -> Verdict:
-    """Compares the ways of scoring on a made-up question.
+    """Compares the methods of scoring on a synthetic question.
 
     Args:
         checkpoint: The model.
         prompter: Builds the questions.
-        vision: Keeps vision features.
-        kind: Ask about such a clip; None asks about an image, where the model takes one.
+        vision: Caches vision features.
+        kind: Kind of clip to ask about; None asks about an image, if the model takes one.
     """
     if not prompter.can_join:
         return Verdict("none", reason="this tokenizer does not tell where its tokens end")
@@ -104,9 +104,9 @@ def check(checkpoint: Checkpoint, prompter: Prompter, vision: VisionCache, kind:
         verdict = _by_rows(sample, "packed: recurrent layers read one continuation at a time")
     else:
         verdict = _packed(sample)
-    packs = verdict.method == "packed"  # which needs the same of a model: masks and positions that it is told
+    packs = verdict.method == "packed"  # it also needs explicit masks and positions
     kept = not kind and vision.usable and packs and _vision(sample, vision)
-    # A state knows nothing of masks: it must not change with the padding before a prompt.
+    # A recurrent state ignores masks: it must not change with the padding before a prompt.
     steps = packs or (generates and is_recurrent(checkpoint.model))
     joins = steps and _tried("requests that wait", lambda: _continuous(sample), "join no batch")
     once = joins or _tried("prompts are read", lambda: _samples(sample), "for each output")
@@ -114,7 +114,7 @@ def check(checkpoint: Checkpoint, prompter: Prompter, vision: VisionCache, kind:
 
 
 def _longrope(checkpoint: Checkpoint) -> bool:
-    """Whether positions are scaled by the longest text of a pass, which no short question shows."""
+    """Returns True if the longest text of a pass scales positions, which no short question reveals."""
     rope = getattr(checkpoint.model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rope, *(part for part in rope.values() if isinstance(part, dict))]  # or one for each kind of layer
     return any(kind.get("rope_type") == "longrope" for kind in kinds)
@@ -122,9 +122,9 @@ def _longrope(checkpoint: Checkpoint) -> bool:
 
 @dataclass(frozen=True)
 class _Sample:
-    """A made-up question, a shorter one, their plain scores, and how far those behind a wrong prompt are from them.
+    """A synthetic question, a shorter one, their plain scores, and the distance of the scores after a wrong prompt.
 
-    The wrong prompt has another image or clip; where the question has none, it is the shorter question.
+    The wrong prompt has another image or clip; for a question without any, it is the shorter question.
     """
 
     checkpoint: Checkpoint
@@ -168,7 +168,7 @@ def _packed(sample: _Sample) -> Verdict:
 
 
 def _by_rows(sample: _Sample, reason: str) -> Verdict:
-    """Chooses among the ways that copy the prompt's cache for each continuation, and the plain one."""
+    """Chooses among the methods that copy the prompt's cache for each continuation, and the plain one."""
     reasons = [reason]
     for method in ("expanded", "forked"):
         verdict = _verdict(method, sample, functools.partial(_expanded, sample, method))
@@ -183,7 +183,7 @@ def _expanded(sample: _Sample, method: str, _: Faults) -> list[Scored]:
 
 
 def _chunked(sample: _Sample) -> Verdict:
-    """Checks where layers attend in chunks (Llama 4): the test question is one chunk until chunks are made short."""
+    """Checks models with chunked attention (Llama 4), with chunks short enough to divide the test question."""
     text = sample.checkpoint.model.config.get_text_config()
     size = text.attention_chunk_size
     text.attention_chunk_size = _SHORT_CHUNK
@@ -198,7 +198,7 @@ def _chunked(sample: _Sample) -> Verdict:
 
 
 def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]], *faults: Faults) -> Verdict:
-    """Compares a way of scoring, right and with mistakes made on purpose, with the plain way."""
+    """Compares a method of scoring, unchanged and with deliberate mistakes, with the plain one."""
     try:
         difference = _distance(sample.wanted, run(NONE))
         seen = min(sample.wrong_prompt, *(_distance(sample.wanted, run(fault)) for fault in faults), float("inf"))
@@ -211,25 +211,25 @@ def _verdict(method: str, sample: _Sample, run: Callable[[Faults], list[Scored]]
 def _generates(sample: _Sample) -> bool:
     prompts = [sample.first.prompt, sample.short.prompt]
     if prompts[0].signature != prompts[1].signature:
-        return True  # such prompts never meet in a batch of the library's loop
+        return True  # such prompts never share a batch of the library's loop
     return _alike(sample, _alone(sample, prompts), _generated(sample, prompts))
 
 
 def _continuous(sample: _Sample) -> bool:
-    """Compares rows that join and leave, two of one prompt, with what the library's loop says of each alone."""
+    """Compares rows that join and leave, two of one prompt, with each alone in the library's loop."""
     prompts = [sample.first.prompt, sample.short.prompt, sample.first.prompt, sample.first.prompt]
     rows = [_row(tokens) for tokens in (_CHECKED, _CHECKED, 2, _CHECKED)]
     entries = [Entry(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
     batches = [entries[:1], [], entries[1:], []]
     loop = Continuous(sample.checkpoint)
-    while batches:  # more than once where the first row has ended before others join it
+    while batches:  # more than once if the first row ended before others joined it
         loop.run(batches.pop(0), lambda: batches.pop(0) if batches else [])
     first, short = _alone(sample, prompts[:2])
     return _alike(sample, [first, short, first, first], rows)
 
 
 def _samples(sample: _Sample) -> bool:
-    """Compares three outputs of one prompt, beside one of a shorter prompt if they meet, with those alone."""
+    """Compares three outputs of one prompt, batched with a shorter prompt if possible, with each alone."""
     first, short = sample.first.prompt, sample.short.prompt
     others = [short] if first.signature == short.signature else []
     rows = _generated(sample, [first, first, first, *others])
@@ -268,7 +268,7 @@ def _alike(sample: _Sample, wanted: Sequence[SamplingRow], got: Sequence[Samplin
 def _vision(sample: _Sample, vision: VisionCache) -> bool:
     def agree() -> bool:
         questions = [sample.first, sample.short]
-        for batch in (questions[:1], questions[:1], questions):  # fresh, kept, side by side
+        for batch in (questions[:1], questions[:1], questions):  # fresh, cached, in one batch
             prompts = [question.prompt for question in batch]
             if len({prompt.signature for prompt in prompts}) > 1:
                 continue
@@ -280,14 +280,14 @@ def _vision(sample: _Sample, vision: VisionCache) -> bool:
     return _tried("vision features are kept", agree, otherwise="not at all")
 
 
-def _tried(what: str, test: Callable[[], bool], otherwise: str = "one by one") -> bool:
+def _tried(subject: str, test: Callable[[], bool], otherwise: str = "one by one") -> bool:
     try:
         good = test()
         cause = "they differ"
     except FAILURES as error:
         good, cause = False, _short(error)
     if not good:
-        log.warning("%s %s: %s", what, otherwise, cause)
+        log.warning("%s %s: %s", subject, otherwise, cause)
     return good
 
 
@@ -300,23 +300,25 @@ def _judge(difference: float, seen: float, limit: float) -> str:
 
 
 def _distance(wanted: Sequence[Scored], got: Sequence[Scored]) -> float:
-    pairs = [pair for each in zip(wanted, got, strict=True) for pair in zip(*(s.logprobs for s in each), strict=True)]
+    pairs = [
+        pair for scored in zip(wanted, got, strict=True) for pair in zip(*(s.logprobs for s in scored), strict=True)
+    ]
     differences = [abs(one - other) for one, other in pairs]
     return float("inf") if any(map(math.isnan, differences)) else max(differences, default=0.0)
 
 
 def question(prompter: Prompter, checkpoint: Checkpoint, seed: int, text: str, kind: Kind | None = None) -> Question:
-    """Returns a made-up question, about a clip, or about an image where the model takes one."""
+    """Returns a synthetic question about a clip, or about an image if the model takes one."""
     shown = kind or ("image" if checkpoint.has_vision else None)
     prompt = _prompt(prompter, [synthetic.part(shown, seed)] if shown else [], text)
     return Question(prompt, prompter.join(prompt, _TEXTS))
 
 
 def check_images(checkpoint: Checkpoint, prompter: Prompter) -> None:
-    """Has the model say a token about a made-up image.
+    """Generates one token about a synthetic image.
 
     Raises:
-        LoadError: Its processor or the model itself fails at it, as at every image.
+        LoadError: The processor or the model fails at it, and so would at every image.
     """
     try:
         generate(checkpoint, [_prompt(prompter, [synthetic.part("image", 1)], "What is it?")], [_row(1)])
@@ -328,12 +330,12 @@ def check_images(checkpoint: Checkpoint, prompter: Prompter) -> None:
 
 
 def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind]) -> None:
-    """Finds which media the processor drops without a word, and has the prompter refuse these.
+    """Finds media that the processor silently drops, and makes the prompter refuse them.
 
     Args:
         checkpoint: The model.
-        prompter: Its `apart` and its clips' `longest` are set.
-        kinds: The kinds of clips that are taken.
+        prompter: The prompter; sets its `apart` and the `longest` of its clips.
+        kinds: The kinds of clips that the model takes.
     """
     seconds = window(checkpoint.processor) if "audio" in kinds else 0.0
     if seconds and not _tells(prompter, [synthetic.audio(1, 2, seconds + 1)], [synthetic.audio(1, 3, seconds + 1)]):
@@ -345,14 +347,14 @@ def find_limits(checkpoint: Checkpoint, prompter: Prompter, kinds: Iterable[Kind
 
 
 def _mixes(prompter: Prompter, one: str, other: str) -> bool:
-    """Whether the model is given both of two media in one prompt."""
+    """Returns True if both of two media of a prompt reach the model's inputs."""
     first, second = synthetic.part(one, 1), synthetic.part(other, 2)
     changed = ([synthetic.part(one, 3), second], [first, synthetic.part(other, 3)])
     return all(_tells(prompter, [first, second], media) for media in changed)
 
 
 def _tells(prompter: Prompter, one: Sequence[model.Part], other: Sequence[model.Part]) -> bool:
-    """Whether the model is given other inputs for these media than for those; no where its processor refuses them."""
+    """Returns True if two lists of media yield different inputs; False if the processor refuses them."""
     try:
         first, second = (_prompt(prompter, parts, "What is it?").inputs for parts in (one, other))
     except FAILURES:

@@ -19,11 +19,11 @@ _BY_API = re.compile(r"(gpt-\d|chatgpt|o\d(-|$)|claude|gemini|grok)[^/]*$", re.I
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to load and run a checkpoint.
+    """Settings to load and run a checkpoint.
 
     Attributes:
         model: Folder or hub id.
-        name: Name to file results under; "" takes the folder's or the hub id's.
+        name: The model's name in results; "" takes the folder's or the hub id's.
         device: "cpu", "cuda", "cuda:N", or "auto": all GPUs by the library's placement, else CPU.
         dtype: "float32", "bfloat16", "float16", or "auto": the checkpoint's on a GPU, float32 on CPU.
         attention: Attention implementation of the library; "auto" is sdpa where the model has it, else eager.
@@ -32,12 +32,12 @@ class Settings:
         chat_template: File with a template to use instead of the checkpoint's.
         trust_remote_code: Run the checkpoint's own code.
         processor: Settings of the image processor that replace those of its files.
-        quantize: Quantization while loading: "bitsandbytes-8bit", "bitsandbytes-4bit" or "fp8"; None does none.
+        quantize: Quantization while loading: "bitsandbytes-8bit", "bitsandbytes-4bit" or "fp8"; None for none.
         max_batch: Most requests of one batch.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
         max_queue: Maximum number of queued requests.
-        default_max_tokens: What an unset `max_output_tokens` means, context permitting.
-        image_cache_bytes: Bound on kept vision features; 0 keeps none.
+        default_max_tokens: The value of an unset `max_output_tokens`, if the context allows it.
+        image_cache_bytes: Bound on cached vision features; 0 caches none.
         max_image_pixels: Images of more pixels are refused.
     """
 
@@ -65,10 +65,10 @@ class Settings:
         return ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(self.processor.items()))
 
     def check(self) -> None:
-        """Finds what can be found before anything heavy is imported.
+        """Refuses unusable settings before anything heavy is imported.
 
         Raises:
-            LoadError: If the folder is none or holds no checkpoint.
+            LoadError: If the folder does not exist or holds no checkpoint.
         """
         adapters.check(self.model, self.adapter)
         folder = Path(self.model)

@@ -1,4 +1,4 @@
-"""Several outputs of one prompt: the prompt is read once, and its cache is repeated for each of them."""
+"""Several outputs of one prompt: prefills the prompt once and repeats its cache for each of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _POSITIONS = "position_ids"
 
 
 def places(prompts: Sequence[Prompt]) -> list[int]:
-    """Returns for each row of a batch the place of its prompt among the different ones.
+    """Returns for each row of a batch the index of its prompt among the distinct ones.
 
-    Rows of one request hold one object; prompts that are merely equal count as different.
+    Rows of one request share one object; prompts that are merely equal count as distinct.
     """
     known: dict[int, int] = {}
     return [known.setdefault(id(prompt), len(known)) for prompt in prompts]
@@ -32,19 +32,19 @@ def places(prompts: Sequence[Prompt]) -> list[int]:
 def read_once(
     net: Any, prompts: Sequence[Prompt], inputs: Mapping[str, Any], done: Callable[[], None]
 ) -> Iterator[None]:
-    """While it lasts, the first pass of a model reads each different prompt once, whatever the number of its rows.
+    """Makes the first pass of a model read each distinct prompt once, for any number of rows.
 
-    The library's decoding loop makes that pass over all rows. Its inputs are cut down to one row for each prompt, and
-    logits and cache are repeated behind it, so that the loop goes on with all rows.
+    The library's decoding loop makes that pass over all rows. A hook before it reduces the inputs to one row for each
+    prompt; a hook after it repeats logits and cache, so that the loop continues with all rows.
 
     Args:
         net: The model.
         prompts: The prompt of each row.
-        inputs: The inputs of the different prompts, collated, on the device; of these, media are taken.
-        done: Called once that pass is made; never where a model is not asked in this way.
+        inputs: The inputs of the distinct prompts, collated, on the device; only their media are used.
+        done: Called after that pass; never if the model is called in another way.
     """
     where = places(prompts)
-    first = [where.index(place) for place in range(max(where) + 1)]
+    first = [where.index(number) for number in range(max(where) + 1)]
     media = {name: value for name, value in inputs.items() if not runs_along(name, value)}
     encodes = _encodes(net)
     handles: list[Any] = []
@@ -77,19 +77,19 @@ def read_once(
 
 
 def without_pixels(net: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of all rows as `read_once` wants them: what the library would encode for each is left out."""
+    """Returns the inputs of all rows for `read_once`, without pixels that the library would encode for each row."""
     if not _encodes(net):
         return inputs
     return {name: value for name, value in inputs.items() if name not in _PIXELS} | {_ENCODED: {}}
 
 
 def _encodes(net: Any) -> bool:
-    """Whether the library's decoding loop encodes images and videos before the first pass."""
+    """Returns True if the library's decoding loop encodes images and videos before the first pass."""
     return _ENCODED in inspect.signature(net.forward).parameters
 
 
 def _rows(name: str, value: Any, rows: Sequence[int], count: int) -> Any:
-    """Returns what is left of an input with `count` rows for some of them."""
+    """Returns an input reduced from `count` rows to some of them; other inputs are unchanged."""
     if isinstance(value, dict):
         return {key: _rows(name, inner, rows, count) for key, inner in value.items()}
     if not isinstance(value, torch.Tensor) or not value.dim():

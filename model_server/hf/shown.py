@@ -1,4 +1,4 @@
-"""The size at which a model sees the images of a prompt, by what its processor made of them."""
+"""The size at which a model sees the images of a prompt, from its processor's output."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from model_server.hf.checkpoint import Checkpoint, image_processor
 
 
 def sizes(inputs: Mapping[str, torch.Tensor], count: int, checkpoint: Checkpoint) -> list[model.ImageUsage]:
-    """Returns the size of each image in pixels behind the processor; empty where the inputs do not tell it.
+    """Returns the size of each image in pixels after the processor; empty if the inputs do not tell.
 
     Args:
-        inputs: What the processor made.
+        inputs: The processor's output.
         count: Images of the prompt.
         checkpoint: The model with its processor.
     """
-    found: list[tuple[int, int]] = []
+    shapes: list[tuple[int, int]] = []
     patch = getattr(image_processor(checkpoint.processor), "patch_size", None)
     grids, pixels, real = (inputs.get(name) for name in ("image_grid_thw", "pixel_values", "image_sizes"))
     if grids is not None and isinstance(patch, int):
-        found = [(wide * patch, high * patch) for _, high, wide in grids.tolist()]
+        shapes = [(wide * patch, high * patch) for _, high, wide in grids.tolist()]
     elif pixels is not None and pixels.ndim == 4 and len(pixels) == count:  # else an image is cut into tiles
-        found = [(pixels.shape[3], pixels.shape[2])] * count
+        shapes = [(pixels.shape[3], pixels.shape[2])] * count
         if real is not None:  # those of several sizes are padded to the largest
-            found = [(wide, high) for high, wide in real.tolist()]
-    return [model.ImageUsage(width=wide, height=high) for wide, high in found] if len(found) == count else []
+            shapes = [(wide, high) for high, wide in real.tolist()]
+    return [model.ImageUsage(width=wide, height=high) for wide, high in shapes] if len(shapes) == count else []

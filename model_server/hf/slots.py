@@ -1,4 +1,4 @@
-"""Keys, values and recurrent states of rows that run together: a slot for each, so that rows come and go one by one."""
+"""Keys, values and recurrent states of rows that run together: one slot per row, so that rows join and leave alone."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from transformers.cache_utils import CacheLayerMixin, DummyLayer, DynamicLayer, 
 from model_server.hf.family import Prefill
 
 _CHUNK = 64
-"""Tokens by which slots grow: each growth copies them."""
+"""Tokens by which slots grow; each growth copies them."""
 
 
 @dataclass
 class _Next:
-    """Where the next tokens go.
+    """The position of each row's next token.
 
     Attributes:
-        rows: How many rows run.
-        width: Keys that the longest row has, the next token among them.
+        rows: Number of running rows.
+        width: Keys of the longest row, its next token included.
         places: The index of each row's next token: [rows].
     """
 
@@ -32,13 +32,13 @@ class _Next:
 
 
 class Slots:
-    """The caches of the rows that run, each from the beginning of its slot, so that none is padded on the left.
+    """The caches of the running rows, each from the beginning of its slot, so that none is padded on the left.
 
-    Slots are as many as rows, and no longer than the row that will be the longest: what `TokenBudget` counts.
+    There are as many slots as rows, no longer than the longest row will become: the size that `TokenBudget` counts.
 
     Attributes:
         lengths: Tokens in each row's slot.
-        cache: What the model reads and writes, one token of each row at a time.
+        cache: The cache that the model reads and writes, one token of each row at a time.
     """
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Slots:
         self._next = _Next()
 
     def add(self, state: Prefill, rows: Sequence[int], most: Sequence[int]) -> None:
-        """Takes rows of a prompt batch that the model has read.
+        """Copies rows of a prefilled batch of prompts into slots.
 
         Args:
             state: The prompts. Their cache is emptied layer by layer, so that little is held twice.
-            rows: Which of them.
-            most: Most tokens that each will have.
+            rows: Indices of the rows in the batch.
+            most: Maximum tokens that each row will have.
 
         Raises:
             TypeError: The model's cache has layers of another kind: windows, or images apart from the text.
@@ -72,12 +72,12 @@ class Slots:
                 layer.add(old, rows, first)
             elif isinstance(layer, _SlotLayer):
                 layer.make_room(*shape, old.keys, old.values)
-                for place, (row, begin) in enumerate(zip(rows, begins, strict=True), first):
-                    layer.put(place, old.keys[row, :, begin:], old.values[row, :, begin:])
+                for slot, (row, begin) in enumerate(zip(rows, begins, strict=True), first):
+                    layer.put(slot, old.keys[row, :, begin:], old.values[row, :, begin:])
             old.reset()
 
     def remove(self, row: int) -> int:
-        """Frees a row's slot and moves the last row into it; returns which row that was."""
+        """Frees a row's slot and moves the last row into it; returns that row's index."""
         last = len(self.lengths) - 1
         for layer in self.cache.layers:
             if not isinstance(layer, DummyLayer):
@@ -92,8 +92,8 @@ class Slots:
         """Makes room for one more token of each row.
 
         Returns:
-            What each sees, [rows, 1, width], bool; how many tokens are before each, [rows, 1], and before each of
-            those that it may see, [1, width].
+            The mask of the keys that each token sees, [rows, 1, width], bool; the number of tokens before each token,
+            [rows, 1], and before each key, [1, width].
         """
         shape = self._shape()
         for layer in self.cache.layers:
@@ -107,13 +107,13 @@ class Slots:
         return keys[None, None] <= there.places[:, None, None], there.places[:, None], keys[None]
 
     def _shape(self) -> tuple[int, int, int]:
-        """Returns what slots need for one more token of each row: how many, how long at least, and how long anew."""
+        """Returns the slots that one more token per row needs: their number, least length, and length to grow to."""
         width = max(self.lengths) + 1
         return len(self.lengths), width, max(width, min(-(-width // _CHUNK) * _CHUNK, max(self._most)))
 
 
 def _slots_for(layer: Any, padded: int, there: _Next) -> Any:
-    """Returns empty slots for what a layer has read, prompts of so many tokens with their padding."""
+    """Returns empty slots for a layer that has read prompts of `padded` tokens each, padding included."""
     if type(layer) is LinearAttentionLayer:
         return _StateLayer(layer.number_of_states)
     if type(layer) is DummyLayer:
@@ -124,14 +124,14 @@ def _slots_for(layer: Any, padded: int, there: _Next) -> Any:
 
 
 class _StateLayer(LinearAttentionLayer):
-    """A recurrent layer: its states, [slots, ...], of which the model sees those of the rows that run."""
+    """A recurrent layer: states are [slots, ...]; the model sees those of the running rows."""
 
     def __init__(self, number_of_states: int) -> None:
         super().__init__(number_of_states)
         self._slots: dict[tuple[str, int], torch.Tensor] = {}
 
     def add(self, read: LinearAttentionLayer, rows: Sequence[int], first: int) -> None:
-        """Puts the states of rows that were read behind those of the first rows, which run."""
+        """Appends the states of prefilled rows to those of the first rows, which are running."""
         count = first + len(rows)
         for index in range(self.number_of_states):
             self.has_previous_state[index] = read.has_previous_state[index]
@@ -154,7 +154,7 @@ class _StateLayer(LinearAttentionLayer):
         slots[first : first + len(states)] = states
 
     def remove(self, row: int, last: int) -> None:
-        """Moves the last row's states into another's place."""
+        """Overwrites a row's states by the last row's."""
         for slots in self._slots.values():
             if row != last:
                 slots[row] = slots[last]
@@ -181,24 +181,24 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Writes a prompt, [heads, tokens, dimension], into a slot."""
         for slots, new in ((self.keys, keys), (self.values, values)):
             slots[row, :, : new.shape[1]] = new
-            slots[row, :, new.shape[1] :] = 0  # what was there may be no number, which no mask hides
+            slots[row, :, new.shape[1] :] = 0  # stale slots may hold NaN, and masking does not remove NaN
 
     def remove(self, row: int, last: int) -> None:
-        """Moves the last row's slot into another's place."""
+        """Overwrites a row's slot by the last row's."""
         if row != last:
             self.keys[row], self.values[row] = self.keys[last], self.values[last]
 
     def make_room(self, rows: int, width: int, capacity: int, *like: torch.Tensor) -> None:
-        """Makes anew, of so many rows and so much capacity, slots that are fewer, or shorter than the width.
+        """Reallocates the slots if they are fewer than the rows or shorter than the width.
 
         Args:
-            rows: Rows that run.
-            width: Tokens of the longest, with the next.
-            capacity: Tokens of a slot that is made anew.
-            like: Keys and values, [batch, heads, tokens, dimension], by whose form the first slots are made.
+            rows: Number of running rows.
+            width: Tokens of the longest row, its next token included.
+            capacity: Tokens of a reallocated slot.
+            like: Keys and values, [batch, heads, tokens, dimension], whose shape and dtype the first slots take.
         """
         if self.keys is None:
-            self.keys, self.values = (each.new_zeros((0, each.shape[1], 0, each.shape[3])) for each in like)
+            self.keys, self.values = (example.new_zeros((0, example.shape[1], 0, example.shape[3])) for example in like)
         if rows > self.keys.shape[0] or width > self.keys.shape[2]:
             self.keys = _resized(self.keys, rows, capacity)
             self.values = _resized(self.values, rows, capacity)
@@ -206,7 +206,7 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes one token of each row, and returns all up to the longest row's end."""
+        """Writes one token of each row; returns keys and values up to the end of the longest row."""
         there = self._next
         if key_states.shape[0] != there.rows or key_states.shape[2] != 1:
             raise ValueError(f"slots take one token of each row, not {tuple(key_states.shape)}")
@@ -216,18 +216,18 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.keys[: there.rows, :, : there.width], self.values[: there.rows, :, : there.width]
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Does nothing: a prompt comes first."""
+        """Does nothing: `add` has allocated the slots."""
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Returns how many tokens a mask covers, and from which on."""
+        """Returns the number of keys that a mask covers, and the first one's index."""
         return self._next.width, 0
 
     def get_seq_length(self) -> int:
-        """Returns the tokens before the one that is read, in the longest row."""
+        """Returns the number of tokens before the next one in the longest row."""
         return max(0, self._next.width - 1)
 
     def get_max_length(self) -> int:
-        """Returns -1: slots grow as they need."""
+        """Returns -1: slots grow as needed."""
         return -1
 
 

@@ -1,4 +1,4 @@
-"""Media made up for the self-check: coarse patterns and tones, which resizing and filters leave."""
+"""Synthetic media for the self-check: coarse patterns and tones, which survive resizing and filters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def part(kind: str, seed: int) -> model.Part:
 
 
 def audio(seed: int, last: int, seconds: float = 1.0) -> model.Part:
-    """Returns a tone; its last half second is that of another seed."""
+    """Returns a tone; its last half second is the tone of another seed."""
     times = np.arange(round(seconds * _RATE)) / _RATE
     pitch = np.where(times < seconds - 0.5, seed, last) * 220
     buffer = io.BytesIO()
@@ -35,9 +35,9 @@ def audio(seed: int, last: int, seconds: float = 1.0) -> model.Part:
 
 
 def video(seed: int, last: int | None = None) -> model.Part:
-    """Returns a video of patterns; its last frame is that of another seed, if one is given."""
+    """Returns a video of patterns; its last frame has the pattern of another seed, if `last` is set."""
     seeds = [*([seed] * (_FRAMES - 1)), seed if last is None else last]
-    frames = [_picture(10 * each + number, 112) for number, each in enumerate(seeds)]
+    frames = [_picture(10 * pattern + number, 112) for number, pattern in enumerate(seeds)]
     buffer = io.BytesIO()
     frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=500)
     sampling = model.FrameSampling(count=_FRAMES)

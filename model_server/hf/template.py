@@ -1,4 +1,4 @@
-"""A checkpoint's chat template: what it renders, and which messages and variables it takes."""
+"""A checkpoint's chat template: renders conversations, and probes the messages and variables that it takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from model_server.hf.tools import Chat, Style, ToolForm, as_chat, described, fin
 _GIVEN = {"messages", "add_generation_prompt", "continue_final_message", "tools", "documents"}
 """Variables of a chat template that the library sets."""
 _REFUSALS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError)
-"""What a template raises: by its own will, or where it cannot do with this kind of message."""
+"""Exceptions of a template: raised on purpose, or by a message of a kind that it does not handle."""
 _QUESTION = model.Message(role=model.ROLE_USER, parts=[model.Part(text="x")])
 _PLAIN = Style()
 
@@ -34,17 +34,17 @@ class Template:
         processor: Returns the processor of the calling thread.
 
     Raises:
-        LoadError: If the chat template is none.
+        LoadError: If the chat template is invalid.
     """
 
     def __init__(self, checkpoint: Checkpoint, processor: Callable[[], Any]) -> None:
         self._checkpoint = checkpoint
         self._processor = processor
-        _ = self.gap  # a template that cannot be compiled is found now
+        _ = self.gap  # compiles the template, so that an invalid one fails at load
 
     @cached_property
     def arguments(self) -> frozenset[str]:
-        """The names of the chat template's variables, but those that every template gets."""
+        """The names of the chat template's own variables, without those that the library sets."""
         if not self._checkpoint.template:
             return frozenset()
         environment = _compile_jinja_template(self._checkpoint.template).environment
@@ -53,7 +53,7 @@ class Template:
 
     @cached_property
     def tools(self) -> ToolForm | None:
-        """What the chat template makes of tools, None where it drops them, their calls or their results."""
+        """The template's rendering of tools; None if it drops them, their calls or their results."""
 
         def render(chat: Chat, offered: list[dict[str, Any]]) -> str | None:
             try:
@@ -84,12 +84,12 @@ class Template:
 
     @cached_property
     def can_continue(self) -> bool:
-        """Whether the chat template can leave an assistant's message open."""
+        """True if the chat template can leave an assistant's message open."""
         return bool(self._checkpoint.template) and self._begun("x").endswith("x")
 
     @cached_property
     def takes_system_messages(self) -> bool:
-        """Whether the chat template shows the words of a system message; some refuse one, some drop it."""
+        """True if the chat template shows the text of a system message; some refuse one, some drop it."""
         if not self._checkpoint.template:
             return True  # all texts are joined
         system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief, zq7.")])
@@ -100,11 +100,11 @@ class Template:
 
     @cached_property
     def _keeps_reasoning(self) -> bool:
-        """Whether the chat template shows the reasoning of an assistant's last message; those of many leave it out."""
+        """True if the chat template shows the reasoning of an assistant's last message; many leave it out."""
         return "I see." in self._begun("x", "I see.")
 
     def _begun(self, text: str, reasoning: str = "") -> str:
-        """Returns a made-up conversation with its answer begun, "" where the template refuses it."""
+        """Returns a synthetic conversation with its answer begun, "" if the template refuses it."""
         answer = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text=text)], reasoning=reasoning)
         try:
             return self._templated([_QUESTION, answer], continues=True, arguments=self._thinking)
@@ -143,12 +143,12 @@ class Template:
         arguments: Mapping[str, Any] | None = None,
         offered: Sequence[model.Tool] = (),
     ) -> str:
-        # The style is looked for where a conversation has calls: the search itself renders some.
+        # The style is searched only for conversations with calls: the search itself renders conversations.
         called = any(message.role == model.ROLE_TOOL for message in messages)
         style = self.tools.style if called and self.tools else _PLAIN
         chat = as_chat(messages, self._checkpoint.takes_media, style)
-        given = described(offered) if offered else None
-        return self._applied(chat, prefix=prefix, continues=continues, arguments=arguments, tools=given)
+        described_tools = described(offered) if offered else None
+        return self._applied(chat, prefix=prefix, continues=continues, arguments=arguments, tools=described_tools)
 
     def _applied(
         self,
@@ -178,7 +178,7 @@ class Template:
 
     @cached_property
     def gap(self) -> str:
-        """The white space that the template puts between its generation prefix and an assistant's words.
+        """The white space that the template puts between its generation prefix and an assistant's text.
 
         After "ASSISTANT:" a model says " green", which is another token than "green".
         """
@@ -194,8 +194,8 @@ class Template:
                 raise LoadError(f"the chat template cannot be used, line {line}: {error.__cause__}") from error
             return ""
         rest = conversation.removeprefix(prompt)
-        words = rest.lstrip()
-        return rest.removesuffix(words) if rest != conversation and words.startswith("x") else ""
+        answer = rest.lstrip()
+        return rest.removesuffix(answer) if rest != conversation and answer.startswith("x") else ""
 
 
 def _token_names(tokenizer: Any) -> frozenset[str]:

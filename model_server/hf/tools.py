@@ -1,7 +1,7 @@
-"""Tools in a checkpoint's own form: a made-up conversation shows what its template makes of tools, calls and results.
+"""Tools in a checkpoint's own form: a synthetic conversation shows how its template renders tools, calls and results.
 
-No list of names decides. A template that drops tools, calls or results, or prints them as Python objects, has no form;
-the mark-up of its calls is the one by which the made-up calls are read back.
+The code has no list of model names. A template that drops tools, calls or results, or prints them as Python objects, has
+no form; the mark-up of its calls is the known one that reads the synthetic calls back.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from model_server.tool_calls import FORMS, Form, Written, types_of
 
 Chat = list[dict[str, Any]]
 Render = Callable[[Chat, list[dict[str, Any]]], str | None]
-"""Renders a conversation with some tools; None where the template refuses it."""
+"""Renders a conversation with some tools; None if the template refuses it."""
 _ROLES = {model.ROLE_SYSTEM: "system", model.ROLE_USER: "user", model.ROLE_ASSISTANT: "assistant"}
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a template takes calls and results.
+    """The form in which a template takes calls and results.
 
     Attributes:
         listed: Whether their content is a list of parts; else it is a text.
-        text_arguments: Whether arguments are given as the text that the model wrote; else as what they mean.
+        text_arguments: Whether arguments are passed as the model's text; else as the parsed object.
         nine: Whether ids of calls have nine letters and digits.
         alone: Whether calls stand without a text beside them: the template would drop or displace it.
-        images: Where the images of results stand.
+        images: The position of the images of results.
     """
 
     listed: bool = False
@@ -47,11 +47,11 @@ class Style:
 
 @dataclass(frozen=True)
 class ToolForm:
-    """What a template makes of tools.
+    """A template's rendering of tools.
 
     Attributes:
-        style: How it takes calls and results.
-        form: How calls are written.
+        style: The form in which it takes calls and results.
+        form: The mark-up of calls.
         several: Whether it takes several calls in a message.
         reasoning_kept: Whether it shows the reasoning beside a call.
     """
@@ -63,12 +63,12 @@ class ToolForm:
 
     @property
     def rendering(self) -> model.ToolRendering:
-        """It in the contract's form."""
+        """Its description in the contract's form."""
         return model.ToolRendering(images=self.style.images, reasoning_kept=self.reasoning_kept)
 
 
 def described(tools: Sequence[model.Tool]) -> list[dict[str, Any]]:
-    """Returns tools as templates take them."""
+    """Returns tools in the form that templates take."""
     return [
         {
             "type": "function",
@@ -83,18 +83,18 @@ def described(tools: Sequence[model.Tool]) -> list[dict[str, Any]]:
 
 
 def as_chat(messages: Sequence[model.Message], takes_media: bool, style: Style) -> Chat:
-    """Returns a conversation as templates take it.
+    """Returns a conversation in the form that templates take.
 
     Args:
         messages: The conversation.
         takes_media: Whether the content of messages is a list of parts; else it is a text.
-        style: How the template takes calls and results.
+        style: The form in which the template takes calls and results.
 
     Raises:
         Unsupported: There is a text beside calls, which the template would drop or displace.
     """
     chat: Chat = []
-    names: dict[str, tuple[str, str]] = {}  # of calls: their ids as the template takes them, and their tools
+    names: dict[str, tuple[str, str]] = {}  # by call id: the id that the template takes, and the tool
     for message in messages:
         if message.role == model.ROLE_TOOL:
             chat += _results(message, names, style)
@@ -102,8 +102,8 @@ def as_chat(messages: Sequence[model.Message], takes_media: bool, style: Style) 
         calls = [part.tool_call for part in message.parts if part.HasField("tool_call")]
         parts = [part for part in message.parts if not part.HasField("tool_call")]
         if calls and style.alone and any(part.text.strip() for part in parts):
-            words = "the chat template takes no text beside tool calls: send the calls alone"
-            raise Unsupported("no_text_beside_calls", words)
+            problem = "the chat template takes no text beside tool calls: send the calls alone"
+            raise Unsupported("no_text_beside_calls", problem)
         listed = takes_media and (style.listed or not calls)
         entry: dict[str, Any] = {"role": _ROLES[message.role], "content": _content(parts, listed)}
         for call in calls:
@@ -123,8 +123,8 @@ def _results(message: model.Message, names: dict[str, tuple[str, str]], style: S
     for part in message.parts:
         content = list(part.tool_result.content)
         if apart:
-            images += [each for each in content if each.HasField("image")]
-            content = [each for each in content if not each.HasField("image")]
+            images += [piece for piece in content if piece.HasField("image")]
+            content = [piece for piece in content if not piece.HasField("image")]
         id_, name = names[part.tool_result.tool_call_id]
         yield {"role": "tool", "content": _content(content, style.listed), "tool_call_id": id_, "name": name}
     if images:
@@ -139,7 +139,7 @@ def _content(parts: Sequence[model.Part], listed: bool) -> Any:
 
 
 def _arguments(text: str, style: Style) -> Any:
-    """Returns the arguments of a call: their text, or what they mean where they are an object."""
+    """Returns the arguments of a call: their text, or the object that they describe."""
     if style.text_arguments:
         return text
     try:
@@ -149,7 +149,7 @@ def _arguments(text: str, style: Style) -> Any:
     return value if isinstance(value, dict) else text
 
 
-# The made-up conversation. Each word stands in no template; arguments are no compact JSON, so that it shows whether
+# The synthetic conversation. No template contains its words; its arguments are not compact JSON, which shows whether
 # their text is kept.
 _TOOL = model.Tool(
     name="zq_look",
@@ -161,7 +161,7 @@ _CALLS = ('{"zqword":"zq3 a",  "zqbox":[1, 2]}', '{"zqword":"zq4 b",  "zqbox":[3
 _ASKED, _SAID, _THOUGHT = "Where is zq0thing?", "I look zq1.", "A plan zq2."
 _RESULTS = ("zq5 seen", "zq6 seen")
 _PRINTED = re.compile(r"""["']text["']: ?["'][^"']*zq""")
-"""A list of parts that a template has printed as it is."""
+"""Matches a list of parts that a template has printed as a Python object."""
 
 
 def _made_up(count: int, alone: bool, *, image: bool = False, reasoning: str = "") -> list[model.Message]:
@@ -170,17 +170,17 @@ def _made_up(count: int, alone: bool, *, image: bool = False, reasoning: str = "
     if not alone:
         assistant.parts.add(text=_SAID)
     tools = model.Message(role=model.ROLE_TOOL)
-    for place in range(count):
-        assistant.parts.add(tool_call=model.ToolCall(id=f"call_{place}", name=_TOOL.name, arguments=_CALLS[place]))
-        result = tools.parts.add(tool_result=model.ToolResult(tool_call_id=f"call_{place}")).tool_result
-        result.content.add(text=_RESULTS[place])
+    for index in range(count):
+        assistant.parts.add(tool_call=model.ToolCall(id=f"call_{index}", name=_TOOL.name, arguments=_CALLS[index]))
+        result = tools.parts.add(tool_result=model.ToolResult(tool_call_id=f"call_{index}")).tool_result
+        result.content.add(text=_RESULTS[index])
         if image:
             result.content.add(image=model.Image())
     return [user, assistant, tools]
 
 
 def find(checkpoint: Checkpoint, render: Render) -> ToolForm | None:
-    """Returns what a checkpoint's template makes of tools, None where it does not show the model all of them.
+    """Returns the rendering of tools by a checkpoint's template; None if it does not show the model all their parts.
 
     Args:
         checkpoint: The model with its processor.
@@ -194,7 +194,7 @@ def find(checkpoint: Checkpoint, render: Render) -> ToolForm | None:
     ):
         style = Style(listed, text_arguments, nine, alone)
         text = render(as_chat(_made_up(count, alone), checkpoint.takes_media, style), described([_TOOL]))
-        kept = text and (not text_arguments or all(each in text for each in _CALLS[:count]))
+        kept = text and (not text_arguments or all(arguments in text for arguments in _CALLS[:count]))
         if text and kept and _is_shown(text, count) and (form := _form(checkpoint, text, count, style)):
             style = replace(style, images=_images(checkpoint, render, style))
             thought = as_chat(_made_up(1, alone, reasoning=_THOUGHT), checkpoint.takes_media, style)
@@ -204,26 +204,26 @@ def find(checkpoint: Checkpoint, render: Render) -> ToolForm | None:
 
 
 def _is_shown(text: str, count: int) -> bool:
-    """Whether a rendered conversation has the tools, and the results behind the question."""
-    words = (_TOOL.name, "zq7place", "zqbox", _ASKED, *_RESULTS[:count])
-    places = [text.find(word) for word in words]
-    return min(places) >= 0 and places[3:] == sorted(places[3:]) and not _PRINTED.search(text)
+    """Returns True if a rendered conversation has the tools, and the results after the question."""
+    markers = (_TOOL.name, "zq7place", "zqbox", _ASKED, *_RESULTS[:count])
+    positions = [text.find(marker) for marker in markers]
+    return min(positions) >= 0 and positions[3:] == sorted(positions[3:]) and not _PRINTED.search(text)
 
 
 def _form(checkpoint: Checkpoint, text: str, count: int, style: Style) -> Form | ResponseTemplate | None:
-    """Returns the mark-up by which the calls of a rendered conversation are read back."""
-    behind = text[text.rindex(_ASKED) + len(_ASKED) :]
-    turn = behind[: behind.index(_RESULTS[0])]
+    """Returns the mark-up that reads the calls of a rendered conversation back; None if no known one does."""
+    after = text[text.rindex(_ASKED) + len(_ASKED) :]
+    turn = after[: after.index(_RESULTS[0])]
     specials = [re.escape(token) for token in special_tokens(checkpoint.tokenizer)]
-    said = turn[max(0, turn.find(_SAID)) :]
+    from_text = turn[max(0, turn.find(_SAID)) :]
     forms: list[Form | ResponseTemplate] = [*of_tokenizer(checkpoint.tokenizer), *FORMS]
     for form in forms:
-        turns = [said] if form.opens else re.split("|".join(specials), turn) if specials else [turn]
-        for each in turns:
-            pieces = form.pieces(each, _TYPES)
+        turns = [from_text] if form.opens else re.split("|".join(specials), turn) if specials else [turn]
+        for output in turns:
+            pieces = form.pieces(output, _TYPES)
             calls = [piece for piece in pieces if isinstance(piece, Written)]
-            whole = style.alone or any(_SAID in piece for piece in pieces if isinstance(piece, str))
-            if whole and _as_made_up(calls, count, exact=style.text_arguments):
+            has_text = style.alone or any(_SAID in piece for piece in pieces if isinstance(piece, str))
+            if has_text and _as_made_up(calls, count, exact=style.text_arguments):
                 return form
     return None
 
@@ -234,13 +234,13 @@ def _as_made_up(calls: Sequence[Written], count: int, *, exact: bool) -> bool:
     if exact:
         return [call.arguments for call in calls] == list(_CALLS[:count])
     try:
-        return [json.loads(call.arguments) for call in calls] == [json.loads(each) for each in _CALLS[:count]]
+        return [json.loads(call.arguments) for call in calls] == [json.loads(arguments) for arguments in _CALLS[:count]]
     except ValueError:
         return False
 
 
 def _images(checkpoint: Checkpoint, render: Render, style: Style) -> model.ToolImages.ValueType:
-    """Returns where the template puts the image of a result."""
+    """Returns the position at which the template puts the image of a result."""
     if not checkpoint.has_vision:
         return model.TOOL_IMAGES_REFUSED
     marks = checkpoint.family.placeholders(checkpoint)
@@ -262,12 +262,12 @@ def special_tokens(tokenizer: Any) -> list[str]:
     return [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special and str(token)]
 
 
-def check_choice(request: model.GenerateRequest, found: ToolForm, vocabulary: dict[str, int]) -> int | None:
-    """Returns the token that the output may not have, for a request that forbids calls; None for others.
+def check_choice(request: model.GenerateRequest, tool_form: ToolForm, vocabulary: dict[str, int]) -> int | None:
+    """Returns the token to ban from the output of a request that forbids calls; None for others.
 
     Args:
         request: The request.
-        found: What the template makes of tools.
+        tool_form: The template's rendering of tools.
         vocabulary: Added tokens.
 
     Raises:
@@ -276,33 +276,35 @@ def check_choice(request: model.GenerateRequest, found: ToolForm, vocabulary: di
     choice = request.tool_choice
     if choice.HasField("name") or choice.mode == model.TOOL_CHOICE_MODE_REQUIRED:
         raise Unsupported("no_tool_choice", "this model cannot be made to call a tool: leave tool_choice unset")
-    if request.parallel_tool_calls and not found.several:
+    if request.parallel_tool_calls and not tool_form.several:
         raise Unsupported("no_parallel_tool_calls", "the chat template takes one call at a time: leave it unset")
     if choice.mode != model.TOOL_CHOICE_MODE_NONE:
         return None
-    token = next((number for text, number in vocabulary.items() if text and found.form.opens.startswith(text)), None)
+    token = next(
+        (number for text, number in vocabulary.items() if text and tool_form.form.opens.startswith(text)), None
+    )
     if token is None:
         raise Unsupported("no_tool_choice", "this model cannot be kept from calling tools: leave tool_choice unset")
     return token
 
 
 def read(
-    text: str, found: ToolForm, request: model.GenerateRequest, specials: Sequence[str] = ()
+    text: str, tool_form: ToolForm, request: model.GenerateRequest, specials: Sequence[str] = ()
 ) -> list[model.Part] | None:
-    """Returns the parts of an answer with calls; None where there is no call.
+    """Returns the parts of an answer with calls; None without calls.
 
     Args:
-        text: The answer, special tokens included where the mark-up has some.
-        found: What the template makes of tools.
-        request: The request; the output of one that wants a single call ends behind it.
-        specials: Special tokens, which are left out of texts.
+        text: The answer, with special tokens if the mark-up has some.
+        tool_form: The template's rendering of tools.
+        request: The request; if it wants a single call, the output ends after that call.
+        specials: Special tokens to remove from texts.
     """
-    pieces = found.form.pieces(text, types_of(request.tools))
-    places = [place for place, piece in enumerate(pieces) if isinstance(piece, Written)]
+    pieces = tool_form.form.pieces(text, types_of(request.tools))
+    places = [index for index, piece in enumerate(pieces) if isinstance(piece, Written)]
     if not places:
         return None
     single = request.HasField("parallel_tool_calls") and not request.parallel_tool_calls
-    if single or not found.several:
+    if single or not tool_form.several:
         del pieces[places[0] + 1 :]
     parts: list[model.Part] = []
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Vision features, kept by image: benchmarks ask several questions of one image."""
+"""A cache of vision features, by image: benchmarks ask several questions of one image."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FIELDS = ("pooler_output", "deepstack_features")
 
 
 class _Features(dict[str, Any]):
-    """What models read of an encoder's output, by attribute."""
+    """Cached features with the attributes of an encoder's output."""
 
     def __getattr__(self, name: str) -> Any:
         return self.get(name)
 
 
 class VisionCache:
-    """Encodes a prompt's images, or remembers having done so.
+    """Encodes a prompt's images, or returns their cached features.
 
-    The key is the prompt's images together, in order, by SHA-256: what a processor makes of an
-    image may depend on how many there are.
+    The key is the SHA-256 of all of the prompt's images, in order: a processor's output for an image may depend on
+    the number of images.
 
     Args:
         checkpoint: The model.
-        limit: Bytes of features to keep; 0 keeps none.
+        limit: Bytes of features to cache; 0 caches none.
         metrics: The server's counters.
     """
 
@@ -48,7 +48,7 @@ class VisionCache:
         self.usable = bool(limit and self._encode and "mm_encoder_outputs" in forward and optional)
 
     def apply(self, prompts: Sequence[Prompt], inputs: dict[str, Any]) -> dict[str, Any]:
-        """Puts features in the place of pixels.
+        """Replaces pixels by features.
 
         Args:
             prompts: The prompts of the batch.
@@ -59,7 +59,7 @@ class VisionCache:
             return inputs
         features = self._features(prompts)
         changed = {name: value for name, value in inputs.items() if name not in pixels}
-        output = _Features({name: _merge(name, [each[name] for each in features]) for name in features[0]})
+        output = _Features({name: _merge(name, [encoded[name] for encoded in features]) for name in features[0]})
         changed["mm_encoder_outputs"] = {"image": output}
         return changed
 

@@ -28,7 +28,7 @@ from model_server.parts import content
 
 Result = TypeVar("Result")
 _CHECKED = 8192
-"""Images that are known to be good."""
+"""Hashes of valid images that are remembered."""
 _SYSTEM = {
     True: model.SYSTEM_MESSAGES_TAKEN,
     False: model.SYSTEM_MESSAGES_REFUSED,
@@ -134,7 +134,7 @@ class KitBackend(Backend):
         return response
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Ending]:
-        """Decodes the prompt once; a model that reads it once answers all of them at once."""
+        """Decodes the media once; a model with `generate_samples` answers all requests in one call."""
         first, prompt_tokens = await self._prepared(requests[0], call)
         works = [
             replace(first, config=self._config(request.config, prompt_tokens), prompt=first) for request in requests
@@ -150,14 +150,14 @@ class KitBackend(Backend):
             raise InternalFailure("wrong_count", f"{len(works)} outputs were wanted, the model made {len(answers)}")
         rendered = await self._rendered(first) if requests[0].return_prompt else None
         outputs: list[Ending] = []
-        for place, (work, answer) in enumerate(zip(works, answers, strict=True)):
+        for index, (work, answer) in enumerate(zip(works, answers, strict=True)):
             try:
                 response = self._response(work, answer, prompt_tokens, queued)
             except InternalFailure as error:
                 outputs.append(error)
                 continue
-            tools.keep_first(requests[place], response)
-            response.usage.cached_tokens = prompt_tokens if place else 0
+            tools.keep_first(requests[index], response)
+            response.usage.cached_tokens = prompt_tokens if index else 0
             if rendered:
                 response.prompt.CopyFrom(rendered)
             outputs.append(response)
@@ -260,10 +260,10 @@ class KitBackend(Backend):
         return await asyncio.get_running_loop().run_in_executor(pool, unstopped, function, *args)
 
     def _decode(self, work: Request) -> None:
-        """Refuses a bad image before the model is called; one seen before is not looked at again.
+        """Refuses a bad image before the model is called; images that passed before are not checked again.
 
-        An author's code decodes the images that it looks at. In a batch one that fails then would fail its neighbours,
-        so there they are decoded before.
+        An author's code decodes images when it reads them. In a batch, one failure there would fail the whole batch, so
+        that images of batched models are decoded here.
         """
         kit, keys = self.kit, list[bytes]()
         for part in content(work.messages):
@@ -285,8 +285,8 @@ class KitBackend(Backend):
             self._checked.put(key, True, 1)
 
     def _count(self, work: Request) -> int:
-        words = tools.words(work)
-        offered = len(self.kit.tokenize(words)) if words else 0
+        extra = tools.tool_text(work)
+        offered = len(self.kit.tokenize(extra)) if extra else 0
         return len(self.kit.tokenize(work.text)) + sum(self._media_tokens(work)) + offered
 
     def _media_tokens(self, work: Request) -> tuple[int, int, int]:
@@ -296,10 +296,10 @@ class KitBackend(Backend):
         return self.kit.image_tokens * len(work.image_bytes), heard, self.kit.image_tokens * seen
 
     def _cut(self, output: Output, config: model.GenerationConfig) -> tuple[Output, int, int]:
-        """Holds an output to its limit, then the text to the first stop string.
+        """Cuts an output at its token limit, then its text at the first stop string.
 
         Returns:
-            The output, its tokens of reasoning, and all its tokens.
+            The output, its reasoning tokens, and all its tokens.
         """
         text, reason, limit = output.text, output.finish_reason, config.max_output_tokens
         thoughts, tokens = self.kit.tokenize(output.reasoning), self.kit.tokenize(text)
@@ -307,12 +307,12 @@ class KitBackend(Backend):
             reason = model.FINISH_REASON_MAX_TOKENS
             thoughts = thoughts[:limit]
             text = "".join(tokens[: limit - len(thoughts)])
-        places = [place for place in (text.find(stop) for stop in config.stop) if place >= 0]
+        places = [position for position in (text.find(stop) for stop in config.stop) if position >= 0]
         if places:
             text, reason = text[: min(places)], model.FINISH_REASON_STOP_STRING
         spent = len(thoughts) + len(self.kit.tokenize(text))
         written = len(self.kit.tokenize(tools.written(output))) if output.tool_calls else 0
-        calls = output.tool_calls if text == output.text and not places else ()  # they stand behind the text
+        calls = output.tool_calls if text == output.text and not places else ()  # they follow the text
         if calls and spent + written > limit:
             calls, reason = (), model.FINISH_REASON_MAX_TOKENS
         cut = replace(output, text=text, finish_reason=reason, reasoning="".join(thoughts), tool_calls=calls)

@@ -58,12 +58,12 @@ class Request:
 
     @property
     def continues(self) -> bool:
-        """Whether the last message is the beginning of the answer, to be continued and not repeated."""
+        """True if the last message is the beginning of the answer, to be continued and not repeated."""
         return self.messages[-1].role == model.ROLE_ASSISTANT
 
     @property
     def answer_prefix(self) -> str:
-        """The text of that beginning; "" where there is none. Its message may have `reasoning` before it."""
+        """The text of that beginning; "" without one. Its message may have `reasoning` before it."""
         return "".join(part.text for part in self.messages[-1].parts) if self.continues else ""
 
     @cached_property
@@ -85,10 +85,10 @@ class Output:
 
     Attributes:
         text: The text.
-        finish_reason: Why it ended; the kit overrules it where it cuts the text.
+        finish_reason: The reason why it ended; the kit overrules it if it cuts the text.
         image_files: Encoded images, for MODALITY_IMAGE.
-        reasoning: What the model reasoned before the text; needs `Model.reasoning`.
-        tool_calls: Name and arguments of each tool that the model calls behind the text: a mapping, or JSON as the
+        reasoning: The model's reasoning before the text; needs `Model.reasoning`.
+        tool_calls: Name and arguments of each tool that the model calls after the text: a mapping, or JSON as the
             model wrote it, valid or not. Needs `Model.tools`.
         opaque: Reasoning for the model alone, which the next request has in `Message.opaque`; beside calls only.
     """
@@ -108,8 +108,8 @@ class Score:
     Attributes:
         logprob: Sum over its tokens, natural logarithm.
         tokens: Each token's text and log-probability, in order; at least one.
-        is_greedy: Whether greedy decoding would have said exactly this.
-        token_ids: The tokens' numbers in the vocabulary; empty where there is none.
+        is_greedy: Whether greedy decoding would have produced exactly this.
+        token_ids: The tokens' numbers in the vocabulary; empty if it has none.
     """
 
     logprob: float
@@ -122,7 +122,7 @@ class Model:
     """Base class of a model. `name` and one of the `generate` methods are required.
 
     Attributes:
-        name: Name under which results are filed.
+        name: The model's name in results.
         revision: Identity of the weights; "" where it is not known.
         image_input: Whether images are understood.
         multi_image: Whether several images are.
@@ -131,7 +131,7 @@ class Model:
         video_input: Whether videos are.
         sample_rate: Samples per second of `Request.audio`; 0 is that of each file.
         frames: Frames that are seen of a video where the request does not say.
-        max_frames: Most frames of a video; 0 is no limit.
+        max_frames: Most frames of a video; 0 means unlimited.
         max_images: Most images of a request.
         max_image_pixels: Most pixels of an image.
         system_messages: Whether the model is shown the words of system messages; None where that is not known.
@@ -152,8 +152,8 @@ class Model:
         max_batch: Most requests of one call of `generate_batch`.
         batch_wait: Longest wait of a request for others to share its batch, in seconds.
         max_queue: Requests waiting; one more is refused.
-        max_context_tokens: Tokens of prompt and output together; 0 is no limit.
-        default_max_tokens: What an unset `max_output_tokens` means.
+        max_context_tokens: Tokens of prompt and output together; 0 means unlimited.
+        default_max_tokens: The value of an unset `max_output_tokens`.
         image_tokens: Tokens that an image, or a frame of a video, counts for.
         audio_tokens: Tokens that a second of audio counts for.
     """

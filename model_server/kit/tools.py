@@ -17,18 +17,18 @@ def rendering(kit: Model) -> model.ToolRendering:
 
 
 def check_choice(kit: Model, request: model.GenerateRequest) -> None:
-    """Raises Unsupported for a choice that the author's model does not say it obeys."""
+    """Raises Unsupported for a tool choice that the author's model does not claim to obey."""
     choice = request.tool_choice
     decides = choice.mode in (model.TOOL_CHOICE_MODE_UNSPECIFIED, model.TOOL_CHOICE_MODE_AUTO)
     if not kit.tool_choices and (choice.HasField("name") or not decides):
         raise Unsupported("no_tool_choice", "this model decides itself whether to call tools: leave tool_choice unset")
 
 
-def words(work: Request) -> str:
-    """Returns what a prompt has of tools beside texts and images, to be counted."""
+def tool_text(work: Request) -> str:
+    """Returns a prompt's tools and calls as text, to be counted."""
     tools = [f"{tool.name} {tool.description} {tool.input_schema}" for tool in work.tools]
-    made = calls(part for message in work.messages for part in message.parts)
-    return " ".join([*tools, *(f"{call.name} {call.arguments}" for call in made)])
+    earlier_calls = calls(part for message in work.messages for part in message.parts)
+    return " ".join([*tools, *(f"{call.name} {call.arguments}" for call in earlier_calls)])
 
 
 def written(output: Output) -> str:
@@ -49,9 +49,9 @@ def _text(arguments: object) -> str:
 
 
 def keep_first(request: model.GenerateRequest, response: model.GenerateResponse) -> None:
-    """Leaves out all calls but the first where the request wants one at most: the output would end behind it."""
+    """Keeps only the first call if the request wants one at most: the output would end after it."""
     if not request.HasField("parallel_tool_calls") or request.parallel_tool_calls:
         return
-    places = [place for place, part in enumerate(response.parts) if part.HasField("tool_call")]
+    places = [index for index, part in enumerate(response.parts) if part.HasField("tool_call")]
     if places:
         del response.parts[places[0] + 1 :]

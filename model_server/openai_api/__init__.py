@@ -1,1 +1,1 @@
-"""The `openai` backend: any OpenAI-compatible endpoint behind the contract."""
+"""The `openai` backend: serves the contract from any OpenAI-compatible endpoint."""

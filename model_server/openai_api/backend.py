@@ -1,4 +1,4 @@
-"""The `openai` backend: requests go to the endpoint, answers come back in the contract's words."""
+"""The `openai` backend: sends requests to the endpoint and translates its answers into the contract."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from model_server.parts import calls
 _EXACT = ("vllm", "sglang")
 """Engines known to obey top_k, per-request seeds, and choices and regular expressions for an answer."""
 _PLAIN = {"repetition_penalty": 1.0, "min_p": 0.0}
-"""What these engines would take from the checkpoint's own sampling defaults, where a request is silent."""
+"""Settings that these engines would take from the checkpoint's sampling defaults if a request left them unset."""
 _OWN = {"messages", "stream", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop"}
 _OWN |= CONTINUED.keys()
-"""Fields that only the contract's own may set."""
+"""Fields that a request's extra_body may not set: the contract has its own."""
 _MOST_SAMPLES = 64
 
 
@@ -49,7 +49,7 @@ class OpenAIBackend(Backend):
     """Any OpenAI-compatible endpoint.
 
     Args:
-        settings: Which one.
+        settings: The endpoint, and its use.
         metrics: The server's counters.
     """
 
@@ -69,16 +69,16 @@ class OpenAIBackend(Backend):
         self._upstream = Upstream(settings.model, lambda: looking_client(settings))
 
     def load(self) -> None:
-        """Looks whether the endpoint is there and serves the model."""
+        """Checks that the endpoint is up and serves the model."""
         self._endpoint = look(self._settings)
         asyncio.run(self._upstream.begin())
 
     def verify(self) -> None:
-        """Raises Unavailable while the engine is another than at the start."""
+        """Raises Unavailable while the engine differs from the one at the start."""
         self._upstream.verify()
 
     def info(self) -> model.GetModelInfoResponse:
-        """Describes what is known of it; the weights are not."""
+        """Describes the endpoint's model as far as it is known; its weights are not."""
         kind = self._endpoint.kind
         claims = {
             model.CAPABILITY_GENERATE: True,
@@ -134,12 +134,12 @@ class OpenAIBackend(Backend):
         return await self._finished(response, request, config, usage_since(start, sent))
 
     async def generate_samples(self, requests: Sequence[model.GenerateRequest], call: Call) -> list[Output]:
-        """Continues one conversation with several seeds: vLLM reads it once, and draws choice i with seed + i as well.
+        """Continues one conversation with several seeds: vLLM prefills it once, and also draws choice i with seed + i.
 
-        A choice's tokens are counted by their ids. Versions that do not tell them are asked for one output at a time.
+        A choice's tokens are counted by their ids. Versions that do not report them get one request per output.
         """
         first, count = requests[0], len(requests)
-        if not (self._counts_choices and first.config.temperature):  # of greedy outputs vLLM gives one
+        if not (self._counts_choices and first.config.temperature):  # vLLM returns a single greedy output
             return await super().generate_samples(requests, call)
         config = self._effective(first.config)
         fields = await self._conversation(first, config) | {"n": count}
@@ -150,23 +150,23 @@ class OpenAIBackend(Backend):
             reply = await self._ask_limited(call, fields, config)
         await self._upstream.confirm()
         choices = sorted(getattr(reply, "choices", None) or (), key=lambda choice: choice.index or 0)
-        if len(choices) != count or not all(isinstance(getattr(each, "token_ids", None), list) for each in choices):
+        if len(choices) != count or not all(isinstance(getattr(choice, "token_ids", None), list) for choice in choices):
             self._counts_choices = False
             return await super().generate_samples(requests, call)
         reply.choices, spent = choices, usage_since(start, sent)
-        read_choices = (self._choice(reply, place, request, call, spent) for place, request in enumerate(requests))
+        read_choices = (self._choice(reply, index, request, call, spent) for index, request in enumerate(requests))
         return await asyncio.gather(*read_choices, return_exceptions=True)
 
     async def _choice(
-        self, reply: Any, place: int, request: model.GenerateRequest, call: Call, spent: model.Usage
+        self, reply: Any, index: int, request: model.GenerateRequest, call: Call, spent: model.Usage
     ) -> model.GenerateResponse:
         config = self._effective(request.config)
-        response = read(reply, config, place)
+        response = read(reply, config, index)
         if ended_in_reasoning(response, config):
             return await self.generate(request, call)
-        response.usage.output_tokens = len(reply.choices[place].token_ids)
-        response.usage.reasoning_tokens = 0  # the endpoint tells those of all choices together
-        response.usage.cached_tokens = response.usage.input_tokens if place else response.usage.cached_tokens
+        response.usage.output_tokens = len(reply.choices[index].token_ids)
+        response.usage.reasoning_tokens = 0  # the endpoint reports only the sum over all choices
+        response.usage.cached_tokens = response.usage.input_tokens if index else response.usage.cached_tokens
         return await self._finished(response, request, config, spent)
 
     async def _conversation(self, request: model.GenerateRequest, config: model.GenerationConfig) -> dict[str, Any]:
@@ -175,11 +175,11 @@ class OpenAIBackend(Backend):
         how = {"engine": self._endpoint.kind in _EXACT, "images_in_results": self._settings.api == "responses"}
         fields["messages"] = await asyncio.to_thread(chat, request.messages, **how)
         if request.tools:
-            if self._endpoint.kind != "openai":  # which is known to show them
+            if self._endpoint.kind != "openai":  # OpenAI is known to show them
                 await self._probe.check(self._prompt_tokens)
             put_tools(fields, request)
         if continues(request.messages):
-            if request.messages[-1].reasoning:  # of which an answer does not show whether the template kept it
+            if request.messages[-1].reasoning:  # an answer does not show whether the template kept it
                 raise Unsupported("no_reasoning", "the endpoint does not tell what its template makes of reasoning")
             fields["extra_body"] |= CONTINUED
         if request.return_prompt:
@@ -187,10 +187,10 @@ class OpenAIBackend(Backend):
         return fields
 
     async def _prompt_tokens(self, messages: list[dict[str, Any]], more: Mapping[str, Any]) -> int:
-        """Returns the tokens of a prompt as the endpoint counts them; 0 where it does not."""
+        """Returns the tokens of a prompt as the endpoint counts them; 0 if it does not count."""
         fields = {"model": self._settings.model, "messages": messages, **more}
         async with self._slots.slot():
-            if self._settings.api == "responses":  # which gives 16 tokens at least
+            if self._settings.api == "responses":  # its minimum is 16 tokens
                 config = model.GenerationConfig(max_output_tokens=16)
                 return (await self._respond(Call(), fields, config)).usage.input_tokens
             config = model.GenerationConfig(max_output_tokens=1)
@@ -203,7 +203,7 @@ class OpenAIBackend(Backend):
         config: model.GenerationConfig,
         spent: model.Usage,
     ) -> model.GenerateResponse:
-        """Holds a response against what was asked, and completes it."""
+        """Checks a response against its request, and completes it."""
         if self._endpoint.kind in _EXACT:
             without_end(response)
         if request.tools and response.finish_reason == model.FINISH_REASON_TOOL_CALLS and not calls(response.parts):
@@ -270,7 +270,7 @@ class OpenAIBackend(Backend):
         return response
 
     async def _text_of(self, ids: Sequence[int]) -> str:
-        """Returns the text of a prompt's tokens as vLLM has it; "" where it has no such route."""
+        """Returns the text of a prompt's tokens by vLLM's detokenizer; "" if the endpoint has no such route."""
         client = self._dial()
         url = str(client.base_url.join("../detokenize"))
         try:
@@ -316,7 +316,7 @@ class OpenAIBackend(Backend):
         return fields
 
     def _extra(self, config: model.GenerationConfig, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the fields of a request that the client library does not know."""
+        """Returns the fields of a request that the client library does not define."""
         extra: dict[str, Any] = {}
         if self._endpoint.kind in _EXACT:
             extra = {"top_k": config.top_k or -1, **_PLAIN}
@@ -325,25 +325,27 @@ class OpenAIBackend(Backend):
             if config.HasField("thinking"):
                 extra["chat_template_kwargs"] = dict.fromkeys(THINKING_SWITCHES, config.thinking) | arguments
             extra |= self._constraint(config.response_format)
-        given = struct_json(config.extra_body)
-        if own := [name for name in given if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()]:
+        body = struct_json(config.extra_body)
+        if reserved := [
+            name for name in body if name in fields or name in _OWN or name in extra.keys() - _PLAIN.keys()
+        ]:
             raise InvalidRequest(
-                "field_not_extra", f"extra_body has {own[0]!r}, which this server sets itself: leave it out"
+                "field_not_extra", f"extra_body has {reserved[0]!r}, which this server sets itself: leave it out"
             )
-        return extra | given
+        return extra | body
 
-    def _constraint(self, asked: model.ResponseFormat) -> dict[str, Any]:
+    def _constraint(self, wanted: model.ResponseFormat) -> dict[str, Any]:
         """Returns the fields by which vLLM and SGLang hold an answer to choices or a regular expression."""
-        choices = list(asked.choices.texts)
-        regex = "|".join(map(re.escape, choices)) if choices else plain_regex(asked.regex)
-        if not (choices or asked.HasField("regex")):
+        choices = list(wanted.choices.texts)
+        regex = "|".join(map(re.escape, choices)) if choices else plain_regex(wanted.regex)
+        if not (choices or wanted.HasField("regex")):
             return {}
         if self._endpoint.kind == "sglang":
             return {"regex": f"({regex})"}
         return {"structured_outputs": {"choice": choices} if choices else {"regex": regex}}
 
     def _effective(self, config: model.GenerationConfig) -> model.GenerationConfig:
-        """Fills in what is not asked for, where it is known that the endpoint will obey: greedy, nothing cut off."""
+        """Sets unset fields to greedy decoding without cuts, for engines known to obey them."""
         full = model.GenerationConfig()
         full.CopyFrom(config)
         if self._endpoint.kind in _EXACT:
@@ -354,7 +356,7 @@ class OpenAIBackend(Backend):
     async def _answer(
         self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
     ) -> model.GenerateResponse:
-        """Asks, and keeps stop strings to the answer: most endpoints end the reasoning at them as well."""
+        """Sends a request; applies stop strings to the answer alone, although most endpoints end reasoning at them."""
         if self._settings.api == "responses":
             return await self._respond(call, fields, config)
         if not (config.stop and self._stops_reasoning):
@@ -368,11 +370,11 @@ class OpenAIBackend(Backend):
         return response
 
     async def _ask_limited(self, call: Call, fields: dict[str, Any], config: model.GenerationConfig) -> Any:
-        """Asks with the name that this endpoint has for the output limit: most know the old, some only the new."""
+        """Sends a request with this endpoint's name of the output limit: most know the old one, some only the new."""
         if not config.HasField("max_output_tokens"):
             return await ask(self._completions, call, self._settings.timeout, **fields)
         limit = config.max_output_tokens
-        named = self._limit_field  # other calls that are under way change it
+        named = self._limit_field  # concurrent calls may change it
         try:
             return await ask(self._completions, call, self._settings.timeout, **fields, **{named: limit})
         except InvalidRequest as error:
@@ -384,7 +386,7 @@ class OpenAIBackend(Backend):
     async def _respond(
         self, call: Call, fields: dict[str, Any], config: model.GenerationConfig
     ) -> model.GenerateResponse:
-        """Asks by the Responses API, which knows no stop strings."""
+        """Sends a request by the Responses API, which has no stop strings."""
         create = self._dial().responses.create
         response = responses.read(await self._responses.send(create, call, self._settings.timeout, fields, config))
         response.effective_config.CopyFrom(config)

@@ -1,4 +1,4 @@
-"""Dials the endpoint: key, retries, deadlines, and what kind of server stands there."""
+"""Connects to the endpoint: key, retries, deadlines, and the kind of server."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """Names of the output limit; most endpoints know the old one, some only the new."""
 
 _UNKNOWN = (openai.NotFoundError, openai.BadRequestError, openai.UnprocessableEntityError)
-"""Failures of an endpoint that knows no such route or model."""
+"""Failures of an endpoint without such a route or model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Which endpoint, and how to use it.
+    """An endpoint, and its use.
 
     Attributes:
         model: Model name at the endpoint.
-        name: Name to file results under; "" takes the model's.
+        name: The model's name in results; "" takes the model's.
         base_url: The endpoint; None takes $OPENAI_BASE_URL, else the vendor's own.
         key_file: File with the key; None takes $OPENAI_API_KEY. Never an argument's value.
         timeout: Seconds for one request, retries not counted.
         max_concurrency: Requests at a time.
         max_queue: Requests waiting; one more is refused.
-        retries: Retries of the client itself, after 408, 409, 429 and 5xx: nobody is told meanwhile, so that there
-            are none where callers retry by themselves.
+        retries: Retries of the client itself, after 408, 409, 429 and 5xx. They are invisible to callers, so leave 0
+            where callers retry by themselves.
         patience: Seconds to wait for an endpoint that is not up yet.
-        image_output: By which of its APIs it draws: "images", "chat" or "responses"; "" where it does not.
+        image_output: The API by which it draws: "images", "chat" or "responses"; "" if it does not.
         audio_input: Whether the model takes audio.
         video_input: Whether it takes videos, as vLLM and SGLang do.
         api: "chat" completions or "responses".
-        leave_out: Settings of decoding that requests never name, since the model does not take them.
+        leave_out: Settings of decoding to omit from requests, as the model does not take them.
     """
 
     model: str
@@ -70,11 +70,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What is known of the other side.
+    """Known facts about an endpoint.
 
     Attributes:
         kind: "vllm", "sglang", "openai", or "other".
-        context: Tokens of prompt and output together; 0 where it does not say.
+        context: Tokens of prompt and output together; 0 if it does not say.
     """
 
     kind: str
@@ -85,7 +85,7 @@ def key_in(file: Path) -> str:
     """Reads a file with a key.
 
     Raises:
-        LoadError: If it holds none.
+        LoadError: If it is empty or cannot be read.
     """
     try:
         key = file.read_text(encoding="utf-8").strip()
@@ -100,7 +100,7 @@ def key_of(settings: Settings) -> str:
     """Reads the key.
 
     Raises:
-        LoadError: If what is named holds no key, or the vendor's own endpoint is to be used without one.
+        LoadError: If the named source holds no key, or the vendor's own endpoint would be used without one.
     """
     if settings.key_file:
         key, where = key_in(settings.key_file), str(settings.key_file)
@@ -118,7 +118,7 @@ def make_client(settings: Settings, watch: Hook) -> openai.AsyncOpenAI:
 
     Args:
         settings: The endpoint.
-        watch: Gets each request before it is sent.
+        watch: Called with each request before it is sent.
     """
     return openai.AsyncOpenAI(
         api_key=key_of(settings),
@@ -130,7 +130,7 @@ def make_client(settings: Settings, watch: Hook) -> openai.AsyncOpenAI:
 
 
 def looking_client(settings: Settings) -> openai.AsyncOpenAI:
-    """Returns a client that asks what the endpoint is."""
+    """Returns a client for requests about the endpoint itself."""
     key = key_of(settings)
     return openai.AsyncOpenAI(api_key=key, base_url=settings.base_url, max_retries=1, timeout=LOOK_TIMEOUT)
 
@@ -170,7 +170,7 @@ def look(settings: Settings) -> Endpoint:
                 raise LoadError(f"{where} is not an OpenAI-compatible endpoint: {error}") from error
             except (AttributeError, TypeError, ValueError) as error:  # a page, or JSON of another kind
                 raise LoadError(
-                    f"{where} is no OpenAI-compatible endpoint: its list of models cannot be read; "
+                    f"{where} is not an OpenAI-compatible endpoint: its list of models cannot be read; "
                     "does --base-url end in /v1?"
                 ) from error
     if cards and settings.model not in cards:
@@ -204,7 +204,7 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise _refused_key(where) from error
         except _UNKNOWN as error:
-            if NEW_LIMIT not in str(error):  # else it knows the model, and the limit by another name
+            if NEW_LIMIT not in str(error):  # else it knows the model, and only another name of the limit
                 reason = printable(str(status_of(error)))
                 raise LoadError(f"{where} does not serve {settings.model!r}; it has {some} ({reason})") from error
         except openai.OpenAIError as error:  # busy, or not up yet
@@ -215,11 +215,11 @@ def _probe(settings: Settings, where: str, cards: Iterable[str]) -> None:
 
 
 def check_url(url: str) -> None:
-    """Raises LoadError unless it is an http address, or none is given."""
+    """Raises LoadError unless it is an http address or empty."""
     try:
         parts = urlsplit(url)
         good = not url or (parts.scheme in ("http", "https") and parts.hostname and parts.port != 0)
-    except ValueError:  # brackets that do not match, a port that is none
+    except ValueError:  # brackets that do not match, an invalid port
         good = False
     if not good:
         raise LoadError(f"{shown_place(url)} is not a URL: give --base-url in full, for example http://host:8000/v1")
@@ -239,7 +239,7 @@ async def ask(send: Callable[..., Awaitable[Any]], call: Call, timeout: float, *
         **fields: The request.
 
     Raises:
-        StatusError: Whatever went wrong, in the contract's words.
+        StatusError: Any failure, mapped to the contract's statuses.
     """
     left = timeout if call.deadline is None else min(timeout, call.deadline - time.monotonic())
     if left <= 0:

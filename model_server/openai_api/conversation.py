@@ -19,7 +19,7 @@ _AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 
 
 def continues(messages: Sequence[model.Message]) -> bool:
-    """Whether a conversation ends in the beginning of an answer."""
+    """Returns True if a conversation ends in the beginning of an answer."""
     return messages[-1].role == model.ROLE_ASSISTANT
 
 
@@ -30,16 +30,16 @@ def chat(
 
     Args:
         messages: The conversation.
-        engine: Whether the endpoint is vLLM or SGLang, which have more names for reasoning than vendors have, and
+        engine: Whether the endpoint is vLLM or SGLang, which accept more names for reasoning than vendors do, and
             refuse arguments of tool calls that are not JSON.
-        images_in_results: Whether images stand in results of tools; else in a user's message behind these.
+        images_in_results: Whether images stand in results of tools; else in a user's message after these.
 
     Raises:
-        InvalidRequest: For bytes that are no image, or in a format of audio that endpoints do not take.
-        Unsupported: For a part of a clip, or a choice of frames, which requests cannot say.
+        InvalidRequest: For bytes that are not an image, or audio in a format that endpoints do not take.
+        Unsupported: For a span of a clip, or a sampling of frames, which requests cannot express.
     """
     chat_messages: list[dict[str, Any]] = []
-    for place, message in enumerate(messages, 1):
+    for number, message in enumerate(messages, 1):
         if message.role == model.ROLE_TOOL:
             entries, pictures = results(message, _parts if images_in_results else None)
             chat_messages += entries
@@ -52,7 +52,7 @@ def chat(
         calls = called(message, json_alone=engine)
         if not images_in_results:
             calls.pop(ITEMS, None)  # of the Responses API
-        if calls or (place == len(messages) and message.role == model.ROLE_ASSISTANT):
+        if calls or (number == len(messages) and message.role == model.ROLE_ASSISTANT):
             text = "".join(part.text for part in message.parts)
             chat_messages.append({"role": "assistant", "content": text, **thoughts, **calls})
         elif all(part.WhichOneof("kind") == "text" for part in message.parts) and len(message.parts) == 1:

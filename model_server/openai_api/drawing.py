@@ -1,6 +1,6 @@
-"""Images as output: of an endpoint's images API, in its chat replies, or of the tool of its responses API.
+"""Images as output: by an endpoint's images API, in its chat replies, or by the tool of its responses API.
 
-Each function sends one conversation and returns what came back; a reply of words alone is the model's answer, and is
+Each function sends one conversation and returns the reply; a reply without an image is the model's answer, and is
 returned as such.
 """
 
@@ -45,7 +45,7 @@ class ImagesApi:
     """`/images/generations`, and `/images/edits` where the prompt holds images.
 
     Args:
-        client: The endpoint's.
+        client: The endpoint's client.
         timeout: Seconds for one request.
     """
 
@@ -73,13 +73,13 @@ class ImagesApi:
             send = self._client.images.edit
             kinds = [images.media_type(data) for data in pictures]
             fields["image"] = [
-                (f"{place}.{kind.partition('/')[2]}", data, kind)
-                for place, (data, kind) in enumerate(zip(pictures, kinds, strict=True))
+                (f"{index}.{kind.partition('/')[2]}", data, kind)
+                for index, (data, kind) in enumerate(zip(pictures, kinds, strict=True))
             ]
         reply = await self._send(send, call, fields)
         response = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
-        for each in getattr(reply, "data", None) or ():
-            _add(response, getattr(each, "b64_json", None) or getattr(each, "url", None))
+        for entry in getattr(reply, "data", None) or ():
+            _add(response, getattr(entry, "b64_json", None) or getattr(entry, "url", None))
         if not response.parts:
             raise InternalFailure("bad_reply", "the endpoint's images API sent no image")
         usage = getattr(reply, "usage", None)
@@ -88,7 +88,7 @@ class ImagesApi:
         return response
 
     async def _send(self, send: Any, call: Call, fields: dict[str, Any]) -> Any:
-        """Asks for data and not for a link; an endpoint that has no such field sends data anyway."""
+        """Requests data instead of a link; an endpoint without such a field sends data anyway."""
         if self._asks_for_data:
             try:
                 return await ask(send, call, self._timeout, **fields, response_format="b64_json")
@@ -115,7 +115,7 @@ async def by_responses(
     """Draws with the responses API's tool, which the model is told to use.
 
     Args:
-        client: The endpoint's.
+        client: The endpoint's client.
         call: The call that waits.
         timeout: Seconds.
         fields: The request in the form of a chat completion.
@@ -138,7 +138,7 @@ async def by_responses(
 
 
 def _add(response: model.GenerateResponse, image: Any) -> None:
-    """Adds an image from base64 or a data URL; a link is never followed, whoever says so."""
+    """Adds an image from base64 or a data URL; a link is never followed."""
     if not isinstance(image, str):
         raise InternalFailure("bad_reply", "the endpoint's reply has an image without data")
     if "://" in image[:16]:

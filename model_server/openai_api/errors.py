@@ -1,4 +1,4 @@
-"""What an endpoint's failure means in the contract's statuses."""
+"""Maps an endpoint's failures to the contract's statuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POLICY = re.compile(
     re.IGNORECASE,
 )
 _FLAGGED = re.compile(r"\b(input|prompt|content|request)s? (was|were|is|are|has been) flagged", re.IGNORECASE)
-"""Of a prompt; an account may be flagged as well."""
+"""Matches flagged prompts only; an account may be flagged as well."""
 _KEY = re.compile(
     r"\b(invalid|incorrect|missing|expired) api.?key|api.?key (is )?(invalid|incorrect|missing|expired|not valid)",
     re.IGNORECASE,
@@ -88,8 +88,8 @@ _PAUSE = re.compile(r"(?:try again in|retry after|retry in) ((?:[\d.]+ ?(?:h|ms|
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-class _Said(NamedTuple):
-    """What an endpoint says of a failure.
+class _Report(NamedTuple):
+    """An endpoint's description of a failure.
 
     Attributes:
         code: Its code, type and status in lower case.
@@ -103,7 +103,7 @@ class _Said(NamedTuple):
 
 
 def status_of(error: openai.OpenAIError) -> StatusError:
-    """Maps what the client raised to a status."""
+    """Maps an error of the client to a status."""
     if isinstance(error, openai.APITimeoutError):
         return DeadlineExceeded("endpoint_timeout", "the endpoint did not answer in time")
     if isinstance(error, openai.APIConnectionError):
@@ -112,35 +112,37 @@ def status_of(error: openai.OpenAIError) -> StatusError:
         return InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {type(error).__name__}")
     request = getattr(error, "request", None)  # litellm's errors may have none
     key = request.headers.get("authorization", "").removeprefix("Bearer ") if request is not None else ""
-    said = _said(error.body, error.message, key)
-    return _classified(error.status_code, said, retry_after(getattr(error.response, "headers", {})))
+    report = _report(error.body, error.message, key)
+    return _classified(error.status_code, report, retry_after(getattr(error.response, "headers", {})))
 
 
 def status_in(reply: Any) -> StatusError | None:
-    """Returns the failure that a reply with status 200 carries in place of an answer; None where it carries none.
+    """Returns the failure that a reply with status 200 carries in place of an answer; None if it carries none.
 
     OpenRouter sends 200 as soon as a model has begun, and so do some proxies for every failure.
     """
-    found = getattr(reply, "error", None)
-    if not found and getattr(reply, "object", "") == "error":
-        found = {name: getattr(reply, name, None) for name in ("message", "code", "type")}
-    if not found:
+    problem = getattr(reply, "error", None)
+    if not problem and getattr(reply, "object", "") == "error":
+        problem = {name: getattr(reply, name, None) for name in ("message", "code", "type")}
+    if not problem:
         return None
-    said = _said(found if isinstance(found, dict) else getattr(found, "model_dump", lambda: str(found))(), "", "")
-    status = str(said.body.get("code") or said.body.get("status") or "")
-    return _classified(int(status) if re.fullmatch(r"[45]\d\d", status) else 500, said, None)
+    report = _report(
+        problem if isinstance(problem, dict) else getattr(problem, "model_dump", lambda: str(problem))(), "", ""
+    )
+    status = str(report.body.get("code") or report.body.get("status") or "")
+    return _classified(int(status) if re.fullmatch(r"[45]\d\d", status) else 500, report, None)
 
 
-def _classified(status: int, said: _Said, pause: float | None) -> StatusError:
-    """Returns the failure that an HTTP status and what was said with it mean.
+def _classified(status: int, report: _Report, pause: float | None) -> StatusError:
+    """Returns the failure that an HTTP status and its body mean.
 
-    401 and 403 stop the run, and so does what has not been paid for, whatever its code: every other call would
-    fail alike. A gateway's 403 for a flagged prompt does not. 429 is a full queue. A context that is too long is
-    OUT_OF_RANGE, and an input that the model cannot take UNIMPLEMENTED, whatever the code.
+    401 and 403 stop the run, and so does an unpaid account with any code: every other call would fail alike. A
+    gateway's 403 for a flagged prompt does not. 429 is a full queue. Regardless of the code, a context that is too
+    long is OUT_OF_RANGE, and an input that the model cannot take UNIMPLEMENTED.
     """
-    code, text, body = said
+    code, text, body = report
     message = f"the endpoint says {status}: {text}"
-    pause = _pause_in(said) if pause is None else pause
+    pause = _pause_in(report) if pause is None else pause
     if status == 402 or (status < 500 and (_UNPAID.search(code) or _NO_CREDIT.search(text))):
         return Unauthenticated("quota_exhausted", message)
     if status in (400, 403) and (_FLAGGED.search(text) or "invalid_prompt" in code):
@@ -150,8 +152,8 @@ def _classified(status: int, said: _Said, pause: float | None) -> StatusError:
     if status == 429 and _NEVER_FITS.search(text):
         return InvalidRequest("request_too_large", message)
     if status in (429, 529) or (status == 503 and _BUSY.search(text)):
-        words = f"{message}; it asks to wait for {pause:,.0f} s" if pause and pause > LONGEST_PAUSE else message
-        return Overloaded("endpoint_busy", words, retry_after=pause)
+        busy = f"{message}; it asks to wait for {pause:,.0f} s" if pause and pause > LONGEST_PAUSE else message
+        return Overloaded("endpoint_busy", busy, retry_after=pause)
     if "context" in code or _CONTEXT.search(text) or _LIMITS[-1].search(text):
         return OutOfRange("context_exceeded", message, **_facts(text, body))
     if _LACKS.search(text):
@@ -162,7 +164,7 @@ def _classified(status: int, said: _Said, pause: float | None) -> StatusError:
         return Unavailable("endpoint_failed", message, retry_after=pause)
     if _POLICY.search(code) or (status == 400 and _POLICY.search(text)):
         return Denied("content_policy", message)
-    if status in (400, 422) and (name := _refused_setting(said)):
+    if status in (400, 422) and (name := _refused_setting(report)):
         return InvalidRequest(
             SETTING_REFUSED,
             f"{message}; leave {name} out: --model-option leave-out={name} (of a server that runs already: "
@@ -177,39 +179,39 @@ def _classified(status: int, said: _Said, pause: float | None) -> StatusError:
     return InvalidRequest("endpoint_refused", message)
 
 
-def _refused_setting(said: _Said) -> str:
+def _refused_setting(report: _Report) -> str:
     """Returns the setting of decoding that an endpoint does not take, at all or with this value; "" for another error.
 
     Reasoning models take no temperature: https://platform.openai.com/docs/guides/reasoning.
     """
-    name = said.body.get("param")
-    named = name if name in SETTINGS else next((found[1] or found[2] for found in _SETTING.finditer(said.text)), "")
-    return named if named and _NOT_TAKEN.search(said.text) else ""
+    name = report.body.get("param")
+    named = name if name in SETTINGS else next((match[1] or match[2] for match in _SETTING.finditer(report.text)), "")
+    return named if named and _NOT_TAKEN.search(report.text) else ""
 
 
-def _said(found: Any, otherwise: str, key: str) -> _Said:
-    """Reads the object of a failure; some endpoints quote the key that they were given."""
-    if isinstance(found, list) and found:  # Google's
-        found = found[0]
-    if not isinstance(found, dict):
-        return _Said("", _hidden(str(found or otherwise), key), {})
-    inner = found.get("error", found)
+def _report(body: Any, otherwise: str, key: str) -> _Report:
+    """Reads the body of a failure, and hides the key, which some endpoints quote."""
+    if isinstance(body, list) and body:  # Google's
+        body = body[0]
+    if not isinstance(body, dict):
+        return _Report("", _hidden(str(body or otherwise), key), {})
+    inner = body.get("error", body)
     if not isinstance(inner, dict):
-        return _Said("", _hidden(str(inner), key), {})
+        return _Report("", _hidden(str(inner), key), {})
     text = inner.get("message") or inner.get("detail") or otherwise or inner
     metadata = inner.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter's: what the model's provider said
+    if isinstance(metadata, dict) and metadata.get("raw"):  # OpenRouter's: the message of the model's provider
         text = f"{text}: {metadata['raw']}"
-    words = [inner.get(name) for name in ("code", "type", "status")]
-    words += [detail.get("reason") for detail in _details(inner)]
-    code = " ".join(str(word) for word in words if word).lower()
-    return _Said(code, _hidden(str(text), key), inner)
+    codes = [inner.get(name) for name in ("code", "type", "status")]
+    codes += [detail.get("reason") for detail in _details(inner)]
+    code = " ".join(str(word) for word in codes if word).lower()
+    return _Report(code, _hidden(str(text), key), inner)
 
 
 def _details(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns Google's details."""
-    found = body.get("details")
-    return [detail for detail in found if isinstance(detail, dict)] if isinstance(found, list) else []
+    """Returns the details of a failure, as Google sends them."""
+    details = body.get("details")
+    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
 def _hidden(text: str, key: str) -> str:
@@ -217,29 +219,29 @@ def _hidden(text: str, key: str) -> str:
 
 
 def _facts(text: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the limit of a context and the value that is beyond it, in tokens, as far as they are said."""
+    """Returns the limit of a context and the value beyond it, in tokens, as far as the message has them."""
     if isinstance(body.get("n_ctx"), int) and isinstance(body.get("n_prompt_tokens"), int):  # llama.cpp
         return {"limit": str(body["n_ctx"]), "value": str(body["n_prompt_tokens"])}
     facts = {}
     for name, patterns in (("limit", _LIMITS), ("value", _VALUES)):
-        if match := next((found for pattern in patterns if (found := pattern.search(text))), None):
+        if match := next((hit for pattern in patterns if (hit := pattern.search(text))), None):
             facts[name] = str(sum(int(number.replace(",", "")) for number in match.groups()))
     return facts
 
 
-def _pause_in(said: _Said) -> float | None:
-    """Returns the seconds that a failure's body asks for: Google's RetryInfo, or in words."""
-    for detail in _details(said.body):
+def _pause_in(report: _Report) -> float | None:
+    """Returns the seconds that a failure asks to wait for, by Google's RetryInfo or its message; None without any."""
+    for detail in _details(report.body):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and re.fullmatch(r"\d+(\.\d+)?s", delay):
             return float(delay[:-1])
-    if not (match := _PAUSE.search(said.text)):
+    if not (match := _PAUSE.search(report.text)):
         return None
     parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|h|m|s)", match[1], re.IGNORECASE)
     return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)
 
 
 def short(text: str) -> str:
-    """Returns what an endpoint said as one line of bounded length."""
+    """Returns an endpoint's text as one line of bounded length."""
     text = " ".join(text.split())
     return text if len(text) <= 300 else f"{text[:300]}..."

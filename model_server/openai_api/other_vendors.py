@@ -21,10 +21,10 @@ class LiteLLMBackend(OpenAIBackend):
     """A model of any vendor that litellm knows, as PROVIDER/MODEL.
 
     The library turns conversations, images, usage and errors into the form of OpenAI's; a setting that a vendor does
-    not have is its error, never left out in silence.
+    not have fails, and is never silently left out.
 
     Args:
-        settings: Which one; the key is `key_file`'s, else the vendor's own variable's.
+        settings: The model; the key is read from `key_file`, else from the vendor's own variable.
         metrics: The server's counters.
     """
 
@@ -40,7 +40,7 @@ class LiteLLMBackend(OpenAIBackend):
         self._limit_field = "max_tokens"
 
     def load(self) -> None:
-        """Looks whether the library knows the provider, and has what it needs.
+        """Checks that the library knows the provider, and has its key.
 
         Raises:
             LoadError: If it does not.

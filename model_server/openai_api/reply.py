@@ -1,4 +1,4 @@
-"""Chat completions of an endpoint, in the contract's words."""
+"""Translates an endpoint's chat completions into the contract's responses."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _FINISH = {
     "function_call": model.FINISH_REASON_TOOL_CALLS,
 }
 _STOPPED = (model.FINISH_REASON_STOP_STRING, model.FINISH_REASON_END_OF_SEQUENCE)
-"""How an output ends at a stop string; some endpoints do not tell it from the model's own end."""
+"""Finish reasons at a stop string; some endpoints do not distinguish it from the model's own end."""
 REASONING = ("reasoning", "reasoning_content")
-"""Where endpoints put what the model reasoned; the second is the older name."""
+"""Fields with the model's reasoning; the second is the older name."""
 _MATCHED = ("stop_reason", "matched_stop")
-"""Where vLLM and SGLang name the stop string that matched; a number is a token that ends every output."""
+"""Fields in which vLLM and SGLang name the matched stop string; a number is an end token of the model."""
 
 
 def ended_in_reasoning(response: model.GenerateResponse, config: model.GenerationConfig) -> bool:
-    """Whether a stop string ended the reasoning, to which the contract does not apply it."""
+    """Returns True if a stop string ended the reasoning, to which the contract does not apply it."""
     return bool(config.stop and response.reasoning and not response.parts and response.finish_reason in _STOPPED)
 
 
-def read(reply: Any, config: model.GenerationConfig, place: int = 0) -> model.GenerateResponse:
+def read(reply: Any, config: model.GenerationConfig, index: int = 0) -> model.GenerateResponse:
     """Reads a choice of a chat completion.
 
     Raises:
-        InternalFailure: If it is none.
+        InternalFailure: If it is not a chat completion.
         StatusError: If it carries a failure in place of an answer.
-        Unsupported: If log-probabilities were asked for and not given.
+        Unsupported: If requested log-probabilities are missing.
     """
     if not getattr(reply, "choices", None):
         raise status_in(reply) or InternalFailure("bad_reply", "the endpoint answered without a choice")
-    if failure := status_in(reply.choices[place]):
+    if failure := status_in(reply.choices[index]):
         raise failure
     try:
-        return _read(reply, config, reply.choices[place])
+        return _read(reply, config, reply.choices[index])
     except (AttributeError, TypeError, ValueError) as error:
         raise InternalFailure("bad_reply", f"the endpoint's reply cannot be read: {error}") from error
 
@@ -69,7 +69,7 @@ def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.Gene
     add_calls(response, choice.message)
     if reply.usage:
         _count(reply.usage, response.usage)
-    if getattr(reply, "prompt_token_ids", None):  # told where asked for
+    if getattr(reply, "prompt_token_ids", None):  # present on request
         put_prompt(response, reply)
     if config.top_logprobs and text and response.finish_reason != model.FINISH_REASON_CONTENT_FILTER:
         content = getattr(choice.logprobs, "content", None)
@@ -83,11 +83,11 @@ def _read(reply: Any, config: model.GenerationConfig, choice: Any) -> model.Gene
 
 
 def _apart(message: Any) -> tuple[str, str]:
-    """Returns reasoning and answer: from fields of their own, from a list as Mistral sends it, or by marks in the text.
+    """Returns reasoning and answer: from separate fields, from a list as Mistral sends it, or by marks in the text.
 
-    vLLM and SGLang leave the marks in the text where they run without a reasoning parser.
+    vLLM and SGLang leave the marks in the text if they run without a reasoning parser.
     """
-    thoughts = next((found for name in REASONING if isinstance(found := getattr(message, name, None), str)), "")
+    thoughts = next((value for name in REASONING if isinstance(value := getattr(message, name, None), str)), "")
     content = message.content
     if isinstance(content, list):
         thoughts += "".join(_words(part["thinking"]) for part in content if part["type"] == "thinking")
@@ -102,16 +102,16 @@ def _apart(message: Any) -> tuple[str, str]:
 
 
 def cut_at_stop(response: model.GenerateResponse, config: model.GenerationConfig) -> None:
-    """Ends an answer at its first stop string, where the endpoint was not told of them."""
+    """Cuts an answer at its first stop string, if the request to the endpoint had none."""
     text = "".join(part.text for part in response.parts)
-    if places := [place for stop in config.stop if (place := text.find(stop)) >= 0]:
+    if positions := [position for stop in config.stop if (position := text.find(stop)) >= 0]:
         del response.parts[:]
-        response.parts.add(text=text[: min(places)])
+        response.parts.add(text=text[: min(positions)])
         response.finish_reason = model.FINISH_REASON_STOP_STRING
 
 
 def without_end(response: model.GenerateResponse) -> None:
-    """Takes the end token out of the counts: vLLM and SGLang count it, and report its log-probability."""
+    """Removes the end token from the counts: vLLM and SGLang count it, and report its log-probability."""
     usage = response.usage
     if response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE and usage.output_tokens:
         usage.output_tokens -= 1
@@ -124,16 +124,16 @@ def _words(parts: Any) -> str:
 
 
 def encodable(text: str) -> str:
-    """Returns text that can be sent on: half a character of UTF-16, where a gateway cut it, cannot."""
+    """Returns text that can be encoded: replaces lone surrogates, which a gateway may leave by cutting UTF-16."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _count(said: Any, usage: model.Usage) -> None:
-    """Takes down what an endpoint says that a request cost. Gemini and Grok count reasoning beside the completion."""
-    prompt, completion = said.prompt_tokens or 0, said.completion_tokens or 0
-    reasoning = getattr(getattr(said, "completion_tokens_details", None), "reasoning_tokens", None) or 0
-    cached = getattr(getattr(said, "prompt_tokens_details", None), "cached_tokens", None) or 0
-    if reasoning > completion or (said.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
+def _count(counts: Any, usage: model.Usage) -> None:
+    """Sets the usage that an endpoint reports. Gemini and Grok count reasoning apart from the completion."""
+    prompt, completion = counts.prompt_tokens or 0, counts.completion_tokens or 0
+    reasoning = getattr(getattr(counts, "completion_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(counts, "prompt_tokens_details", None), "cached_tokens", None) or 0
+    if reasoning > completion or (counts.total_tokens or 0) >= prompt + completion + reasoning > prompt + completion:
         completion += reasoning
     usage.input_tokens, usage.output_tokens = prompt, completion
     usage.reasoning_tokens, usage.cached_tokens = reasoning, min(cached, prompt)

@@ -1,4 +1,4 @@
-"""Tools in the Responses API: images stand in results, and encrypted reasoning goes back as it came."""
+"""Tools in the Responses API: images stand in results, and encrypted reasoning is returned unchanged."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from lyncean.rpc import InternalFailure
 from model_server.tool_checks import MAX_OPAQUE
 
 ENCRYPTED = "reasoning.encrypted_content"
-"""What a request includes so that reasoning comes back encrypted, where nothing is stored at the vendor."""
+"""The `include` value that returns encrypted reasoning if nothing is stored at the vendor."""
 ITEMS = "reasoning_items"
-"""Under this name opaque reasoning holds the reply's items of reasoning, each with the number of calls before it."""
+"""Field of opaque reasoning that holds the reply's reasoning items, each with the number of calls before it."""
 _KEPT = ("id", "summary", "encrypted_content")
 
 Content = Callable[[Any, str], list[dict[str, Any]]]
-"""Returns the parts of a message's content, its words under a name."""
+"""Returns the parts of a message's content; texts become parts of the named type."""
 
 
 def functions(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the tools of a chat completion in the form of the Responses API, which is strict unless told."""
+    """Returns the tools of a chat completion in the form of the Responses API, which is strict by default."""
     return [{"type": "function", "strict": False, **tool["function"]} for tool in tools]
 
 
 def choice(value: Any) -> Any:
-    """Returns the choice of a chat completion, likewise."""
+    """Returns the tool choice of a chat completion in the form of the Responses API."""
     return value if isinstance(value, str) else {"type": "function", "name": value["function"]["name"]}
 
 
 def items(message: Mapping[str, Any], content: Content) -> list[dict[str, Any]]:
     """Returns a message with calls, or a tool's, as items of the input."""
     if message["role"] == "tool":
-        told = message["content"]
-        output = told if isinstance(told, str) else content(told, "input_text")
+        answer = message["content"]
+        output = answer if isinstance(answer, str) else content(answer, "input_text")
         return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": output}]
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     thoughts = message.get(ITEMS) or []
-    for place, call in enumerate(message["tool_calls"]):
-        found += [{"type": "reasoning", **each["item"]} for each in thoughts if each["calls"] == place]
-        if not place and message["content"]:
-            found.append({"role": "assistant", "content": message["content"]})
-        found.append({"type": "function_call", "call_id": call["id"], **call["function"]})
-    return found
+    for index, call in enumerate(message["tool_calls"]):
+        entries += [{"type": "reasoning", **thought["item"]} for thought in thoughts if thought["calls"] == index]
+        if not index and message["content"]:
+            entries.append({"role": "assistant", "content": message["content"]})
+        entries.append({"type": "function_call", "call_id": call["id"], **call["function"]})
+    return entries
 
 
 def is_item_list(value: Any) -> bool:
-    """Whether a value is what `keep` has put into opaque reasoning."""
+    """Returns True if a value has the form that `keep` stores in opaque reasoning."""
     return isinstance(value, list) and all(
-        isinstance(each, dict) and isinstance(each.get("calls"), int) and isinstance(each.get("item"), dict)
-        for each in value
+        isinstance(entry, dict) and isinstance(entry.get("calls"), int) and isinstance(entry.get("item"), dict)
+        for entry in value
     )
 
 

@@ -1,4 +1,4 @@
-"""Conversations by the Responses API: what a chat completion's fields are called there, and its replies."""
+"""Conversations by the Responses API: translates the fields of chat completions, and reads replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CUT = {
     "content_filter": model.FINISH_REASON_CONTENT_FILTER,
 }
 _ELSEWHERE = ("messages", "seed", "stop", "response_format")
-"""Fields of a chat completion that the Responses API knows by another name, or not at all."""
+"""Fields of a chat completion that the Responses API names differently or lacks."""
 
 
 def asked(fields: Mapping[str, Any], config: model.GenerationConfig) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def asked(fields: Mapping[str, Any], config: model.GenerationConfig) -> dict[str
 
 
 class ResponsesApi:
-    """Asks an endpoint by its Responses API."""
+    """Sends requests by an endpoint's Responses API."""
 
     def __init__(self) -> None:
         self._encrypts = True
@@ -50,7 +50,7 @@ class ResponsesApi:
     async def send(
         self, create: Any, call: Call, timeout: float, fields: Mapping[str, Any], config: model.GenerationConfig
     ) -> Any:
-        """Makes one request; a model that encrypts no reasoning is not asked for it again.
+        """Makes one request; stops requesting encrypted reasoning once a model refuses it.
 
         Args:
             create: The client's method.
@@ -60,7 +60,7 @@ class ResponsesApi:
             config: Its settings.
 
         Raises:
-            StatusError: Whatever went wrong, in the contract's words.
+            StatusError: Any failure, mapped to the contract's statuses.
         """
         request = asked(fields, config)
         if self._encrypts:
@@ -86,19 +86,19 @@ def turn(message: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Unsupported: For a part that is neither text nor an image.
     """
-    words = "output_text" if message["role"] == "assistant" else "input_text"
-    return {"role": message["role"], "content": _content(message["content"], words)}
+    text_type = "output_text" if message["role"] == "assistant" else "input_text"
+    return {"role": message["role"], "content": _content(message["content"], text_type)}
 
 
-def _content(content: Any, words: str) -> list[dict[str, Any]]:
+def _content(content: Any, text_type: str) -> list[dict[str, Any]]:
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return [_part(part, words) for part in parts]
+    return [_part(part, text_type) for part in parts]
 
 
-def _part(part: Mapping[str, Any], words: str) -> dict[str, Any]:
+def _part(part: Mapping[str, Any], text_type: str) -> dict[str, Any]:
     match part["type"]:
         case "text":
-            return {"type": words, "text": part["text"]}
+            return {"type": text_type, "text": part["text"]}
         case "image_url":
             return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
         case kind:
@@ -106,7 +106,7 @@ def _part(part: Mapping[str, Any], words: str) -> dict[str, Any]:
 
 
 def read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] | None = None) -> model.GenerateResponse:
-    """Reads a reply: text, a summary of the reasoning or itself, what it cost, and images where there may be some.
+    """Reads a reply: its text, the reasoning or its summary, the usage, and images if `add_image` is set.
 
     Raises:
         InternalFailure: If it failed or cannot be read.
@@ -145,8 +145,8 @@ def _read(reply: Any, add_image: Callable[[model.GenerateResponse, Any], None] |
     return response
 
 
-def _count(said: Any, usage: model.Usage) -> None:
-    usage.input_tokens, usage.output_tokens = said.input_tokens or 0, said.output_tokens or 0
-    reasoned = getattr(getattr(said, "output_tokens_details", None), "reasoning_tokens", None) or 0
-    cached = getattr(getattr(said, "input_tokens_details", None), "cached_tokens", None) or 0
+def _count(counts: Any, usage: model.Usage) -> None:
+    usage.input_tokens, usage.output_tokens = counts.input_tokens or 0, counts.output_tokens or 0
+    reasoned = getattr(getattr(counts, "output_tokens_details", None), "reasoning_tokens", None) or 0
+    cached = getattr(getattr(counts, "input_tokens_details", None), "cached_tokens", None) or 0
     usage.reasoning_tokens, usage.cached_tokens = min(reasoned, usage.output_tokens), min(cached, usage.input_tokens)

@@ -1,4 +1,4 @@
-"""Tools in an endpoint's chat completions: offered, their calls read, what a vendor wants to have back kept."""
+"""Tools in an endpoint's chat completions: offers them, reads their calls, and keeps reasoning to send back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MODES = {
     model.TOOL_CHOICE_MODE_REQUIRED: "required",
 }
 _MESSAGE, _CALL = ("reasoning_details", "thinking_blocks"), "extra_content"
-"""Where vendors put signed or encrypted reasoning: OpenRouter and litellm in the message, Gemini beside each call."""
+"""Fields of signed or encrypted reasoning: OpenRouter and litellm put it in the message, Gemini beside each call."""
 
 
 def offered(request: model.GenerateRequest) -> dict[str, Any]:
-    """Returns the fields of a request that offer tools; none where it offers none."""
+    """Returns the fields of a request that offer tools; an empty dictionary if it offers none."""
     if not request.tools:
         return {}
     fields: dict[str, Any] = {"tools": [_function(tool) for tool in request.tools]}
@@ -45,24 +45,24 @@ def _function(tool: model.Tool) -> dict[str, Any]:
 
 
 def rendering(kind: str, api: str) -> model.ToolRendering:
-    """Returns what becomes of images and reasoning; chat completions do not say whether reasoning is read."""
+    """Returns the rendering of images and reasoning; chat completions do not tell whether reasoning is read."""
     if api == "responses":
         return model.ToolRendering(images=model.TOOL_IMAGES_IN_RESULT, reasoning_kept=kind == "openai")
     return model.ToolRendering(images=model.TOOL_IMAGES_IN_USER_MESSAGE)
 
 
 def called(message: model.Message, json_alone: bool) -> dict[str, Any]:
-    """Returns the fields of an assistant's message that has calls; none where it has none.
+    """Returns the fields of an assistant's message with calls; an empty dictionary without calls.
 
     Args:
         message: The message.
         json_alone: Whether the endpoint reads arguments as JSON, and refuses others: vLLM and SGLang.
 
     Raises:
-        InvalidRequest: What is to be returned to the vendor is not what came from it.
+        InvalidRequest: The opaque reasoning to send back does not come from this server.
     """
-    made = calls(message.parts)
-    if not made:
+    tool_calls = calls(message.parts)
+    if not tool_calls:
         return {}
     entries = [
         {
@@ -70,7 +70,7 @@ def called(message: model.Message, json_alone: bool) -> dict[str, Any]:
             "type": "function",
             "function": {"name": call.name, "arguments": _arguments(call.arguments, json_alone)},
         }
-        for call in made
+        for call in tool_calls
     ]
     fields: dict[str, Any] = {"tool_calls": entries}
     if message.opaque:
@@ -85,7 +85,7 @@ def _arguments(text: str, json_alone: bool) -> str:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return json.dumps(text) if json_alone else text  # as JSON text, which most templates print as it is
+        return json.dumps(text) if json_alone else text  # as a JSON string, which most templates print unchanged
     return text
 
 
@@ -100,22 +100,22 @@ def _returned(opaque: bytes) -> dict[str, Any]:
 
 
 def add_calls(response: model.GenerateResponse, message: Any) -> None:
-    """Adds the calls of a chat completion, and what its vendor wants to have back beside them.
+    """Adds the calls of a chat completion, and the reasoning that its vendor requires back with them.
 
     Raises:
-        InternalFailure: If what is to be returned is too large.
+        InternalFailure: If that reasoning is too large.
         TypeError: If a call cannot be read.
     """
-    found = getattr(message, "tool_calls", None) or []
-    for each in found:
-        arguments = each.function.arguments
-        if not isinstance(arguments, str):  # some send what they mean, and nothing where there is none
+    tool_calls = getattr(message, "tool_calls", None) or []
+    for tool_call in tool_calls:
+        arguments = tool_call.function.arguments
+        if not isinstance(arguments, str):  # some send the object itself, and None for no arguments
             arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-        call = model.ToolCall(id=each.id or "", name=each.function.name, arguments=arguments or "{}")
+        call = model.ToolCall(id=tool_call.id or "", name=tool_call.function.name, arguments=arguments or "{}")
         response.parts.add(tool_call=call)
-    extras = [getattr(each, _CALL, None) for each in found]
+    extras = [getattr(tool_call, _CALL, None) for tool_call in tool_calls]
     kept: dict[str, Any] = {_CALL: extras} if any(extra is not None for extra in extras) else {}
-    kept |= {name: details for name in _MESSAGE if found and (details := getattr(message, name, None))}
+    kept |= {name: details for name in _MESSAGE if tool_calls and (details := getattr(message, name, None))}
     if kept:
         response.opaque = json.dumps(kept).encode()
         if len(response.opaque) > MAX_OPAQUE:
@@ -123,15 +123,15 @@ def add_calls(response: model.GenerateResponse, message: Any) -> None:
 
 
 Count = Callable[[list[dict[str, Any]], Mapping[str, Any]], Awaitable[int]]
-"""Returns the tokens of a conversation with further fields as the endpoint counts them; 0 where it does not."""
+"""Returns the tokens of a conversation with further fields as the endpoint counts them; 0 if it does not count."""
 _ENOUGH = 10
 _SHORT, _LONG = "one", " ".join(["one two three four"] * 10)
 
 
 class ToolProbe:
-    """Finds out once whether an endpoint shows its model tools, calls and results: by the tokens that it counts.
+    """Finds out once whether an endpoint shows its model tools, calls and results, by the tokens that it counts.
 
-    Templates drop what they do not know without a word, and the answers look like others.
+    Templates silently drop fields that they do not know, and the answers look like any others.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class ToolProbe:
     async def check(self, count: Count) -> None:
         """Raises Unsupported if the endpoint refuses tools or drops them.
 
-        A failure that says nothing of tools, such as a busy endpoint, is raised, and the next call looks again.
+        Other failures, such as a busy endpoint, are raised as they are, and the next call probes again.
 
         Args:
             count: Sends a conversation to the endpoint, for one token.
@@ -191,7 +191,7 @@ def _round(arguments: str, result: str) -> list[dict[str, Any]]:
 
 
 def put_tools(fields: dict[str, Any], request: model.GenerateRequest) -> None:
-    """Puts a request's tools into its fields; raises InvalidRequest for those that extra_body has as well."""
+    """Puts a request's tools into its fields; raises InvalidRequest for fields that extra_body sets too."""
     tools = offered(request)
     for name in tools:
         if name in fields["extra_body"]:
@@ -203,22 +203,22 @@ Parts = Callable[[Sequence[model.Part]], list[dict[str, Any]]]
 
 
 def results(message: model.Message, parts: Parts | None = None) -> tuple[list[dict[str, Any]], Sequence[model.Part]]:
-    """Returns the tools' messages with their results, and the images for which they have no place.
+    """Returns the tools' messages with their results, and the images that these cannot hold.
 
     Args:
         message: The message of the tools.
-        parts: Returns parts of content as the endpoint takes them, images in results among them; without it a result
-            has its texts alone.
+        parts: Converts parts of content, including images of results, for the endpoint; None puts only texts into
+            results.
     """
     entries: list[dict[str, Any]] = []
     images: list[model.Part] = []
     for part in message.parts:
         if parts:
-            told = parts(part.tool_result.content)
-            entries.append({"role": "tool", "tool_call_id": part.tool_result.tool_call_id, "content": told})
+            listed = parts(part.tool_result.content)
+            entries.append({"role": "tool", "tool_call_id": part.tool_result.tool_call_id, "content": listed})
             continue
-        texts = [each.text for each in part.tool_result.content if not each.HasField("image")]
-        images += [each for each in part.tool_result.content if each.HasField("image")]
+        texts = [piece.text for piece in part.tool_result.content if not piece.HasField("image")]
+        images += [piece for piece in part.tool_result.content if piece.HasField("image")]
         content: Any = [{"type": "text", "text": text} for text in texts] if len(texts) > 1 else "".join(texts)
         entries.append({"role": "tool", "tool_call_id": part.tool_result.tool_call_id, "content": content})
     return entries, images

@@ -1,4 +1,4 @@
-"""Identity of the engine behind an endpoint: asked at the start, on each new connection, and now and then."""
+"""Identity of an endpoint's engine: queried at the start, on each new connection, and now and then."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from lyncean.rpc import Unavailable
 
 log = logging.getLogger(__name__)
 _LOOK_SHARE = 1 / 16
-"""Share of the answers after which the engine is asked who it is, also on a connection that is known."""
+"""Share of the answers after which the engine's identity is queried even on a known connection."""
 _AGAIN_SECONDS = 5.0
 _LONGEST = 200
 
 
 class _Route(NamedTuple):
-    """A route of an engine that names what it serves, from its root, and the fields that do."""
+    """A route of an engine, from its root, and the fields of its reply that identify the served model."""
 
     path: str
     fields: tuple[str, ...]
@@ -39,16 +39,16 @@ tools/server/README.md of llama.cpp."""
 
 
 async def revision_of(client: openai.AsyncOpenAI, name: str) -> str:
-    """Returns which checkpoint an endpoint serves by a name, and with what: as its card and its engine say.
+    """Returns the checkpoint that an endpoint serves by a name, and its engine, by the model's card and the engine.
 
-    "" where they say neither, as of a vendor.
+    "" if neither identifies it, as at a vendor.
 
     Args:
         client: Connections to the endpoint.
         name: The model's name there.
 
     Raises:
-        openai.OpenAIError: If the list of models cannot be had.
+        openai.OpenAIError: If the list of models cannot be fetched.
         ValueError: If it cannot be read.
     """
     cards = [card async for card in client.models.list() if str(card.id) == name]
@@ -62,13 +62,13 @@ async def revision_of(client: openai.AsyncOpenAI, name: str) -> str:
 
 
 async def _facts(client: openai.AsyncOpenAI, route: _Route) -> list[str]:
-    """Returns what one route of an engine says; nothing where it has no such route."""
+    """Returns the facts of one route of an engine; an empty list if it has no such route."""
     try:
         reply = await client.get(str(client.base_url.join(f"../{route.path}")), cast_to=object)
     except openai.APIStatusError:
         return []
-    said = reply if isinstance(reply, dict) else {}
-    return [word for field in route.fields if (word := _word(said.get(field)))]
+    answer = reply if isinstance(reply, dict) else {}
+    return [word for field in route.fields if (word := _word(answer.get(field)))]
 
 
 def _word(value: object) -> str:
@@ -76,18 +76,19 @@ def _word(value: object) -> str:
 
 
 class Upstream:
-    """Holds the engine behind an endpoint against what it was at the start.
+    """Compares an endpoint's engine with the one at the start.
 
-    An answer that came on a connection of before the last look is of the engine that was looked at: an engine that ends
-    takes its connections along. A proxy that spreads calls over several engines is met by looks after some answers.
+    An answer on a connection that was open at the last look comes from the engine that was looked at: an engine that
+    ends closes its connections. Looks after a share of the answers also catch a proxy that spreads calls over several
+    engines.
 
     Args:
         name: The model's name there.
         looking: Returns a client for looks, with connections of its own.
 
     Attributes:
-        revision: What it was at the start; "" where it does not say, and nothing is held against it.
-        changed: Why it is another one now, "" while it is not.
+        revision: Its identity at the start; "" if it does not say, and nothing is compared.
+        changed: The message about another engine now; "" while it is the same.
     """
 
     def __init__(self, name: str, looking: Callable[[], openai.AsyncOpenAI]) -> None:
@@ -99,7 +100,7 @@ class Upstream:
         self._returning: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Looks for the first time."""
+        """Queries the identity for the first time."""
         client = self._looking()
         with contextlib.suppress(openai.OpenAIError, ValueError, AttributeError, TypeError):  # it has no list of models
             self.revision = await revision_of(client, self._name)
@@ -114,7 +115,7 @@ class Upstream:
             self._opened += 1
 
     async def confirm(self) -> None:
-        """Looks who gave an answer that has just come, where that is not known.
+        """Queries the identity after an answer, unless it is known.
 
         Raises:
             Unavailable: If it is another engine than at the start, or does not say.
@@ -131,7 +132,7 @@ class Upstream:
         self.verify()
 
     def verify(self) -> None:
-        """Raises Unavailable while it is another engine than at the start."""
+        """Raises Unavailable while the engine differs from the one at the start."""
         if self.changed:
             raise Unavailable("identity_changed", self.changed)
 
@@ -141,8 +142,8 @@ class Upstream:
         try:
             now = await revision_of(self._client, self._name)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
-            words = f"the endpoint does not say what it serves any more ({type(error).__name__})"
-            raise Unavailable("identity_unknown", words) from error
+            message = f"the endpoint does not say what it serves any more ({type(error).__name__})"
+            raise Unavailable("identity_unknown", message) from error
         if now == self.revision:
             self._confirmed, self.changed = opened, ""
             return
@@ -164,7 +165,7 @@ class Upstream:
                 continue
 
     async def close(self) -> None:
-        """Ends looking."""
+        """Stops looking and closes the connection."""
         if self._returning:
             self._returning.cancel()
         if self._client:
@@ -172,6 +173,6 @@ class Upstream:
 
 
 def note_origin(served_by: model.ServedBy, reply: Any) -> None:
-    """Takes down which model a reply says that it is of, and with which configuration of the endpoint."""
+    """Sets the model and the endpoint's configuration that a reply names."""
     served_by.endpoint_model = _word(getattr(reply, "model", ""))
     served_by.endpoint_fingerprint = _word(getattr(reply, "system_fingerprint", ""))
