@@ -307,7 +307,7 @@ class HfBackend(Backend):
         raise OutOfMemory(cause)
 
     def _device_works(self) -> bool:
-        """Returns True if the device still computes: after a failed assertion on it, every call of the process fails."""
+        """Returns True if the device still computes: after a failed assertion, every later call fails."""
         try:
             return bool(torch.ones(1, device=self._loaded.checkpoint.device).sum().item() == 1)
         except RuntimeError:

@@ -226,7 +226,7 @@ def _weights(auto: Any, config: Any, settings: Settings, device: str, shared: di
 
 
 def _quantization(settings: Settings, dtype: Any) -> Any:
-    """Returns the library's settings to quantize while loading, with the dtype to compute in; None without --quantize."""
+    """Returns the library's settings to quantize while loading and compute in `dtype`; None without --quantize."""
     if settings.quantize == "fp8":
         return tf.FineGrainedFP8Config()
     if settings.quantize == "bitsandbytes-8bit":

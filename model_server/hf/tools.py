@@ -1,7 +1,7 @@
 """Tools in a checkpoint's own form: a synthetic conversation shows how its template renders tools, calls and results.
 
-The code has no list of model names. A template that drops tools, calls or results, or prints them as Python objects, has
-no form; the mark-up of its calls is the known one that reads the synthetic calls back.
+Model names play no part. A template that drops tools, calls or results, or prints them as Python objects, has no
+form; the mark-up of its calls is the known one that reads the synthetic calls back.
 """
 
 from __future__ import annotations
