@@ -1,4 +1,4 @@
-"""The checkpoints of a training from Python: `from orchestrator import Series`."""
+"""Evaluates the checkpoints of a training from Python: `from orchestrator import Series`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from orchestrator.suite.run import Session
 from orchestrator.suite.watch import Pages, held
 
 _KINDS: Mapping[int | None, type[UserError]] = {1: EngineError, 2: ConfigError}
-"""Errors by the exit code of a cell that is not complete."""
+"""Exit code of an incomplete cell -> error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Evaluated:
 
     @property
     def alarm(self) -> str:
-        """Why the gate's rule over the whole training says that the model fell, "" where it does not."""
+        """Reason why the gate's rule over the whole training reports a fall, "" if it does not."""
         return "; ".join(change.why for change in self.changes if change.alarm)
 
 
 class Series:
-    """A training whose checkpoints are evaluated by the tasks of a suite, as by `eval --suite --checkpoints`.
+    """A training whose checkpoints are evaluated on the tasks of a suite, as by `eval --suite --checkpoints`.
 
-    As a context manager it keeps a scorer of its own from one checkpoint to the next.
+    As a context manager it keeps its scorer running from one checkpoint to the next.
 
     Args:
         suite: The suite's file.
         run: The suite's folder; default: runs/NAME.
-        progress: Whether progress is printed.
+        progress: True prints progress.
 
     Raises:
         SuiteError: The file is wrong.
@@ -83,17 +83,17 @@ class Series:
         """Evaluates a checkpoint to the end and writes the suite's page; the same call again resumes.
 
         Args:
-            checkpoint: Its folder, to which nothing is written any more.
+            checkpoint: Its folder; nothing may write to it any more.
             step: Its training step; default: the number in the folder's name.
 
         Raises:
-            ConfigError: It is not a checkpoint, or another one of the series has its step; or its cells failed.
+            ConfigError: It is not a checkpoint, another one of the series has its step, or its cells failed.
             IncompleteError: Not every item has an answer: the same call resumes.
             RunBusyError: Another process writes to the suite's folder.
         """
         with held(self.run):
-            found = _found(Path(checkpoint), step, self.run)
-            suite = of_file(self._file, checkpoints=[found])
+            entry = _entry(Path(checkpoint), step, self.run)
+            suite = of_file(self._file, checkpoints=[entry])
 
             async def work() -> Record:
                 async with contextlib.AsyncExitStack() as stack:
@@ -105,16 +105,16 @@ class Series:
 
             record = run_async(work())
             Pages(self.run, self._console)(record)
-        cells = [cell for cell in record.cells if cell.step == found.step]
+        cells = [cell for cell in record.cells if cell.step == entry.step]
         for cell in cells:
             if cell.exit_code not in (0, LimitError.exit_code):
                 raise _KINDS.get(cell.exit_code, IncompleteError)(f"{cell.name}: {cell.error}")
-        results = {cell.name.removeprefix(f"{found.name}-"): load(self.run / cell.name) for cell in cells}
-        changes = [one for one in board_of(record, self.run).changes if one.model == found.name]
-        return Evaluated(found.name, found.step, results, changes)
+        results = {cell.name.removeprefix(f"{entry.name}-"): load(self.run / cell.name) for cell in cells}
+        changes = [one for one in board_of(record, self.run).changes if one.model == entry.name]
+        return Evaluated(entry.name, entry.step, results, changes)
 
 
-def _found(path: Path, step: int | None, run: Path) -> Found:
+def _entry(path: Path, step: int | None, run: Path) -> Found:
     known = checkpoints.step_of(path.absolute())
     if not (path / "config.json").is_file():
         raise ConfigError(f"{path} is not a checkpoint: config.json is missing")
@@ -125,11 +125,11 @@ def _found(path: Path, step: int | None, run: Path) -> Found:
         checkpoints.check_name(path, name)
     else:
         name = f"step_{step}"
-    made = checkpoints.made(path, name, int(step or 0))
+    entry = checkpoints.made(path, name, int(step or 0))
     if (run / records.FILE).exists():
         for cell in records.read(run).cells:
-            if cell.step == made.step and cell.model != name:
+            if cell.step == entry.step and cell.model != name:
                 raise ConfigError(f"{cell.model} of {run} is of step {step} too: give {path} another step")
-            if cell.model == name and cell.step != made.step:
+            if cell.model == name and cell.step != entry.step:
                 raise ConfigError(f"{name} of {run} is of step {cell.step}: rename the folder {path}")
-    return made
+    return entry

@@ -1,4 +1,4 @@
-"""Many tasks at once: which of them fell beyond chance, and how far each of them may have fallen."""
+"""Tests many tasks at once: which fell beyond chance, and how far each may have fallen."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from lyncean.statistics.distributions import t_quantile
 from lyncean.statistics.intervals import NO_SPREAD, interval_size, standard_error
 
 DRAWS = 9_999
-"""Draws of signs: a p-value near 5% is met within 0.4 points."""
+"""Draws of signs: a p-value near 5% is exact within 0.4 points."""
 
 _AT_ONCE = 1 << 16
-"""Clusters of several tasks whose changes lie in memory at once."""
+"""Clusters of several tasks whose changes are in memory at once."""
 _BITS = 2.0 * ((np.arange(256)[None] >> np.arange(8)[:, None]) & 1) - 1
 """The signs of eight clusters for each byte."""
 _TIE = 1e-9
 _RARE = 10 / RESAMPLES
-"""Chance below which draws say too little, as of one comparison of a whole training."""
+"""Chance below which draws are too coarse, as for one comparison of a whole training."""
 _SKEWED = 100
-"""Clusters up to which Student's t, one-sided, holds too rarely of partial credit: in 91% for 95% of 60 clusters."""
+"""Clusters up to which one-sided Student's t covers partial credit too rarely: 91% instead of 95% for 60 clusters."""
 
 
 class Changes(NamedTuple):
-    """A task's clusters, each once, and the change of each of them from the first run to the second."""
+    """A task's distinct clusters, and the change of each from the first run to the second."""
 
     clusters: Ints | NDArray[np.uint64]
     sums: Floats
@@ -38,42 +38,42 @@ class Changes(NamedTuple):
 def step_down(tasks: Sequence[Changes], seed: int = 0) -> list[float]:
     """Returns for each task the one-sided p-value that it did not fall, adjusted for the number of tasks.
 
-    Of the tasks below 5%, the chance that any did not fall is 5% or less. If a run is neither better nor worse, each
-    cluster's change could as well have the other sign. The signs are drawn for all tasks together, so a cluster of
-    several tasks has one sign in all, and each task's fall, in units of its standard error without a fall, is held
-    against the largest one of all tasks whose fall is not larger. Tasks in which few answers change can hardly reach
-    such a fall, and so cost the others nothing, as they do in Holm's correction. The p-values follow from the changes
-    and the order of the tasks, not from the clusters' order or numbers.
+    The chance that any task below 5% did not fall is 5% or less. If a run is neither better nor worse, each cluster's
+    change could equally have the other sign. The signs are drawn for all tasks together, so a cluster of several tasks
+    has one sign in all of them. Each task's fall, in units of its standard error without a fall, is compared with the
+    largest fall of all tasks whose fall is not larger. Tasks in which few answers change can hardly reach such a fall,
+    so they do not weaken the test of the others, as they would in Holm's correction. The p-values depend on the changes
+    and the order of the tasks, not on the clusters' order or numbers.
 
     Source: Westfall and Young, Resampling-Based Multiple Testing (1993), algorithm 4.1 (step-down max-T).
     """
     scales = [float(np.sqrt((task.sums**2).sum())) for task in tasks]
     able = [at for at, scale in enumerate(scales) if scale > 0]
-    found = [1.0] * len(tasks)
+    adjusted = [1.0] * len(tasks)
     if not able:
-        return found
+        return adjusted
     scale = np.array([scales[at] for at in able])
     falls = -np.array([np.sort(tasks[at].sums).sum() for at in able]) / scale
     drawn = _drawn([tasks[at] for at in able], seed) / scale[:, None]
     order = np.argsort(-falls, kind="stable")
-    # Each task's rivals are the tasks whose fall is not larger than its own.
+    # A task competes with the tasks whose fall is not larger than its own.
     largest = np.maximum.accumulate(drawn[order][::-1], axis=0)[::-1]
     reached = (largest >= falls[order, None] - _TIE).sum(axis=1)
     p_values = np.maximum.accumulate((1 + reached) / (1 + DRAWS))
     for at, p_value in zip(order.tolist(), p_values.tolist(), strict=True):
-        found[able[at]] = p_value
-    return found
+        adjusted[able[at]] = p_value
+    return adjusted
 
 
 def _drawn(tasks: Sequence[Changes], seed: int) -> Floats:
-    """Returns the sum of each task's changes (tasks x DRAWS) with random signs, of which each cluster has one."""
+    """Returns the sums of each task's changes, shape [tasks, DRAWS], with one random sign per cluster."""
     random = np.random.default_rng(seed)
     clusters, counts = np.unique(np.concatenate([task.clusters for task in tasks]), return_counts=True)
     shared = clusters[counts > 1]
-    found = np.zeros((len(tasks), DRAWS))
+    sums = np.zeros((len(tasks), DRAWS))
     for row, task in enumerate(tasks):
-        own = task.sums[(task.sums != 0) & ~np.isin(task.clusters, shared)]
-        found[row] = _flipped(random, np.sort(own)[None])[0]
+        alone = task.sums[(task.sums != 0) & ~np.isin(task.clusters, shared)]
+        sums[row] = _flipped(random, np.sort(alone)[None])[0]
     for start in range(0, len(shared), _AT_ONCE):
         part = shared[start : start + _AT_ONCE]
         changes = np.zeros((len(tasks), len(part)))
@@ -81,25 +81,25 @@ def _drawn(tasks: Sequence[Changes], seed: int) -> Floats:
             here = np.isin(task.clusters, part)
             changes[row, np.searchsorted(part, task.clusters[here])] = task.sums[here]
         changes = changes[:, changes.any(axis=0)]
-        found += _flipped(random, changes[:, np.lexsort(changes)])
-    return found
+        sums += _flipped(random, changes[:, np.lexsort(changes)])
+    return sums
 
 
 def _flipped(random: np.random.Generator, changes: Floats) -> Floats:
-    """Returns the sum of each row under DRAWS random signs of the columns, eight columns a time."""
-    found = np.zeros((len(changes), DRAWS))
+    """Returns the sums of each row, shape [rows, DRAWS], under random signs of the columns, eight columns at a time."""
+    sums = np.zeros((len(changes), DRAWS))
     for start in range(0, changes.shape[1], 8):
         some = changes[:, start : start + 8]
         table = some @ _BITS[: some.shape[1]]
-        found += np.take(table, random.integers(0, 256, DRAWS, dtype=np.uint8), axis=1)
-    return found
+        sums += np.take(table, random.integers(0, 256, DRAWS, dtype=np.uint8), axis=1)
+    return sums
 
 
 def lowest_change(sums: Floats, sizes: Floats, changed: float | None, chance: float) -> float:
     """Returns the lower end of a one-sided interval of the difference of two paired means of shares.
 
-    Of shares of items that are right or wrong it is Tango's score interval, at the effective sample size over clusters;
-    of partial credit Gaffke's for few clusters, and Student's t. Simulated for 3 to 61 tasks of 20 to 400 items, of
+    Items that are right or wrong get Tango's score interval, at the effective sample size over clusters. Partial credit
+    gets Gaffke's interval for few clusters, else Student's t. In simulations of 3 to 61 tasks of 20 to 400 items, of
     which 2 to 20% change by chance and none or all fell by 10 or 30 points, Tango's intervals of all tasks held
     together in 94% or more; Bonett and Price's, which holds in 95% for one task, in 80% or more.
 
@@ -109,7 +109,7 @@ def lowest_change(sums: Floats, sizes: Floats, changed: float | None, chance: fl
         sums: Change of each cluster.
         sizes: Items of each cluster.
         changed: Share of the items that got better or worse; None for partial credit.
-        chance: Of the true difference being lower.
+        chance: Chance that the true difference is lower.
     """
     if len(sums) < 2 and sizes.sum() > 1:
         return -1.0
@@ -125,12 +125,12 @@ def lowest_change(sums: Floats, sizes: Floats, changed: float | None, chance: fl
 
 
 def _tango(difference: float, gained: float, size: float, z: float) -> float:
-    """Returns the lowest difference that a score test with the quantile `z` leaves; by halving."""
+    """Returns the lowest difference that a score test with the quantile `z` does not reject, by bisection."""
     lost = gained - difference
     low, high = -1.0, difference
     for _ in range(60):
         middle = (low + high) / 2
-        # The share that got better, most likely if this were the difference.
+        # The maximum likelihood estimate of the share that got better, given this difference.
         linear = -lost - gained - (2 - lost + gained) * middle
         constant = gained * middle * (1 + middle)
         share = (math.sqrt(max(linear**2 - 8 * constant, 0.0)) - linear) / 4

@@ -1,7 +1,7 @@
-"""Confidence sequences: intervals that hold at every look, so that a run may stop as soon as it knows enough.
+"""Confidence sequences: intervals that hold at every look, so that a run may stop as soon as they are narrow enough.
 
 The population is finite: the units (items, or groups of items that belong together) of one benchmark, drawn one by one
-in a random order without replacement. The interval is for the metric over all of them.
+in random order without replacement. The interval is for the metric over all of them.
 bench/bench_sequential.py measures coverage and width.
 """
 
@@ -12,20 +12,20 @@ import math
 from lyncean.arrays import np
 
 _STEPS = 4000
-"""Candidates of a mean of shares; the ends are one step apart from what is refuted."""
+"""Candidates for a mean of shares; the ends are one step away from the refuted candidates."""
 _MOST = 0.75
 """Largest share of its capital that a bet risks."""
 _EARLY = 0.25
-"""Share of the units after which the interval is narrowest for its size where no width is aimed at."""
+"""Share of the units after which the interval is narrowest for its size if there is no target width."""
 
 
 class ConfidenceSequence:
     """A confidence sequence of sum(totals) / sum(sizes) over a finite population of units.
 
     Each candidate r is tested by two bets on z = total - r * size, whose mean over all units is 0 if r is the truth:
-    one gains where the truth is larger, one where it is smaller. A candidate is refuted for good once a bet has
-    multiplied its capital by 2 / (1 - level) (Ville's inequality), so that the chance that the truth is ever refuted,
-    however often one looks, is at most 1 - level. Bets grow as 1 / (units left), which gives the finite-population
+    one gains if the truth is larger, the other if it is smaller. A candidate is refuted for good once a bet has
+    multiplied its capital by 2 / (1 - level) (Ville's inequality), so the chance that the truth is ever refuted is at
+    most 1 - level for any number of looks. Bets grow as 1 / (units left), which gives the finite-population
     correction, and depend on earlier units alone.
 
     Source: Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 86 (2024), 1-27,
@@ -37,7 +37,7 @@ class ConfidenceSequence:
         largest: The largest size.
         bounds: Bounds of total / size of each unit.
         level: Coverage over all looks together.
-        width: Width at which one means to stop; None for none.
+        width: Target width at which to stop; None for none.
 
     Attributes:
         count: Units so far.
@@ -79,14 +79,14 @@ class ConfidenceSequence:
 
     @property
     def complete(self) -> bool:
-        """Whether all units are there: the interval is then the value itself."""
+        """True if all units were added: the interval is then the value itself."""
         return self.count == self._units
 
     def add(self, total: float, size: int) -> None:
         """Adds the next unit of the random order.
 
         Raises:
-            ValueError: If it cannot be one of the population.
+            ValueError: The unit cannot belong to the population.
         """
         low, high = self._bounds
         if not (0 <= size <= self._largest and low * size <= total <= high * size) or self.complete:
@@ -95,7 +95,7 @@ class ConfidenceSequence:
         bet = self._bet(left)
         mean = (self._grid * self.items - self.total) / left
         gain = total - self._grid * size - mean
-        # The largest bets that no unit could ruin.
+        # Cap the bets so that no unit can ruin them.
         up = np.minimum(bet, _MOST / np.maximum(mean - self._largest * (low - self._grid), 1e-12))
         down = np.minimum(bet, _MOST / np.maximum(self._largest * (high - self._grid) - mean, 1e-12))
         self._up += np.log(np.maximum(1 + up * gain, 1 - _MOST))
@@ -106,7 +106,7 @@ class ConfidenceSequence:
         self._narrow()
 
     def _bet(self, left: int) -> float:
-        """Returns the bet that makes the interval narrowest when one means to stop."""
+        """Returns the bet that makes the interval narrowest at the planned stop."""
         variance = max(self._squares / (self.count + 1), self._smallest)
         if self._width:
             aim = self._width / 2 * self._all / self._units
@@ -118,8 +118,8 @@ class ConfidenceSequence:
         return math.sqrt(scale) * self._units / left
 
     def _narrow(self) -> None:
-        """Moves the ends past what is refuted, and drops it."""
-        # Between two candidates nothing is tested: a truth there is as safe as the candidate beyond it.
+        """Moves the ends past the refuted candidates and drops these."""
+        # Values between two candidates are not tested: one is kept as long as the candidate beyond it is.
         below, above = self._up < self._threshold, self._down < self._threshold
         first = int(np.argmax(below)) if below.any() else len(self._grid)
         last = len(self._grid) - 1 - int(np.argmax(above[::-1])) if above.any() else -1

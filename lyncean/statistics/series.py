@@ -1,19 +1,19 @@
-"""Comparisons one after another, as of the checkpoints of a training: how much error each may spend, and its interval.
+"""Sequential comparisons, as of the checkpoints of a training: the error that each may spend, and its interval.
 
 A confidence sequence over checkpoints by the union bound: the intervals of comparison 1, 2, 3... miss the truth with
-chances that add up to 5%, so that all of them hold together in 95% of trainings however long these are, and whatever
-the comparisons share. A product of bets over the checkpoints (e-processes: Waudby-Smith and Ramdas, JRSS B 86 (2024);
-Shin, Ramdas and Rinaldo, E-detectors, NEJSDS 2 (2024)) would be narrower for independent comparisons. Those of a
-training share their baselines: after a lucky checkpoint the next one is expected to fall, and the product is no
+chances that add up to 5%, so all of them hold together in 95% of trainings of any length, with any dependence between
+the comparisons. A product of bets over the checkpoints (e-processes: Waudby-Smith and Ramdas, JRSS B 86 (2024); Shin,
+Ramdas and Rinaldo, E-detectors, NEJSDS 2 (2024)) would be narrower for independent comparisons. The comparisons of a
+training share their baselines: after a lucky checkpoint the next one is expected to fall, so the product is not a
 martingale.
 
 Source: alpha spending, Lan and DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70 (1983),
 659-663; the intervals are those of `falls.lowest_change`.
 
-Where all comparisons have the same baseline its noise is in each of them, and the union bound spends too little. Their
-error is then that of normal deviates which are correlated less (`Correlated`): the more these are, the more often they
-exceed their limits together, hence the more rarely any does (Slepian, Bell System Technical Journal 41 (1962),
-463-501). That holds of normal errors, so of many items; tests simulate trainings.
+If all comparisons have the same baseline, its noise is in each of them, and the union bound spends too little. They
+then spend the error of normal deviates with smaller correlations (`Correlated`): the more deviates are correlated, the
+more often they exceed their limits together, so the more rarely any of them does (Slepian, Bell System Technical
+Journal 41 (1962), 463-501). This holds for normal errors, hence for many items; tests simulate trainings.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from lyncean.statistics.falls import lowest_change
 LEVEL = 0.95
 """Coverage of all intervals of a training together."""
 HORIZON = 100
-"""Comparisons that share most of the error evenly; later ones share the rest, each doubling half of what is left."""
+"""Comparisons that share most of the error evenly; later ones share the rest, each doubling half of the remainder."""
 _EVENLY = 0.9
 _POWER = 0.9
 """Share of trainings in which `detectable` is found."""
 _EARLY = 0.6
-"""Exponent of the spending of correlated comparisons (Kim and DeMets, Biometrika 74 (1987), 149-154): they cost less
-the more there were, and with this one their limits hardly change from the second to the hundredth."""
+"""Exponent of the spending of correlated comparisons (Kim and DeMets, Biometrika 74 (1987), 149-154): later ones cost
+less, and with this exponent the limits hardly change from the second to the hundredth."""
 _COMMON, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
 _WEIGHTS /= _WEIGHTS.sum()
 
@@ -49,11 +49,11 @@ def chance(number: int) -> float:
 
 
 class Correlated:
-    """The error of each end of comparisons with one baseline, one after another.
+    """The error of each end of sequential comparisons with one baseline.
 
     The upper ends of all of them are below the truth with a chance of (1 - LEVEL) / 2 / `trainings` or less, and so
-    are the lower ends above it. Each comparison has a loading on one normal deviate that all have in common, so large
-    that the product of any two is not above their correlation.
+    are the lower ends above it. Each comparison has a loading on one common normal deviate, chosen so that the product
+    of any two loadings does not exceed their correlation.
 
     Args:
         shared: Correlation of two comparisons whose runs are all equally noisy.
@@ -69,7 +69,7 @@ class Correlated:
         """Returns the error of the next comparison.
 
         Args:
-            correlations: Of its error with that of each one before.
+            correlations: Correlation of its error with the error of each comparison before.
         """
         number = len(self._loadings) + 1
         pairs = zip(correlations, self._loadings, strict=True)
@@ -78,7 +78,7 @@ class Correlated:
         if number > HORIZON:
             return float(chance(number) / (1 - LEVEL) * self._total)
         left = self._total * _EVENLY * (number / HORIZON) ** _EARLY - self._apart
-        if loading <= 0:  # the union bound, with all others
+        if loading <= 0:  # the union bound with all others
             error = float(left - 1 + _WEIGHTS @ self._within)
             self._apart += error
             return error
@@ -94,35 +94,37 @@ class Correlated:
 
 
 def _below(limit: float, loading: float) -> Floats:
-    """Returns the chance of being below a limit for each value of what all deviates have in common."""
-    own = (limit - loading * _COMMON) / math.sqrt(1 - loading**2)
-    return np.asarray(np.interp(own, *_normal()), np.float64)
+    """Returns the chance of being below a limit for each value of the common deviate."""
+    limits = (limit - loading * _COMMON) / math.sqrt(1 - loading**2)
+    return np.asarray(np.interp(limits, *_normal()), np.float64)
 
 
 @cache
 def _normal() -> tuple[Floats, Floats]:
-    """Returns the normal distribution so closely that chances from 1e-6 on are right to 1e-5 of them."""
+    """Returns a table of the normal distribution; chances from 1e-6 on have a relative error of 1e-5 or less."""
     deviates = np.linspace(-9.0, 9.0, 18_001)
     return deviates, np.array([NormalDist().cdf(deviate) for deviate in deviates])
 
 
 def ends(sums: Floats, sizes: Floats, changed: float | None, error: float) -> tuple[float, float]:
-    """Returns the interval of a difference of two paired means of shares, each end of which errs with chance `error`.
+    """Returns the interval of the difference of two paired means of shares; each end errs with chance `error`.
 
     Args:
         sums: Change of each cluster.
         sizes: Items of each cluster.
         changed: Share of the items that got better or worse; None for partial credit.
-        error: Chance of the truth being below the interval, and of it being above.
+        error: Chance that the truth is below the interval, and that it is above.
     """
     return lowest_change(sums, sizes, changed, error), -lowest_change(-sums, sizes, changed, error)
 
 
 def detectable(reach: float, standard_error: float) -> float:
-    """Returns the fall whose interval is below 0 in 90% of trainings: few items have wider ones than a normal error.
+    """Returns the fall whose interval is below 0 in 90% of trainings.
+
+    `reach` is taken from the interval because few items have wider ones than a normal error.
 
     Args:
-        reach: How far intervals reach above the difference.
-        standard_error: Of the difference.
+        reach: Distance from the difference to the upper end of its interval.
+        standard_error: Standard error of the difference.
     """
     return reach + NormalDist().inv_cdf(_POWER) * standard_error

@@ -19,14 +19,14 @@ from orchestrator.run_folder.reader import Item, Run
 
 
 class Cause(StrEnum):
-    """What the difference between two scores is put down to, in the order of the tables."""
+    """Causes of a difference between two scores, in the order of the tables."""
 
     DATA = "data"
     """Only one run has the item, or row, targets or options differ."""
     PROMPT = "prompt"
-    """The words that were sent differ."""
+    """The text that was sent differs."""
     IMAGE = "image"
-    """Images, audio or videos differ: other bytes, another number, another place."""
+    """Images, audio or videos differ in bytes, number or position."""
     LIMIT = "limit"
     """The output limit cut an answer: the other begins with it, or another limit was set."""
     DECODING = "decoding"
@@ -34,26 +34,26 @@ class Cause(StrEnum):
     SERVER = "server"
     """Model, revision, chat template, number format or serving software differ."""
     READING = "reading"
-    """The answer is the same and its verdict is not: another rule, version of it, or judge."""
+    """The answer is the same, its verdict differs: another rule, another version of it, or another judge."""
     AGGREGATION = "aggregation"
-    """The item's result is the same, and the metric counts or weighs it otherwise."""
+    """The item's result is the same; the metric counts or weighs it differently."""
     FAILURE = "failure"
     """One run has no answer: failed, rejected, withheld, or left unjudged."""
     UNRECORDED = "not recorded"
-    """The answers differ, and one run does not record what may have differed upstream."""
+    """The answers differ, and one run does not record something upstream that may differ."""
     NOISE = "noise"
-    """The answers differ, and nothing that is recorded does."""
+    """The answers differ; everything that is recorded is the same."""
 
 
 UPSTREAM = (Cause.DATA, Cause.PROMPT, Cause.IMAGE, Cause.LIMIT, Cause.DECODING, Cause.SERVER)
-"""What an answer depends on, what is upstream first."""
+"""Causes upstream of an answer, the first one upstream first."""
 
 Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
-"""Words, and how often each, that only the first and only the second prompt has: the row's own words cancel out."""
+"""Word counts that only the first and only the second prompt has; words of the row cancel out."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
-"""Tools whose files have the question, and not the prompt that was made of it."""
+"""Tools whose files hold the question but not the prompt built from it."""
 _NOT_OF_THE_ROW = {Cause.LIMIT, Cause.DECODING, Cause.SERVER, Cause.READING}
 _LIMITS = frozenset({"max_output_tokens", "effective.max_output_tokens"})
 _SERVER = (
@@ -64,12 +64,12 @@ _SERVER = (
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What one item's difference is put down to.
+    """The causes of one item's difference.
 
     Attributes:
-        cause: The cause, by order.
-        also: What else differs and may be the cause as well, in order.
-        unrecorded: What at least one run does not record.
+        cause: The cause that comes first in the order.
+        also: Further causes that are possible because they differ too, in order.
+        unrecorded: Causes that at least one run does not record.
     """
 
     cause: Cause
@@ -77,7 +77,7 @@ class Attribution:
     unrecorded: tuple[Cause, ...] = ()
 
     def __str__(self) -> str:
-        """Says what may be the cause: "prompt or decoding"."""
+        """Returns the possible causes: "prompt or decoding"."""
         missing = f"not recorded: {', '.join(self.unrecorded)}"
         if self.cause is Cause.UNRECORDED:
             return f"{missing}; differs: {', '.join(self.also)}" if self.also else missing
@@ -87,12 +87,12 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one run records of itself that concerns one task.
+    """The records of one run that concern one task.
 
     Attributes:
-        imported: The tool that its answers come from, "" for a run of ours.
-        data: Hash of the data, "" where it is not known.
-        server: Model and server as far as an answer depends on them.
+        imported: The tool that produced the answers, "" for a run of Lyncean.
+        data: Hash of the data, "" if it is unknown.
+        server: Properties of model and server that an answer depends on.
     """
 
     run: Run
@@ -103,25 +103,25 @@ class Side:
 
     @classmethod
     def of(cls, run: Run, task: str) -> Side:
-        """Returns what a run records."""
+        """Reads a run's records of a task."""
         identity, imported = run.identity, str(run.identity.get("imported") or "")
         data = (identity.get("data") or {}).get(task) or {}
-        # An import's hash is of the answers, not of the rows.
+        # The hash of an import covers the answers, not the rows.
         sha256 = "" if imported else str(data.get("sha256", ""))
         server = flat({name: run.model.get(name) for name in _SERVER} | {"stages": identity.get("stages") or {}})
         return cls(run, task, imported, sha256, {name: value for name, value in server.items() if value})
 
     def rule(self, item: Item) -> tuple[str, str]:
-        """Returns the rule that read an item, and its hash."""
+        """Returns the rule that scored an item, and the rule's hash."""
         rule = str(item.verdict.get("rule") or item.scoring.get("rule", ""))
         return rule, str((self.run.manifest.get("rules") or {}).get(rule, ""))
 
     def lacks(self, item: Item) -> set[Cause]:
-        """Returns what is not recorded of an item's answer."""
+        """Returns the causes that are not recorded for an item's answer."""
         request = _request(item)
         recorded = {
             Cause.PROMPT: any(text for _, text in _texts(item)) and self.imported not in _NO_PROMPTS,
-            # Of an imported item without images it is not known whether it had any.
+            # An imported item without images may have had some.
             Cause.IMAGE: bool(request) and (not self.imported or bool(media(item))),
             Cause.DECODING: "config" in request or item.response.get("method") == "likelihood",
             Cause.SERVER: bool(self.server),
@@ -133,7 +133,7 @@ class Side:
 class Attributor:
     """Attributes differences of two runs' items of one task to causes.
 
-    `edits` counts the items whose prompts differ by the same words.
+    `edits` counts the items whose prompts differ in the same words.
     """
 
     first: Side
@@ -141,13 +141,13 @@ class Attributor:
     edits: Mapping[Edit, int]
 
     def __call__(self, one: Item | None, other: Item | None) -> Attribution:
-        """Returns what the difference of an item is put down to; None is an item that a run does not have."""
+        """Returns the causes of an item's difference; None is an item that a run does not have."""
         if one is None or other is None:
             return Attribution(Cause.DATA)
         silent = _unanswered(one), _unanswered(other)
         if silent[0] != silent[1]:
             return Attribution(Cause.FAILURE)
-        same = silent[0] or (bool(one.response) and self._said_alike(one, other))
+        same = silent[0] or (bool(one.response) and self._same_content(one, other))
         if other_truth(one, other):
             # Prompt and images follow from the row.
             differing = self._differing(one, other) & ({Cause.READING} if same else _NOT_OF_THE_ROW)
@@ -161,12 +161,12 @@ class Attributor:
             return Attribution(Cause.LIMIT)
         return self._upstream(one, other)
 
-    def _said_alike(self, one: Item, other: Item) -> bool:
-        """Whether what a rule can read of two answers is the same; tools keep the sum or the mean of an option."""
-        (text, images, scores), (*words, others) = _readable(one), _readable(other)
-        if [text, images] != words or not (self.first.imported or self.second.imported):
-            return [text, images, scores] == [*words, others]
-        return len(scores) == len(others) and all(map(_alike, scores, others))
+    def _same_content(self, one: Item, other: Item) -> bool:
+        """Returns True if a rule reads the same from two answers; tools keep the sum or the mean of an option."""
+        (text, images, scores), (*content, other_scores) = _readable(one), _readable(other)
+        if [text, images] != content or not (self.first.imported or self.second.imported):
+            return [text, images, scores] == [*content, other_scores]
+        return len(scores) == len(other_scores) and all(map(_alike, scores, other_scores))
 
     def _upstream(self, one: Item, other: Item) -> Attribution:
         differing = self._differing(one, other)
@@ -179,28 +179,28 @@ class Attributor:
         return Attribution(Cause.NOISE, _ordered(differing))
 
     def _differing(self, one: Item, other: Item) -> set[Cause]:
-        """Returns what differs upstream of two answers, and whether their rules do, as far as both runs record it."""
+        """Returns the recorded causes that differ upstream of two answers, and READING if their rules differ."""
         lacking = self.first.lacks(one) | self.second.lacks(other)
-        found: set[Cause] = set()
+        differing: set[Cause] = set()
         if Cause.PROMPT not in lacking:
-            found |= self._words(one, other)
+            differing |= self._words(one, other)
         if Cause.IMAGE not in lacking and (
-            media(one) != media(other) or (not found and _layout(one) != _layout(other))
+            media(one) != media(other) or (not differing and _layout(one) != _layout(other))
         ):
-            found.add(Cause.IMAGE)
+            differing.add(Cause.IMAGE)
         if Cause.DECODING not in lacking and (settings := self._settings(one, other)):
             limited = (one.cut or other.cut) and settings & _LIMITS
-            found |= {Cause.LIMIT} if limited else set()
-            found |= {Cause.DECODING} if not limited or settings - _LIMITS else set()
+            differing |= {Cause.LIMIT} if limited else set()
+            differing |= {Cause.DECODING} if not limited or settings - _LIMITS else set()
         if Cause.SERVER not in lacking and _other_server(self.first, self.second):
-            found.add(Cause.SERVER)
+            differing.add(Cause.SERVER)
         (rule, version), (other_rule, other_version) = self.first.rule(one), self.second.rule(other)
         if rule != other_rule or (version and other_version and version != other_version):
-            found.add(Cause.READING)
-        return found
+            differing.add(Cause.READING)
+        return differing
 
     def _settings(self, one: Item, other: Item) -> set[str]:
-        """Returns the settings that differ; a tool's greedy decoding is temperature 0, written or not."""
+        """Returns the settings that differ; a tool's greedy decoding is temperature 0, recorded or not."""
         tool = self.first.imported or self.second.imported
         return {
             name
@@ -209,8 +209,8 @@ class Attributor:
         }
 
     def _words(self, one: Item, other: Item) -> set[Cause]:
-        """Returns whether prompt or row are why two prompts differ; both where that cannot be told."""
-        # What one of two methods scores and the other does not send is of the method, which is a setting.
+        """Returns PROMPT, DATA or both as the reason why two prompts differ; both if it is undecidable."""
+        # Continuations that only one method sends belong to the method, which is a setting.
         both = bool(_request(one).get("continuations")) is bool(_request(other).get("continuations"))
         if _texts(one, continued=both) == _texts(other, continued=both):
             return set()
@@ -225,7 +225,7 @@ class Attributor:
 
 
 def _other_server(one: Side, other: Side) -> bool:
-    """Returns whether model or server differ; of an import the model's name is known alone, and not its owner."""
+    """Returns True if model or server differ; an import records only the model's name, without its owner."""
     if bool(one.imported) is bool(other.imported):
         return one.server != other.server
     names = [str(side.server.get("model_name", "")).replace("__", "/").rpartition("/")[2] for side in (one, other)]
@@ -233,18 +233,18 @@ def _other_server(one: Side, other: Side) -> bool:
 
 
 def edit(one: Item, other: Item) -> Edit:
-    """Returns by which words two prompts differ. A change of a template is the same edit in many items."""
-    words, others = (Counter(_WORD.findall(prompt(item))) for item in (one, other))
-    return frozenset((words - others).items()), frozenset((others - words).items())
+    """Returns the words in which two prompts differ. A changed template is the same edit in many items."""
+    mine, theirs = (Counter(_WORD.findall(prompt(item))) for item in (one, other))
+    return frozenset((mine - theirs).items()), frozenset((theirs - mine).items())
 
 
 def prompt(item: Item) -> str:
-    """Returns the words that were sent, without the model's own earlier answers."""
+    """Returns the text that was sent, without the model's own earlier answers."""
     return "\n".join(text for _, text in _texts(item))
 
 
 def media(item: Item) -> list[Mapping[str, Any]]:
-    """Returns references to the images and clips that were sent, in order; the same reference is the same bytes."""
+    """Returns references to the images and clips that were sent, in order; equal references mean equal bytes."""
     return [
         {name: value for name, value in medium.items() if name not in ("media_type", "bytes_length")}
         for message in _messages(item)
@@ -255,14 +255,14 @@ def media(item: Item) -> list[Mapping[str, Any]]:
 
 
 def decoding(one: Item, other: Item) -> dict[str, tuple[Any, Any]]:
-    """Returns the settings that differ, with the value of each; None is a setting that is not given."""
+    """Returns the settings that differ, with both values; None is a setting that is not given."""
     requested = _settings(one), _settings(other)
     applied = [(item.response.get("response") or {}).get("effective_config") or {} for item in (one, other)]
-    found = _unequal(*requested)
+    differing = _unequal(*requested)
     if all(applied):
         effective = _unequal(*(flat(config) for config in applied))
-        found |= {f"effective.{name}": values for name, values in effective.items() if name not in found}
-    return found
+        differing |= {f"effective.{name}": values for name, values in effective.items() if name not in differing}
+    return differing
 
 
 def _unequal(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -271,45 +271,45 @@ def _unequal(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tupl
 
 
 def _readable(item: Item) -> tuple[Any, ...]:
-    """Returns what of an answer a rule can read: text, images, log-probabilities."""
+    """Returns the parts of an answer that a rule can read: text, images, log-probabilities."""
     answer = item.response.get("response") or {}
     images = [part["image"].get("sha256") for part in answer.get("parts", ()) if "image" in part]
     return item.text, images, answer.get("scores") or []
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two log-likelihoods are the same sum, or the same mean of a token."""
+    """Returns True if two log-likelihoods have the same sum, or the same mean per token."""
     if bool(one.get("is_greedy")) != bool(other.get("is_greedy")):
         return False
     (total, mean), (other_total, other_mean) = (
-        (float(each["logprob"]), float(each["logprob"]) / (each.get("token_count") or 1)) for each in (one, other)
+        (float(score["logprob"]), float(score["logprob"]) / (score.get("token_count") or 1)) for score in (one, other)
     )
     return bool(total == other_total or mean == other_mean)
 
 
 def _is_beginning(one: Item, other: Item) -> bool:
-    """Whether an answer is cut and the other begins with it, reasoning included."""
-    said = _said(one)
-    return one.cut and bool(said) and said != _said(other) and _said(other).startswith(said)
+    """Returns True if an answer is cut and the other begins with it, reasoning included."""
+    text = _full_text(one)
+    return one.cut and bool(text) and text != _full_text(other) and _full_text(other).startswith(text)
 
 
-def _said(item: Item) -> str:
-    """Returns the reasoning and the text of an answer in one."""
+def _full_text(item: Item) -> str:
+    """Returns the reasoning and the text of an answer as one string."""
     return str((item.response.get("response") or {}).get("reasoning", "")) + item.text
 
 
 def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]]:
-    """Returns targets and options where they differ; options that one run does not record do not count.
+    """Returns targets and options if they differ; options that one run does not record do not count.
 
     A target may be an option's letter in one run and its number or text in the other.
     """
-    found, (mine, theirs) = {}, (truth(one), truth(other))
-    for place, name in enumerate(("targets", "options")):
-        recorded = place == 0 or (mine[1] and theirs[1])
-        said, others = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
-        if recorded and mine[place] != theirs[place] and said != others:
-            found[name] = said, others
-    return found
+    differing, (mine, theirs) = {}, (truth(one), truth(other))
+    for index, name in enumerate(("targets", "options")):
+        recorded = index == 0 or (mine[1] and theirs[1])
+        values, others = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
+        if recorded and mine[index] != theirs[index] and values != others:
+            differing[name] = values, others
+    return differing
 
 
 def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -334,7 +334,7 @@ def _texts(item: Item, *, continued: bool = True) -> list[tuple[str, str]]:
 
 
 def _layout(item: Item) -> list[list[str]]:
-    """Returns which parts are text and which are media, message by message."""
+    """Returns the kind of each part (text or media), message by message."""
     return [[kind for part in message.get("parts", ()) for kind in part] for message in _messages(item)]
 
 
@@ -345,13 +345,13 @@ def _settings(item: Item) -> dict[str, Any]:
 
 
 def _later(item: Item) -> bool:
-    """Whether a prompt may hold the model's own earlier answers."""
+    """Returns True if a prompt may contain the model's own earlier answers."""
     roles = [message.get("role") for message in _request(item).get("messages", ())]
     return bool(item.response.get("turn")) or "ROLE_ASSISTANT" in roles
 
 
 def _unanswered(item: Item) -> bool:
-    """Whether there is no answer that a rule or judge could read."""
+    """Returns True if there is no answer that a rule or judge could read."""
     ended = item.response.get("outcome")
     withheld = ended is not None and (ended == Outcome.REFUSED or "response" not in item.response)
     return withheld or item.outcome == Outcome.UNJUDGED

@@ -1,4 +1,4 @@
-"""What a suite's tasks that are variants of one benchmark make of the same rows, model by model."""
+"""Compares a suite's tasks that are variants of one benchmark on the same rows, model by model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Contrast:
     """One model in two tasks, item by item.
 
     Attributes:
-        pair: Their first metric over the rows of both; its p-value is adjusted by Holm over the contrasts of a table.
+        pair: Their first metric over the rows of both; its p-value is adjusted over the contrasts of a table (Holm).
     """
 
     model: str
@@ -37,28 +37,29 @@ class Contrast:
     def as_json(self) -> dict[str, Any]:
         """Returns the contrast for machines."""
         pair = self.pair
-        found = {"model": self.model, "tasks": list(self.tasks), "metric": pair.step.metric, "items": pair.items}
+        entry = {"model": self.model, "tasks": list(self.tasks), "metric": pair.step.metric, "items": pair.items}
         means = {"first": pair.first, "second": pair.second, "difference": pair.difference}
-        return {**found, **means, "low": pair.low, "high": pair.high, "p": pair.adjusted, "test": pair.test}
+        return {**entry, **means, "low": pair.low, "high": pair.high, "p": pair.adjusted, "test": pair.test}
 
 
 HEAD = ("model", "tasks", "first", "second", "difference", "n", "p (Holm)")
 
 
 def contrasts(complete: Sequence[tuple[str, Scores]]) -> list[Contrast]:
-    """Returns every two tasks of one benchmark that a model has run on the same rows.
+    """Returns the contrast of every two tasks of one benchmark that a model ran on the same rows.
 
     Args:
-        complete: A model and the scores of one of its runs.
+        complete: Pairs of a model and the scores of one of its runs.
     """
-    found = []
+    results = []
     for (model, one), (other_model, other) in itertools.combinations(complete, 2):
         if model == other_model and len(one.items) == len(other.items) == 1 and (pair := _paired(one, other)):
-            found.append(Contrast(model, (next(iter(one.items)), next(iter(other.items))), pair))
-    adjusted = significance.holm([each.pair.p for each in found if each.pair.p is not None])
+            results.append(Contrast(model, (next(iter(one.items)), next(iter(other.items))), pair))
+    adjusted = significance.holm([contrast.pair.p for contrast in results if contrast.pair.p is not None])
     tested = iter(adjusted)
     return [
-        each if each.pair.p is None else replace(each, pair=replace(each.pair, adjusted=next(tested))) for each in found
+        contrast if contrast.pair.p is None else replace(contrast, pair=replace(contrast.pair, adjusted=next(tested)))
+        for contrast in results
     ]
 
 

@@ -1,4 +1,4 @@
-"""A training as its checkpoints score: each task's metric by step, with the change to the checkpoint before."""
+"""The curves of a training: each task's metric by step, with the change from the checkpoint before."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Training:
         name: Its name.
         steps: Name of each checkpoint -> its step, in the order of the steps.
         sources: The checkpoints' runs, in the same order; a source's model is the checkpoint.
-        baseline: What the gate compares with: "previous", "best", the name of a fixed model, or "" for none.
+        baseline: The gate's baseline: "previous", "best", the name of a fixed model, or "" for none.
         fixed: The runs of that model.
-        changes: What each checkpoint is against the baseline, over all tasks together.
-        unjudged: Why the gate did not judge a checkpoint, one sentence each.
+        changes: The change of each checkpoint from its baseline, over all tasks together.
+        unjudged: Reasons why the gate did not judge a checkpoint, one sentence each.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Point:
     Attributes:
         step: Its step.
         source: Its run.
-        state: What became of the run.
-        metric: The task's first metric, None where the run is not complete.
+        state: State of the run.
+        metric: The task's first metric, None if the run is not complete.
         before: Step of the complete checkpoint before, None for the first one.
-        change: Paired change to it; None where there is none or the metric has no pairs.
+        change: Paired change from it; None if there is none or the metric cannot be paired.
         flips: The items on which the two disagree.
     """
 
@@ -65,7 +65,7 @@ class Line:
     """A training in one task.
 
     Attributes:
-        fixed: The fixed baseline's result, None where the baseline is none or moves.
+        fixed: The fixed baseline's result, None without a baseline or with one that moves.
     """
 
     training: Training
@@ -80,7 +80,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One task and variant, of every training that has it."""
+    """One task and variant, with a line for every training that has it."""
 
     task: str
     variant: str
@@ -89,12 +89,12 @@ class Curve:
 
 
 def curves(trainings: Sequence[Training]) -> list[Curve]:
-    """Returns each task's curve; the scores of few checkpoints at a time are in memory."""
-    found: dict[tuple[str, str], list[Line]] = {}
+    """Returns each task's curve; only the scores of a few checkpoints are in memory at a time."""
+    by_task: dict[tuple[str, str], list[Line]] = {}
     for training in trainings:
-        for place, line in _lines(training):
-            found.setdefault(place, []).append(line)
-    return [Curve(task, variant, _name(lines), lines) for (variant, task), lines in found.items()]
+        for key, line in _lines(training):
+            by_task.setdefault(key, []).append(line)
+    return [Curve(task, variant, _name(lines), lines) for (variant, task), lines in by_task.items()]
 
 
 def _name(lines: Sequence[Line]) -> str:
@@ -140,7 +140,7 @@ def _headline(scores: Scores | None, task: str) -> MetricResult | None:
 
 
 def _only(scores: Scores, task: str) -> Scores:
-    """Returns the scores of one task alone, its first metric alone."""
+    """Returns the scores of a single task with only its first metric."""
     steps = [step for step in scores.steps if step.task == task and not step.group][:1]
     items = {task: scores.items[task]} if task in scores.items else {}
     return Scores(scores.run, items, {step: scores.steps[step] for step in steps}, scores.rules)

@@ -1,4 +1,4 @@
-"""The difference of two means, divided among the items that make it, in exact fractions.
+"""Divides the difference of two means among the items that cause it, in exact fractions.
 
 Of `n` items that both means count, each adds `(b - a) / n`. An item that only the first counts adds `(A - a) / N`, with
 the first run's mean `A` over the `n` items and the number `N` of all items that it counts; one that only the second
@@ -19,15 +19,15 @@ import numpy as np
 from orchestrator.compare.items import GROUP_ALL, Floats, Ints, Items, pair
 
 NOWHERE = -1
-"""Place of an item in a run that does not have it."""
+"""Index of an item in a run that does not have it."""
 
 
 class Measure(NamedTuple):
-    """What a result is the mean of.
+    """The scores that a result is the mean of.
 
     Attributes:
         spec: The metric (lyncean.scorer.v1.MetricSpec).
-        answered: Whether unanswered items are left out rather than counted as 0.
+        answered: True if unanswered items are left out, False if they count as 0.
     """
 
     spec: Mapping[str, Any]
@@ -38,10 +38,10 @@ class Difference(NamedTuple):
     """An item that adds to the difference.
 
     Attributes:
-        first: Its place in the first run, or `NOWHERE`.
-        second: Its place in the second.
-        part: What it adds.
-        counted: Whether it adds because one mean counts it and the other does not, for no reason of the item's.
+        first: Its index in the first run, or `NOWHERE`.
+        second: Its index in the second run.
+        part: Its part of the difference.
+        counted: True if only one of the two means counts it, for a reason that does not lie in the item.
     """
 
     first: int
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 def divided(
     items: tuple[Items, Items], measures: tuple[Measure, Measure]
 ) -> tuple[tuple[Fraction, Fraction], list[Difference]]:
-    """Returns the means of a task in two runs, and the items that make their difference; the parts sum to it exactly.
+    """Returns the means of a task in two runs, and the items that cause their difference; the parts sum to it exactly.
 
     Each measure counts at least one item.
     """
@@ -61,20 +61,22 @@ def divided(
     partner = tuple(np.full(len(mine), NOWHERE) for mine in items)
     partner[0][rows[0]], partner[1][rows[1]] = rows[1], rows[0]
     grouped = all(measure.spec.get("metric") == GROUP_ALL and not measure.answered for measure in measures)
-    means, found = (_by_group if grouped else _by_item)(items, measures, partner)
+    means, parts = (_by_group if grouped else _by_item)(items, measures, partner)
     every, differences = [mine.places.read() for mine in items], []
-    for here, row, part, counted in found:
+    for here, row, part, counted in parts:
         places = [NOWHERE, NOWHERE]
         places[here] = int(every[here][row])
         if (other := partner[here][row]) != NOWHERE:
             places[1 - here] = int(every[1 - here][other])
         differences.append(Difference(places[0], places[1], part, counted))
-    order = sorted(differences, key=lambda each: (each.first == NOWHERE, each.first, each.second))
+    order = sorted(
+        differences, key=lambda difference: (difference.first == NOWHERE, difference.first, difference.second)
+    )
     return (means[0], means[1]), order
 
 
 class _Part(NamedTuple):
-    """What the item of a row of one of the two runs adds."""
+    """The part of the difference that an item adds, by its row in one of the two runs."""
 
     here: int
     row: int
@@ -100,7 +102,7 @@ def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], part
     number = int(both[0].sum())
     common = [_sum(value[row]) / number if number else Fraction(0) for value, row in zip(values, both, strict=True)]
     means = [_sum(value[taken]) / int(taken.sum()) for value, taken in zip(values, counted, strict=True)]
-    found = [
+    parts = [
         _Part(0, int(row), (exact(after) - exact(before)) / number)
         for row in np.flatnonzero(both[0])
         if (before := values[0][row]) != (after := values[1][partner[0][row]])
@@ -111,8 +113,8 @@ def _by_item(items: tuple[Items, Items], measures: tuple[Measure, Measure], part
             part = sign * (exact(values[here][row]) - common[here]) / total
             other = partner[here][row]
             same = other != NOWHERE and answered[here][row] == answered[1 - here][other]
-            found.append(_Part(here, int(row), part, bool(same)))
-    return means, found
+            parts.append(_Part(here, int(row), part, bool(same)))
+    return means, parts
 
 
 def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], partner: tuple[Ints, ...]) -> _Parts:
@@ -127,12 +129,12 @@ def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], par
     ]
     right = [{name: Fraction(not failing) for name, failing in groups.items()} for groups in wrong]
     both = [name for name in members[0] if name in members[1]]
-    common = [sum((each[name] for name in both), Fraction(0)) / max(1, len(both)) for each in right]
-    means = [sum(each.values(), Fraction(0)) / len(each) for each in right]
-    found: list[_Part] = []
+    common = [sum((results[name] for name in both), Fraction(0)) / max(1, len(both)) for results in right]
+    means = [sum(results.values(), Fraction(0)) / len(results) for results in right]
+    parts: list[_Part] = []
 
     def add(here: int, rows: Sequence[int], part: Fraction) -> None:
-        found.extend(_Part(here, row, part / len(rows)) for row in rows)
+        parts.extend(_Part(here, row, part / len(rows)) for row in rows)
 
     for name in both:
         if change := right[1][name] - right[0][name]:
@@ -142,27 +144,27 @@ def _by_group(items: tuple[Items, Items], measures: tuple[Measure, Measure], par
         for name, rows in members[here].items():
             if name not in members[1 - here]:
                 add(here, rows, sign * (right[here][name] - common[here]) / len(members[here]))
-    return means, found
+    return means, parts
 
 
 def exact(value: float) -> Fraction:
-    """Returns a float as the fraction that it is."""
+    """Returns the exact value of a float as a fraction."""
     return Fraction(float(value))
 
 
 def _sum(values: Floats) -> Fraction:
-    found, counts = np.unique(values, return_counts=True)
-    return sum((exact(value) * int(count) for value, count in zip(found, counts, strict=True)), Fraction(0))
+    distinct, counts = np.unique(values, return_counts=True)
+    return sum((exact(value) * int(count) for value, count in zip(distinct, counts, strict=True)), Fraction(0))
 
 
-def apportioned(parts: Sequence[Fraction], whole: int) -> list[int]:
-    """Rounds parts to integers that sum to the whole, those with the largest remainders up. A part of 0 stays 0.
+def apportioned(parts: Sequence[Fraction], total: int) -> list[int]:
+    """Rounds parts to integers that sum to `total`, the largest remainders up. A part of 0 stays 0.
 
-    The parts sum to the whole but for rounding; it is 0 where all parts are.
+    The parts sum to `total` except for rounding; it is 0 if all parts are.
     """
     rounded = [part.__floor__() for part in parts]
     places = sorted((at for at, part in enumerate(parts) if part), key=lambda at: rounded[at] - parts[at])
-    rest = whole - sum(rounded)
+    rest = total - sum(rounded)
     for at in islice(cycle(places if rest > 0 else places[::-1]), abs(rest)):
         rounded[at] += 1 if rest > 0 else -1
     return rounded

@@ -1,4 +1,4 @@
-"""One item of a share: both answers, and the spot at which both runs differ."""
+"""One item of a share: both answers, and the spots in which the runs differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\w+|\W")
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where two runs differ in an item: its prompt, decoding or answer in both, what differs between ⟦ and ⟧."""
+    """A prompt, decoding or answer in which two runs differ, as both have it; the difference stands between ⟦ and ⟧."""
 
     what: str
     first: str
@@ -35,9 +35,9 @@ class Example:
     """An item of a share.
 
     Attributes:
-        key: Its key; "" where it is the metric alone that differs.
-        target: What is right, in the first run that has it.
-        spots: Where the runs differ, what it is put down to first, both verdicts and answers last.
+        key: Its key; "" if only the metric differs.
+        target: The right answer, from the first run that has it.
+        spots: Spots in which the runs differ, those of the cause first, both verdicts and answers last.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Example:
 
 
 def example(explained: Explained, share: Share) -> Example:
-    """Returns the first item of a share; one without a key where no item shows it, but only the metric."""
+    """Returns the first item of a share; an example without a key if only the metric shows it, and no item does."""
     metrics = Spot("metric", *map(_metric, explained.headlines))
     if not share.pairs:
         return Example("", "", [metrics])
@@ -84,7 +84,7 @@ def _spots(attribution: Attribution, explained: Explained, one: Item, other: Ite
                 rules = [_rule(item, side) for item, side in zip((one, other), explained.sides, strict=True)]
                 yield Spot("rule", rules[0], rules[1])
             case _:
-                pass  # verdict and answer show it
+                pass  # the verdict and the answer show it
 
 
 def _metric(head: Headline) -> str:
@@ -94,7 +94,7 @@ def _metric(head: Headline) -> str:
 
 
 def _read_as(item: Item | None) -> str:
-    """Returns what was read in an answer and its score."""
+    """Returns the answer that was extracted, and its score."""
     if item is None:
         return "no such item"
     read = item.verdict.get("extracted") or item.outcome
@@ -113,13 +113,13 @@ def _images(one: Item, other: Item, runs: tuple[Run, Run]) -> tuple[str, str]:
     mine, theirs = media(one), media(other)
     if mine == theirs:
         return "another place among the words", "another place among the words"
-    place = next((at for at, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), -1)
-    found = []
+    index = next((at for at, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), -1)
+    descriptions = []
     for references, run in ((mine, runs[0]), (theirs, runs[1])):
-        at = place if place >= 0 else min(len(mine), len(theirs))
+        at = index if index >= 0 else min(len(mine), len(theirs))
         shown = _image(references[at], run) if at < len(references) else "none"
-        found.append(f"{at + 1} of {len(references)}: {shown}")
-    return found[0], found[1]
+        descriptions.append(f"{at + 1} of {len(references)}: {shown}")
+    return descriptions[0], descriptions[1]
 
 
 def _image(reference: Mapping[str, Any], run: Run) -> str:
@@ -148,26 +148,26 @@ def _value(value: Any) -> str:
 
 
 def _marked(first: str, second: str) -> tuple[str, str]:
-    """Returns two texts shortened to where they differ, which stands between ⟦ and ⟧."""
+    """Returns two texts shortened around their difference, which stands between ⟦ and ⟧."""
     texts = [" ".join(text.split()) for text in (first, second)]
     if texts[0] == texts[1]:
-        # They differ in blanks alone, or not at all.
+        # They differ only in whitespace, or not at all.
         texts = [text.replace("\n", "⏎").replace("\t", "⇥") for text in (first, second)]
     if texts[0] == texts[1]:
         return _short(texts[0], _MIDDLE), _short(texts[1], _MIDDLE)
     tokens = [_TOKEN.findall(text) for text in texts]
     start = _alike(*tokens)
-    rest = [found[start:] for found in tokens]
-    end = _alike(*(found[::-1] for found in rest))
+    rest = [sequence[start:] for sequence in tokens]
+    end = _alike(*(sequence[::-1] for sequence in rest))
     before, after = "".join(tokens[0][:start]), "".join(rest[0][len(rest[0]) - end :])
     left = f"…{before[-_AROUND:]}" if len(before) > _AROUND else before
     right = f"{after[:_AROUND]}…" if len(after) > _AROUND else after
-    one, other = (f"{left}⟦{_short(''.join(found[: len(found) - end]), _MIDDLE)}⟧{right}" for found in rest)
+    one, other = (f"{left}⟦{_short(''.join(sequence[: len(sequence) - end]), _MIDDLE)}⟧{right}" for sequence in rest)
     return one, other
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Returns with how many of the same words two texts begin."""
+    """Returns the number of leading words that two texts have in common."""
     differing = (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
     return next(differing, min(len(one), len(other)))
 

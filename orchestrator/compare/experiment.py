@@ -1,4 +1,4 @@
-"""Causes tried out: a live server is asked the first run's requests again, with one thing of the second run's each."""
+"""Tests causes on a live server: sends the first run's requests again, each with one part of the second run's."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _SILENT = (Outcome.FAILED, Outcome.REJECTED, Outcome.UNJUDGED)
 
 @dataclass(slots=True)
 class Trial:
-    """One item that was asked again.
+    """One item whose request was sent again.
 
     Attributes:
-        attribution: What it was put down to.
+        attribution: The causes of its difference.
         wanted: The second run's score.
-        own: The first run's.
-        scores: What was put into the first run's request -> the score of the answer; None where there was none.
-            `UNCHANGED` is that request as it was, `TOGETHER` the second run's own.
+        own: The first run's score.
+        scores: Part replaced in the first run's request -> score of the answer; None without an answer.
+            `UNCHANGED` is that request as it was, `TOGETHER` the second run's request.
     """
 
     key: str
@@ -56,13 +56,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a live server answered.
+    """The answers of a live server.
 
     Attributes:
         model: The server's model.
-        same: Whether it has model, revision and template of the first run, and of the second.
+        same: True if it has the model, revision and template of the first run, and of the second run.
         trials: The items.
-        left: How many items were not tried: more than the limit, or their requests are not recorded.
+        left: Number of items that were not tried: they exceed the limit, or their requests are not recorded.
     """
 
     model: str
@@ -71,9 +71,9 @@ class Experiment:
     left: int
 
     def cause(self, trial: Trial) -> str:
-        """Returns what makes the second run's score of the first run's request."""
+        """Returns the replaced part of the request that reproduces the second run's score."""
         if trial.scores.get(UNCHANGED) == trial.wanted:
-            # The same request of the first run's model made another score than it did then.
+            # The first run's model now answers the same request with another score.
             return Cause.NOISE if self.same[0] else Cause.SERVER if self.same[1] else "server or noise"
         singles = [name for name in (*_SWAPPED, Cause.READING) if trial.scores.get(name) == trial.wanted]
         if singles:
@@ -82,16 +82,16 @@ class Experiment:
             return "all together"
         known, upstream = trial.attribution, {*trial.attribution.also} - {Cause.READING}
         if known.unrecorded == (Cause.IMAGE,) and not upstream and trial.scores.get(UNCHANGED) == trial.own:
-            # All else is recorded and the same, and the request makes its answer again: it is not chance.
+            # All else is recorded and equal, and the request reproduces its answer: it is not chance.
             return Cause.IMAGE
         return "not reproduced"
 
 
 async def experiment(explanation: Explanation, request: RunRequest, limit: int, console: Console) -> Experiment:
-    """Asks a live server again, each item with one change at a time, at most `limit` items, spread evenly.
+    """Sends requests to a live server again with one change at a time, for at most `limit` items, spread evenly.
 
     Raises:
-        EngineError: As a run does.
+        EngineError: The same errors as of a run.
     """
     eligible = [
         (task, share.attribution, places)
@@ -110,27 +110,27 @@ async def experiment(explanation: Explanation, request: RunRequest, limit: int, 
             for task, attribution, places in chosen:
                 ((one, other),) = task.read([places])
                 if one is None or other is None or (one.score or 0.0) == (other.score or 0.0):
-                    continue  # counted otherwise, not scored otherwise
+                    continue  # counted differently, but scored alike
                 trial = Trial(one.key, attribution, other.score or 0.0, one.score or 0.0)
-                with contextlib.suppress(OSError):  # an image is not there
-                    samples += (made := list(_samples(task, trial, one, other, log)))
-                    trials += [trial] if made else []
+                with contextlib.suppress(OSError):  # an image is missing
+                    samples += (planned := list(_samples(task, trial, one, other, log)))
+                    trials += [trial] if planned else []
             log.flush()
             info = await _ask(samples, log, request, console)
         finally:
             log.close()
-        found = {item.key: item for item in Run(Path(folder), {}, {})}
+        items = {item.key: item for item in Run(Path(folder), {}, {})}
         by_key = {trial.key: trial for trial in trials}
         for sample in samples:
             key, _, change = sample.key.rpartition("~")
-            item = found[sample.key]
+            item = items[sample.key]
             by_key[key].scores[change] = None if item.outcome in _SILENT else item.score or 0.0
     first, second = (run.identity.get("model") == info for run in explanation.runs)
     return Experiment(info["model_name"], (first, second), trials, len(eligible) - len(trials))
 
 
 async def _ask(samples: Sequence[Sample], log: RunLog, request: RunRequest, console: Console) -> Mapping[str, str]:
-    """Has samples asked and scored, and returns the identity of the model."""
+    """Runs and scores samples, and returns the identity of the model."""
     async with connect(request, console) as connections:
         options = Options(timeout=request.timeout, patience=request.patience)
         engine = Engine(iter(samples), Ledger(log), connections.pools, connections.scorer, options)
@@ -139,9 +139,9 @@ async def _ask(samples: Sequence[Sample], log: RunLog, request: RunRequest, cons
 
 
 def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog) -> Iterator[Sample]:
-    """Yields a sample for each change; an answer that only is to be read again is put into the log."""
+    """Yields a sample for each change; an answer that only needs scoring again is put into the log."""
     scoring = [_scoring(side.run, item) for side, item in zip(task.sides, (one, other), strict=True)]
-    # A tool's log names no rule of ours, so its reading is not tried out.
+    # A tool's log does not name one of our rules, so its reading is not tried.
     logged = bool(task.sides[1].imported) and other.verdict.get("rule") == task.sides[1].imported
     if not logged and (scoring[0] != scoring[1] or trial.attribution.cause is Cause.READING):
         key = f"{one.key}~{Cause.READING}"
@@ -152,7 +152,7 @@ def _samples(task: Explained, trial: Trial, one: Item, other: Item, log: RunLog)
                 log.images.put(stored.get(part["image"]["sha256"]))
         log.add_response(key, None, orjson.dumps({name: value for name, value in line.items() if name != "crc32"}))
         yield _sample(key, None, scoring[1])
-    # What another tool scored cannot be scored again here, and what is not recorded cannot be sent again.
+    # Scores of another tool cannot be reproduced here, and requests that are not recorded cannot be sent.
     ours = task.sides[0].run.manifest.get("scored_by") in (None, PARITY_FOLDER)
     if trial.attribution.cause is Cause.READING or not ours or task.sides[0].lacks(one) & {*_SWAPPED}:
         return
@@ -180,16 +180,16 @@ def _sample(key: str, call: Call | None, scoring: Mapping[str, Any]) -> Sample:
 
 
 def _scoring(run: Run, item: Item) -> dict[str, Any]:
-    """Returns how a run reads an item."""
+    """Returns the scoring of an item in a run."""
     parity = run.manifest.get("scored_by") == PARITY_FOLDER
     return parity_scoring(item.task, item.scoring) if parity else dict(item.scoring)
 
 
 def swapped(mine: Call, theirs: Call, cause: Cause) -> Call | None:
-    """Returns the first call with one thing of the second; None where that cannot be taken alone.
+    """Returns the first call with one part of the second; None if that part cannot be replaced alone.
 
-    Images keep their places among the words where both calls have as many. Words that had no images get the first
-    call's in front.
+    Images keep their positions in the text if both calls have the same number of them. A text without images gets the
+    first call's images in front.
     """
     if cause is not Cause.IMAGE and bool(mine.continuations) != bool(theirs.continuations):
         return None
@@ -215,7 +215,7 @@ def _shows(part: Part) -> bool:
 
 
 def _with(messages: Sequence[Message], media: Sequence[Part]) -> tuple[Message, ...]:
-    """Returns messages with other images and clips in the places of theirs; without those where there are none."""
+    """Returns messages with their images and clips replaced by `media`, or removed if `media` is empty."""
     rest = iter(media)
     return tuple(
         replace(

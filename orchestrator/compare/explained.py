@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LONGEST = 72
 _MOST_NAMED = 8
 _ALWAYS = ("command", "imported", "model.model", "model.server", "rules.", "benchmarks.", "scorer", "versions.lyncean")
-"""Facts that a page lists also where both runs are alike in them."""
+"""Facts that a page lists even if both runs agree in them."""
 
 
 def show(explanation: Explanation, experiment: Experiment | None, console: Console) -> None:
@@ -41,10 +41,10 @@ def show(explanation: Explanation, experiment: Experiment | None, console: Conso
             continue
         console.print(_causes(task))
         for share in task.shares:
-            found = example(task, share)
-            target = f"  target {_cut(found.target)}" if found.target else ""
-            console.print(Text.assemble(f"{share.attribution}  {found.key}", (target, "dim")))
-            _example(found, names, console)
+            shown = example(task, share)
+            target = f"  target {_cut(shown.target)}" if shown.target else ""
+            console.print(Text.assemble(f"{share.attribution}  {shown.key}", (target, "dim")))
+            _example(shown, names, console)
     if experiment:
         _experiment(experiment, console)
     if explanation.differing:
@@ -79,18 +79,18 @@ def _causes(task: Explained) -> Table:
 
 def _rows(task: Explained) -> Iterator[list[str]]:
     _, _, difference, points, percent = task.printed()
-    for share, each, of_all in zip(task.shares, points, percent, strict=True):
+    for share, added, of_all in zip(task.shares, points, percent, strict=True):
         percent_text = "–" if of_all is None else f"{of_all:,}%"
-        yield [str(share.attribution), f"{len(share.pairs):,}", f"{each:+.2f}", percent_text]
+        yield [str(share.attribution), f"{len(share.pairs):,}", f"{added:+.2f}", percent_text]
     items = sum(len(share.pairs) for share in task.shares)
     yield ["all", f"{items:,}", f"{difference:+.2f}", "–" if None in percent else "100%"]
 
 
-def _example(found: Example, names: Sequence[str], console: Console) -> None:
+def _example(shown: Example, names: Sequence[str], console: Console) -> None:
     width = max(map(len, names))
-    for spot in found.spots:
-        for place, text in enumerate((spot.first, spot.second)):
-            head = (f"  {spot.what if place == 0 else '':8}  {names[place]:{width}}  ", "dim")
+    for spot in shown.spots:
+        for side, text in enumerate((spot.first, spot.second)):
+            head = (f"  {spot.what if side == 0 else '':8}  {names[side]:{width}}  ", "dim")
             console.print(Text.assemble(head, " ".join(text.split())), overflow="ellipsis", no_wrap=True)
 
 
@@ -121,15 +121,15 @@ def _cause_counts(experiment: Experiment) -> list[list[str]]:
 
 
 def as_json(explanation: Explanation, experiment: Experiment | None) -> dict[str, Any]:
-    """Returns an explanation for machines. The causes' points sum to the difference in the decimals that are there."""
-    found: dict[str, Any] = {
+    """Returns an explanation as JSON. The causes' points sum to the difference in the decimals that are written."""
+    document: dict[str, Any] = {
         "runs": [{"name": run.name, "path": str(run.path), "model": run.model_name} for run in explanation.runs],
         "tasks": [_task_json(task) for task in explanation.tasks],
         "notes": list(explanation.notes),
         "differs": {name: list(values) for name, values in explanation.differing.items()},
     }
     if experiment:
-        found["experiment"] = {
+        document["experiment"] = {
             "model": experiment.model,
             "same_as": list(experiment.same),
             "not_tried": experiment.left,
@@ -145,26 +145,26 @@ def as_json(explanation: Explanation, experiment: Experiment | None) -> dict[str
                 for trial in experiment.trials
             ],
         }
-    return found
+    return document
 
 
 def _task_json(task: Explained) -> dict[str, Any]:
     first, second, difference, points, percent = task.printed()
     causes = []
-    for share, each, of_all in zip(task.shares, points, percent, strict=True):
-        found = example(task, share)
+    for share, added, of_all in zip(task.shares, points, percent, strict=True):
+        shown = example(task, share)
         causes.append(
             {
                 "cause": share.attribution.cause,
                 "also": list(share.attribution.also),
                 "not_recorded": list(share.attribution.unrecorded),
                 "items": len(share.pairs),
-                "points": each,
+                "points": added,
                 "percent": of_all,
                 "example": {
-                    "key": found.key,
-                    "target": found.target,
-                    "spots": {spot.what: [spot.first, spot.second] for spot in found.spots},
+                    "key": shown.key,
+                    "target": shown.target,
+                    "spots": {spot.what: [spot.first, spot.second] for spot in shown.spots},
                 },
             }
         )
@@ -182,7 +182,7 @@ def _task_json(task: Explained) -> dict[str, Any]:
 
 
 def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
-    """Returns an explanation as a page for an issue: what a model or tool said stands in code alone."""
+    """Returns an explanation as a Markdown page for an issue; text of a model or tool stands in code spans only."""
     one, other = explanation.runs
     blocks = [f"## Why {_code(one.name)} and {_code(other.name)} differ"]
     blocks += [f"**Caution:** {_code(note)}" for note in explanation.notes]
@@ -197,11 +197,11 @@ def markdown(explanation: Explanation, experiment: Experiment | None) -> str:
             continue
         blocks.append(_table(["cause", "items", "points", "share"], _rows(task)))
         for share in task.shares:
-            found = example(task, share)
-            where = f", for example {_code(found.key)}" if found.key else ""
-            target = f", target {_code(_cut(found.target))}" if found.target else ""
+            shown = example(task, share)
+            where = f", for example {_code(shown.key)}" if shown.key else ""
+            target = f", target {_code(_cut(shown.target))}" if shown.target else ""
             blocks.append(f"**{share.attribution}**{where}{target}:")
-            lines = [[spot.what, spot.first, spot.second] for spot in found.spots]
+            lines = [[spot.what, spot.first, spot.second] for spot in shown.spots]
             blocks.append(_table(["", one.name, other.name], lines, code=True))
     if experiment:
         blocks.append(f"### Asked again\n\n{_code(_tried(experiment))}")
@@ -226,9 +226,9 @@ def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[Sequence[st
 
 
 def _code(text: str) -> str:
-    """Returns text as code in Markdown, also within a table: nothing in it is markup, a link or a mention."""
+    """Returns text as a Markdown code span, safe in tables: nothing in it acts as markup, a link or a mention."""
     text = " ".join(text.split()).replace("|", "\\|")
-    fence = "`" * (1 + max((len(found) for found in re.findall("`+", text)), default=0))
+    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", text)), default=0))
     blank = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{blank}{text}{blank}{fence}"
 

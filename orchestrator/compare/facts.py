@@ -1,4 +1,4 @@
-"""Numbers of items beside their scores, such as the calls of a trajectory, in two runs with tools."""
+"""Compares facts of items other than scores, such as the calls of a trajectory, in two runs with tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FactChange:
         fact: The fact's name.
         first: Mean of the first run.
         second: Mean of the second.
-        low: Lower end of the difference's 95% interval, over items with their repeats; None where all change alike.
+        low: Lower end of the difference's 95% interval, over items with their repeats; None if all change alike.
         high: Upper end.
         items: Number of these items.
     """
@@ -54,7 +54,7 @@ class _Line(Struct):
 
 
 def changes(first: Run, second: Run) -> list[FactChange]:
-    """Returns how facts change from run to run; nothing unless both have tools.
+    """Returns the changes of facts between two runs; empty unless both have tools.
 
     Raises:
         RunLogError: A verdict is damaged.
@@ -67,19 +67,21 @@ def changes(first: Run, second: Run) -> list[FactChange]:
         one, other = ours[key], theirs[key]
         for fact in one.facts.keys() & other.facts.keys():
             pairs[one.task, fact].append((split_repeat(key)[0], one.facts[fact], other.facts[fact]))
-    return [_change(task, fact, found) for (task, fact), found in sorted(pairs.items())]
+    return [_change(task, fact, values) for (task, fact), values in sorted(pairs.items())]
 
 
 def _read(run: Run) -> Mapping[str, _Line]:
     return {line.key: line for _, line in scan(run.path / VERDICTS, _Line) if line.facts}
 
 
-def _change(task: str, fact: str, found: list[tuple[str, float, float]]) -> FactChange:
+def _change(task: str, fact: str, values: list[tuple[str, float, float]]) -> FactChange:
     clusters: dict[str, list[float]] = defaultdict(list)
-    for name, one, other in found:
+    for name, one, other in values:
         clusters[name].append(other - one)
-    sums, sizes = (np.array([measure(each) for each in clusters.values()], float) for measure in (sum, len))
+    sums, sizes = (
+        np.array([measure(differences) for differences in clusters.values()], float) for measure in (sum, len)
+    )
     interval = mean_interval(sums, sizes, binary=False)
     low, high = (None, None) if interval is None else (float(interval.low), float(interval.high))
-    first, second = (float(np.mean([pair[place] for pair in found])) for place in (1, 2))
-    return FactChange(task, fact, first, second, low, high, len(found))
+    first, second = (float(np.mean([pair[side] for pair in values])) for side in (1, 2))
+    return FactChange(task, fact, first, second, low, high, len(values))

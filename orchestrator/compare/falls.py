@@ -1,4 +1,4 @@
-"""The tasks of two runs taken together: which of them fell, and how far each may have fallen."""
+"""Tests all tasks of two runs together: which tasks fell, and how far each may have fallen."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """What several tasks together say of one of them.
+    """The fall of one task, tested together with several others.
 
     Attributes:
         p: One-sided p-value that the task did not fall, by the step-down max-T test over all tasks.
-        low: Lower end of the interval of its change. Those of all tasks hold together in 95% of comparisons; None
-            where the metric is not a share.
+        low: Lower end of the interval of its change. The intervals of all tasks hold together in 95% of comparisons;
+            None if the metric is not a share.
     """
 
     p: float
@@ -31,14 +31,14 @@ class Fall:
 def of_tasks(units: Mapping[Step, Sequence[Units]]) -> dict[Step, Fall]:
     """Returns the fall of each task, whose units in the first and in the second run have the same order.
 
-    Of a single task there is none: its own test and interval say all.
+    A single task has none: its own test and interval say all.
     """
     if len(units) < 2:
         return {}
-    # The signs are drawn in an order of the tasks that no run's own order changes.
+    # Sorted tasks make the draws of the signs independent of the order in the runs.
     steps = sorted(units, key=str)
     p_values = falls.step_down([_changes(units[step])[0] for step in steps])
-    bounded = {step for step in steps if all(stats.bounds(each.scores) == stats.SHARE for each in units[step])}
+    bounded = {step for step in steps if all(stats.bounds(side.scores) == stats.SHARE for side in units[step])}
     lows = {step: _lowest(units[step], _ALPHA / len(bounded)) for step in bounded}
     return {step: Fall(p, lows.get(step)) for step, p in zip(steps, p_values, strict=True)}
 

@@ -15,19 +15,19 @@ from orchestrator.run_folder.reader import Item, Run
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """One item that two runs score differently, as the first and as the second has it."""
+    """One item that two runs score differently, from the first and from the second run."""
 
     first: Item
     second: Item
 
     @property
     def gained(self) -> bool:
-        """Whether the second run is the better one."""
+        """True if the second run scores the item higher."""
         return (self.second.score or 0.0) > (self.first.score or 0.0)
 
     @property
     def target(self) -> str:
-        """What is right, "" where no run says; both where they differ, as with shuffled options."""
+        """The right answer, "" if no run records it; both answers if they differ, as with shuffled options."""
         first, second = (" | ".join(item.scoring.get("targets", ())) for item in (self.first, self.second))
         return first if first == second else f"{first or '–'} → {second or '–'}"
 
@@ -37,10 +37,10 @@ class Flips:
     """The items that two runs score differently; their lines stay on disk until they are read.
 
     Attributes:
-        items: How many items both have.
-        worse: For each task where the lines of the items that the second has worse begin, in the two logs of either
-            run (`Run.lines`): shape [2, items, 2].
-        better: The same for those that it has better.
+        items: Number of items that both have.
+        worse: For each task the offsets of the lines of items that the second run scores lower, in the two logs of
+            either run (`Run.lines`): shape [2, items, 2].
+        better: The same for items that it scores higher.
     """
 
     first: Run
@@ -51,18 +51,18 @@ class Flips:
 
     @property
     def lost(self) -> int:
-        """How many items the second run has worse."""
+        """Number of items that the second run scores lower."""
         return sum(lines.shape[1] for lines in self.worse)
 
     @property
     def gained(self) -> int:
-        """How many it has better."""
+        """Number of items that the second run scores higher."""
         return sum(lines.shape[1] for lines in self.better)
 
     def read(self, most: int) -> Iterator[Flip]:
-        """Yields up to `most` items lost, then as many gained: of each task the first, tasks share alike."""
+        """Yields up to `most` items lost, then as many gained: the first of each task, in equal shares."""
         for tasks in (self.worse, self.better):
-            for lines, count in zip(tasks, _shares([each.shape[1] for each in tasks], most), strict=True):
+            for lines, count in zip(tasks, _shares([task.shape[1] for task in tasks], most), strict=True):
                 before, after = (self.first.lines(lines[0, :count]), self.second.lines(lines[1, :count]))
                 yield from (Flip(*both) for both in zip(before, after, strict=True))
 
@@ -85,7 +85,7 @@ def flips(first: Scores, second: Scores) -> Flips:
 
 
 def words(item: Item) -> str:
-    """Returns what an item's model said, or why it said nothing."""
+    """Returns an item's answer, or the reason why there is none."""
     if error := item.response.get("error"):
         return f"{item.outcome}: {error.get('message', '')}"
     answer = item.response.get("response") or {}
@@ -97,7 +97,7 @@ def words(item: Item) -> str:
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
-    """Returns how many of each to take so that `most` are taken: small ones are whole."""
+    """Returns the number to take of each size so that `most` are taken in all; small ones are taken completely."""
     shares, left = [0] * len(sizes), most
     for rank, at in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
         shares[at] = min(sizes[at], -(-left // (len(sizes) - rank)))

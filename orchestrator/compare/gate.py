@@ -1,4 +1,4 @@
-"""Quality gates: `acc>=0.6,change.low>=-2%`, conditions that a run has to meet.
+"""Quality gates: conditions that a run has to meet, such as `acc>=0.6,change.low>=-2%`.
 
     gate      := condition ("," condition)*
     condition := "no_regression" | "no_fall" | "worst_task" (">=" | ">") number ["%"] | change operator number ["%"]
@@ -8,17 +8,17 @@
     part      := "low" | "high" | "answered"
     operator  := ">=" | "<=" | ">" | "<"
 
-Labels and part are a metric's; an outcome has neither.
+Labels and parts belong to metrics; an outcome has neither.
 
 `change` is the difference to the first run, over the primary metrics of all tasks or of one. `change.low>=-2%` is a
-test of non-inferiority with three answers: pass where a fall of more than 2 points is excluded, fail where the run is
-worse beyond chance, otherwise not shown. `no_regression` is `change.low>=-2%`, and fails too where one task fell beyond
-chance (step-down max-T over all tasks). `worst_task>=-10%` is the same test for every task at once. `no_fall` is of
-a suite's models in their order: none fell from its baseline, at 5% over all of them (orchestrator/compare/series.py).
+test of non-inferiority with three answers: pass if a fall of more than 2 points is excluded, fail if the run is worse
+beyond chance, otherwise not shown. `no_regression` is `change.low>=-2%`, and also fails if one task fell beyond chance
+(step-down max-T over all tasks). `worst_task>=-10%` is the same test for every task at once. `no_fall` applies to a
+suite's models in their order: none fell from its baseline, at 5% over all of them (orchestrator/compare/series.py).
 
-`name` is a result's name in any case, a metric or the start of one (`acc`), or an outcome
-(`failed`, `unparsed`...: its share of what was planned) or `cut`, the share of items whose answer the
-output limit ended. Where it fits several results, all of them have to meet the condition.
+`name` is the name of a result in upper or lower case, a metric or the start of one (`acc`), an outcome
+(`failed`, `unparsed`...: its share of the planned items) or `cut`, the share of items whose answer the
+output limit ended. If it matches several results, all of them have to meet the condition.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ NO_FALL = "no_fall"
 WORST_TASK = "worst_task"
 CHANGE = "change"
 MARGIN = 0.02
-"""Fall that `no_regression` has to exclude."""
+"""Fall that `no_regression` has to exclude, as a fraction."""
 PASS, FAIL, NOT_SHOWN = "pass", "FAIL", "not shown"
 _MOST_NAMED = 5
 _CUT = "cut"
 _SHARES = (*OUTCOMES, _CUT)
-"""What a condition is the share of planned items of."""
+"""Names of conditions on a share of the planned items."""
 _QUANTILE = NormalDist().inv_cdf
 _MOST_DIGITS = 13
-"""Behind the point: beyond it a double in percent has none that mean anything."""
+"""Decimals up to which a double in percent is meaningful."""
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -71,7 +71,7 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition of a gate; `text` is as the user wrote it, `name` may be one of the three names above."""
+    """One condition of a gate; `text` is the user's spelling, `name` may be one of the names above."""
 
     text: str
     name: str
@@ -84,7 +84,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a condition came to for one metric; `verdict` is `PASS`, `FAIL` or `NOT_SHOWN`."""
+    """The outcome of a condition for one metric; `verdict` is `PASS`, `FAIL` or `NOT_SHOWN`."""
 
     condition: str
     run: str
@@ -93,16 +93,16 @@ class Finding:
 
 
 def worst(findings: Iterable[Finding]) -> str:
-    """Returns the worst of some verdicts, `PASS` for none."""
+    """Returns the worst verdict of some findings, `PASS` without any."""
     verdicts = {finding.verdict for finding in findings}
     return next((verdict for verdict in (FAIL, NOT_SHOWN) if verdict in verdicts), PASS)
 
 
 def parse(text: str) -> list[Condition]:
-    """Reads a gate.
+    """Parses a gate.
 
     Raises:
-        ConfigError: It is none; the message names the condition.
+        ConfigError: The text is not a valid gate; the message names the offending condition.
     """
     # Commas inside brackets separate labels, not conditions.
     return [_condition(part.strip()) for part in re.split(r",(?![^\[]*\])", text)]
@@ -111,44 +111,44 @@ def parse(text: str) -> list[Condition]:
 def _condition(text: str) -> Condition:
     if text in (NO_REGRESSION, NO_FALL):
         return Condition(text, text)
-    found = _CONDITION.fullmatch(text)
-    if not found or found["name"] in (NO_REGRESSION, NO_FALL):
+    match = _CONDITION.fullmatch(text)
+    if not match or match["name"] in (NO_REGRESSION, NO_FALL):
         raise ConfigError(
-            f"--gate: {text!r} is no condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
+            f"--gate: {text!r} is not a condition: write NAME>=NUMBER, for example acc>=0.6 or failed<=1%, "
             f"or {NO_REGRESSION}"
         )
     labels: dict[str, str] = {}
-    for pair in (found["labels"] or "").split(",") if found["labels"] else ():
+    for pair in (match["labels"] or "").split(",") if match["labels"] else ():
         name, equals, value = (word.strip() for word in pair.partition("="))
         if not equals or not name:
-            raise ConfigError(f"--gate: {pair!r} in {text!r} is no label: write [LABEL=VALUE]")
+            raise ConfigError(f"--gate: {pair!r} in {text!r} is not a label: write [LABEL=VALUE]")
         if name in labels:
             raise ConfigError(f"--gate: {text!r} gives the label {name} twice: write a condition for each value")
         labels[name] = value
-    number = float(found["number"]) / (100 if found["percent"] else 1)
+    number = float(match["number"]) / (100 if match["percent"] else 1)
     if not math.isfinite(number):
-        raise ConfigError(f"--gate: {found['number']} in {text!r} is no number that a metric could have")
-    name = found["name"].strip()
-    if name == CHANGE and (labels or found["part"] == "answered"):
+        raise ConfigError(f"--gate: {match['number']} in {text!r} is not a number that a metric could have")
+    name = match["name"].strip()
+    if name == CHANGE and (labels or match["part"] == "answered"):
         raise ConfigError(f"--gate: {text!r}: {CHANGE} has the parts low and high, and no slices")
-    if name == WORST_TASK and (labels or found["task"] or found["part"] or found["operator"] not in (">=", ">")):
+    if name == WORST_TASK and (labels or match["task"] or match["part"] or match["operator"] not in (">=", ">")):
         raise ConfigError(
             f"--gate: {text!r}: write {WORST_TASK}>=-10%, a limit for all tasks, or TASK/{CHANGE}.low>=-10%"
         )
-    if name in (CHANGE, WORST_TASK) and abs(number) >= 1 and not found["percent"]:
+    if name in (CHANGE, WORST_TASK) and abs(number) >= 1 and not match["percent"]:
         raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
-    if name in _SHARES and (labels or found["part"]):
+    if name in _SHARES and (labels or match["part"]):
         raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of a count, which has neither: write {name} or TASK/{name}, "
             "its share of all planned items"
         )
     return Condition(
-        text, name, found["task"] or "", tuple(labels.items()), found["part"] or "", found["operator"], number
+        text, name, match["task"] or "", tuple(labels.items()), match["part"] or "", match["operator"], number
     )
 
 
 def compares(condition: Condition) -> bool:
-    """Returns whether a condition is about the difference to another run."""
+    """Returns True if a condition is about the difference to another run."""
     return condition.name in (NO_REGRESSION, NO_FALL, WORST_TASK, CHANGE)
 
 
@@ -160,21 +160,21 @@ def judge(
     overall: Paired | None = None,
     first: Run | None = None,
 ) -> list[Finding]:
-    """Holds a run against conditions. What is not a result meets none of a metric, and shows no change.
+    """Tests a run against conditions. A void metric fails every condition on it, and on changes of its task.
 
     Args:
-        conditions: What `parse` returned.
+        conditions: The conditions, from `parse`.
         run: The run that has to meet them.
-        pairs: How it compares with the first run given; None where it is the only one.
-        steps: What the first run has that could be compared.
-        overall: How it compares over all tasks; None where no metric is a share.
-        first: The first run; None where it is the only one.
+        pairs: Its comparisons with the first run; None if it is the only one.
+        steps: Metrics of the first run that could be compared.
+        overall: Its comparison over all tasks; None if no metric is a share.
+        first: The first run; None if it is the only one.
 
     Raises:
-        ConfigError: A condition names nothing that the run has, or is of what it lacks.
+        ConfigError: A condition names a metric, task or comparison that the run does not have.
     """
     findings: list[Finding] = []
-    void = {task: why for each in (first, run) if each for task, why in no_result(each.tasks).items()}
+    void = {task: why for compared in (first, run) if compared for task, why in no_result(compared.tasks).items()}
     for condition in conditions:
         if condition.name == NO_FALL:
             raise ConfigError("--gate: no_fall is of the models of a suite, one after another: write no_regression")
@@ -212,7 +212,7 @@ def _checked(
 
 
 def _no_regression(run: Run, pairs: Sequence[Paired], overall: Paired | None) -> list[Finding]:
-    """Over all tasks a fall of MARGIN is excluded, and no task's primary metric fell beyond chance."""
+    """Tests that a fall of MARGIN is excluded over all tasks, and that no primary metric fell beyond chance."""
     margin = _change(Condition(NO_REGRESSION, CHANGE, part="low", operator=">=", number=-MARGIN), run, pairs, overall)
     if hidden := _lowest(pairs):
         margin = replace(margin, what=f"{margin.what}; {_fall_text(hidden)}, the most of any task")
@@ -220,7 +220,7 @@ def _no_regression(run: Run, pairs: Sequence[Paired], overall: Paired | None) ->
 
 
 def _worst_task(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Paired | None) -> list[Finding]:
-    """Every task's change is above the limit: shown for all tasks at once, or refuted for one of them."""
+    """Tests that every task's change is above the limit: shown for all tasks at once, or refuted for one."""
     lowest = _lowest(pairs)
     if lowest is None:
         return [_change(replace(condition, name=CHANGE, part="low"), run, pairs, overall)]
@@ -231,8 +231,8 @@ def _worst_task(condition: Condition, run: Run, pairs: Sequence[Paired], overall
     if fell := [_fell(condition.text, run, pair) for pair in short if pair.regression]:
         return fell
     tasks = sum(_low(pair) is not None for pair in pairs)
-    what = f"{_fall_text(lowest)}, {limit}, which {len(short):,} of {tasks:,} tasks may be below"
-    return [Finding(condition.text, run.name, f"{what}: {_too_few(lowest, -condition.number, tasks)}", NOT_SHOWN)]
+    text = f"{_fall_text(lowest)}, {limit}, which {len(short):,} of {tasks:,} tasks may be below"
+    return [Finding(condition.text, run.name, f"{text}: {_too_few(lowest, -condition.number, tasks)}", NOT_SHOWN)]
 
 
 def _low(pair: Paired) -> float | None:
@@ -240,7 +240,7 @@ def _low(pair: Paired) -> float | None:
 
 
 def _lowest(pairs: Sequence[Paired]) -> Paired | None:
-    """Returns the task that may have fallen most; None where there is one task, or none is a share."""
+    """Returns the task that may have fallen most; None for a single task, or if no metric is a share."""
     return min((pair for pair in pairs if _low(pair) is not None), key=lambda pair: _low(pair) or 0.0, default=None)
 
 
@@ -270,14 +270,14 @@ def _change(condition: Condition, run: Run, pairs: Sequence[Paired], overall: Pa
         )
     value = {"": pair.difference, "low": pair.low, "high": pair.high}[condition.part]
     passed = value is not None and _holds(condition, value)
-    what = f"{_pair_text(pair)}, limit {100 * condition.number:+g}"
+    text = f"{_pair_text(pair)}, limit {100 * condition.number:+g}"
     if (exact := _told_apart(_points, value, condition.number)) != _points(value, 1):
-        what += f", is {exact}"
+        text += f", is {exact}"
     if passed or condition.part != "low" or condition.operator not in (">=", ">"):
-        return Finding(condition.text, run.name, what, _passed(passed))
+        return Finding(condition.text, run.name, text, _passed(passed))
     if pair.regression or (pair.high is not None and pair.high < condition.number):
-        return Finding(condition.text, run.name, f"{what}: worse beyond chance", FAIL)
-    return Finding(condition.text, run.name, f"{what}: {_too_few(pair, -condition.number)}", NOT_SHOWN)
+        return Finding(condition.text, run.name, f"{text}: worse beyond chance", FAIL)
+    return Finding(condition.text, run.name, f"{text}: {_too_few(pair, -condition.number)}", NOT_SHOWN)
 
 
 def _points(value: float | None, digits: int) -> str:
@@ -289,16 +289,18 @@ def _pair_text(pair: Paired) -> str:
 
 
 def _too_few(pair: Paired, margin: float, tasks: int = 1) -> str:
-    """Says what so few items leave open, and how many would decide it: the standard error falls with their root."""
-    words = f"neither shown nor refuted by {pair.items:,} items"
+    """Says that the items do not decide it, and how many would: the standard error falls with their square root."""
+    text = f"neither shown nor refuted by {pair.items:,} items"
     if margin <= 0 or pair.detectable is None:
-        return words
-    # For one task the change's two-sided interval; of several, each has its share of the errors.
+        return text
+    # One task has the change's two-sided interval; several tasks share the errors.
     reach = (_QUANTILE(1 - 0.05 / tasks) + _QUANTILE(0.8 ** (1 / tasks))) / REACH if tasks > 1 else 1.0
     needed = pair.items * (reach * pair.detectable / margin) ** 2
     digits = max(0, math.floor(math.log10(needed)) - 1)
-    each = " of each task" if tasks > 1 else ""
-    return f"{words}; of an unchanged model about {round(needed, -digits):,.0f} like these{each} show it in 4 of 5 runs"
+    per_task = " of each task" if tasks > 1 else ""
+    return (
+        f"{text}; of an unchanged model about {round(needed, -digits):,.0f} like these{per_task} show it in 4 of 5 runs"
+    )
 
 
 def _holds(condition: Condition, value: float) -> bool:
@@ -306,10 +308,13 @@ def _holds(condition: Condition, value: float) -> bool:
 
 
 def _told_apart(text: Callable[[float | None, int], str], value: float | None, limit: float) -> str:
-    """Returns a value with as many digits as tell it from the limit, where rounding would make them the same."""
+    """Returns a value with enough digits to differ from the limit when rounding would make them equal."""
     digits = range(1, _MOST_DIGITS) if value is not None and value != limit else (1,)
     shown = [text(value, number) for number in digits]
-    return next((each for each, number in zip(shown, digits, strict=True) if each != text(limit, number)), shown[-1])
+    return next(
+        (candidate for candidate, number in zip(shown, digits, strict=True) if candidate != text(limit, number)),
+        shown[-1],
+    )
 
 
 def _passed(holds: bool) -> str:
@@ -317,14 +322,14 @@ def _passed(holds: bool) -> str:
 
 
 def _share(condition: Condition, run: Run) -> Finding:
-    tasks = {name: found for name, found in run.tasks.items() if condition.task in ("", name)}
+    tasks = {name: results for name, results in run.tasks.items() if condition.task in ("", name)}
     total = counts(tasks)
     if not total["planned"]:
         raise ConfigError(f"--gate: {run.name} has no results{f' of {condition.task}' if condition.task else ''}")
     number = _cut(condition, run, tasks) if condition.name == _CUT else total[condition.name]
     share = number / total["planned"]
-    what = f"{number:,} of {total['planned']:,} {condition.name}"
-    return Finding(condition.text, run.name, what, _passed(_holds(condition, share)))
+    text = f"{number:,} of {total['planned']:,} {condition.name}"
+    return Finding(condition.text, run.name, text, _passed(_holds(condition, share)))
 
 
 def _cut(condition: Condition, run: Run, tasks: Mapping[str, Mapping[str, Any]]) -> int:
@@ -339,15 +344,15 @@ def _cut(condition: Condition, run: Run, tasks: Mapping[str, Mapping[str, Any]])
 
 def _resolve(condition: Condition, run: Run) -> list[MetricResult]:
     wanted, labels = condition.name.casefold(), dict(condition.labels)
-    found = [f for f in metric_results(run.tasks_and_groups) if condition.task in ("", f.task) and f.labels == labels]
+    results = [f for f in metric_results(run.tasks_and_groups) if condition.task in ("", f.task) and f.labels == labels]
     chosen = (
-        [each for each in found if each.name.casefold() == wanted]
-        or [each for each in found if each.metric.casefold() == wanted]
-        or [each for each in found if each.metric.casefold().startswith(wanted)]
+        [result for result in results if result.name.casefold() == wanted]
+        or [result for result in results if result.metric.casefold() == wanted]
+        or [result for result in results if result.metric.casefold().startswith(wanted)]
     )
     if chosen:
         return chosen
-    known = ", ".join(dict.fromkeys(metric.name for metric in found)) or "none with these labels"
+    known = ", ".join(dict.fromkeys(metric.name for metric in results)) or "none with these labels"
     raise ConfigError(f"--gate {condition.text}: {run.name} has no such metric; it has {known}")
 
 
@@ -355,11 +360,11 @@ def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
     if metric.void:
         return Finding(condition.text, run.name, metric.void, FAIL)
     value = {"": metric.value, "low": metric.low, "high": metric.high, "answered": metric.answered}[condition.part]
-    # A gate speaks in fractions, whatever unit the metric is kept in.
+    # A gate is in fractions, also for a metric in percent.
     comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _holds(condition, comparable)
     name = metric.name + (f" [{metric.where}]" if metric.labels else "")
     name += f".{condition.part}" if condition.part else ""
     limit = condition.number * (100 if metric.unit == "percent" else 1)
-    what = f"{metric.task}: {name} is {_told_apart(metric.text, value, limit)}{metric.suffix}"
-    return Finding(condition.text, run.name, what, _passed(passed))
+    text = f"{metric.task}: {name} is {_told_apart(metric.text, value, limit)}{metric.suffix}"
+    return Finding(condition.text, run.name, text, _passed(passed))

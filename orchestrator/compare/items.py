@@ -1,4 +1,4 @@
-"""The items of a run as columns: some hundred bytes an item on disk, however long its lines are."""
+"""The items of a run as columns on disk: about a hundred bytes per item, independent of the length of its lines."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Names = NDArray[np.bytes_]
 """Hashes of names, 16 bytes each."""
 
 GROUP_ALL = "group_all"
-"""The metric that takes the items of a group together: right where all of them are."""
+"""The metric that scores a group as one: right if all of its items are."""
 
 _BYTES = 16
 _NAME = f"S{_BYTES}"
 _LINES = np.dtype(("<i8", 2))
 _TOGETHER = 1 << 12
-"""Items after which columns are looked at for their length."""
+"""Items after which columns are checked for their length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a metric is the mean of: items, or for an all-or-nothing metric groups of items.
+    """The units that a metric is the mean of: items, or groups of items for an all-or-nothing metric.
 
     Attributes:
-        names: What they are paired by across runs.
-        scores: The score of each.
-        clusters: Hash of the cluster that each belongs to, in whatever task.
+        names: Names by which units are paired across runs.
+        scores: Scores of the units.
+        clusters: Hash of each unit's cluster, the same in all tasks.
     """
 
     names: Names
@@ -50,23 +50,23 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The planned items of one task of one run, a row each, in the order a person would put them.
+    """The planned items of one task of one run, one row per item, in natural order.
 
     Attributes:
-        keys: What they are paired by across runs, as `Names`.
+        keys: Names by which items are paired across runs, as `Names`.
         questions: The same without the repeat.
-        places: Where each stands in the run (`Run.at`).
-        lines: Where its lines begin in the two logs (`Run.lines`).
-        scores: The verdict's score; 0 where the item was not answered, as over planned.
-        answered: Whether it is scored or unparsed, and so counts in a metric over answered items.
-        labels: Which of `kinds` the labels of each are.
-        clusters: Hash of the cluster that each belongs to, in whatever task.
-        groups: Hash of group and repeat, what an all-or-nothing metric takes together; empty without one.
-        asked: Hash of the question; 0 where it may hold the model's own earlier answers.
+        places: Index of each item in the run (`Run.at`).
+        lines: Offsets of its lines in the two logs (`Run.lines`).
+        scores: The verdict's score; 0 for an unanswered item, as in accuracy (all samples).
+        answered: True if it is scored or unparsed, so that it counts in a metric over answered items.
+        labels: Index of its labels in `kinds`.
+        clusters: Hash of each item's cluster, the same in all tasks.
+        groups: Hash of group and repeat, the unit of an all-or-nothing metric; empty without such a metric.
+        asked: Hash of the question; 0 if it may contain the model's own earlier answers.
         targets: Hash of targets and options.
-        parts: The named parts of the score that metrics are made of.
-        kinds: The labels that items have.
-        repeats: How often a question was asked at most.
+        parts: The named parts of the score that metrics use.
+        kinds: The distinct sets of labels.
+        repeats: Largest number of repeats of a question.
     """
 
     keys: Column
@@ -88,24 +88,24 @@ class Items:
         return len(self.keys)
 
     def rows(self, spec: Mapping[str, Any]) -> Ints:
-        """Returns the rows of the items that a metric (lyncean.scorer.v1.MetricSpec) takes."""
+        """Returns the rows of the items that a metric (lyncean.scorer.v1.MetricSpec) counts."""
         return np.flatnonzero(np.array(self._fits(spec), dtype=bool)[self.labels.read()])
 
     def has(self, spec: Mapping[str, Any]) -> bool:
-        """Whether a metric takes any item: no kind of labels is without one."""
+        """Returns True if a metric counts any item; every entry of `kinds` has items."""
         return any(self._fits(spec))
 
     def _fits(self, spec: Mapping[str, Any]) -> list[bool]:
-        where = {label: found.get("values", ()) for label, found in (spec.get("where") or {}).items()}
+        where = {label: accepted.get("values", ()) for label, accepted in (spec.get("where") or {}).items()}
         return [all(not values or kind.get(label) in values for label, values in where.items()) for kind in self.kinds]
 
     def values(self, spec: Mapping[str, Any]) -> Floats:
-        """Returns the score of every item, or the part of it that a metric is made of."""
+        """Returns the score of every item, or the part of the score that a metric uses."""
         part = part_of(spec)
         return (self.parts[part] if part else self.scores).read()
 
     def units(self, spec: Mapping[str, Any]) -> Units:
-        """Returns what a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
+        """Returns the units that a metric (lyncean.scorer.v1.MetricSpec) is the mean of."""
         if all(self._fits(spec)) and spec.get("metric") != GROUP_ALL:
             return Units(self.keys.read(), self.values(spec), self.clusters.read())
         rows = self.rows(spec)
@@ -117,7 +117,7 @@ class Items:
         return Units(self.keys.read()[rows], self.values(spec)[rows], self.clusters.read()[rows])
 
     def questions_of(self, spec: Mapping[str, Any]) -> Units:
-        """Returns the same with the mean over its repeats as the score of a question, or of a group of questions."""
+        """Returns questions, or groups of questions, as units; a score is the mean over the repeats."""
         if spec.get("metric") == GROUP_ALL:
             units = self.units(spec)
             names = units.clusters.view("S8")
@@ -125,19 +125,19 @@ class Items:
             rows = self.rows(spec)
             names = self.questions.read()[rows]
             units = Units(names, self.values(spec)[rows], self.clusters.read()[rows])
-        found, first, question = np.unique(names, return_index=True, return_inverse=True)
+        distinct, first, question = np.unique(names, return_index=True, return_inverse=True)
         means = np.bincount(question, weights=units.scores) / np.bincount(question)
-        return Units(found, means, units.clusters[first])
+        return Units(distinct, means, units.clusters[first])
 
 
 class Gathering:
     """Gathers the items of one task.
 
     Args:
-        specs: The metrics that will be asked for.
-        source: What the groups belong to: the data, or the task where its data are unknown. Groups of one name in
-            other data are other groups; two tasks that ask about the same rows share theirs.
-        name: Returns what an item is paired by across runs, by default its key.
+        specs: The metrics that will be computed.
+        source: The owner of the groups: the data, or the task if its data are unknown. Groups of the same name in
+            other data are other groups; two tasks on the same rows share their groups.
+        name: Returns the name by which an item is paired across runs, by default its key.
     """
 
     def __init__(
@@ -156,31 +156,33 @@ class Gathering:
         self._grouped = any(spec.get("metric") == GROUP_ALL for spec in specs)
         self._count = self._repeats = 0
 
-    def add(self, item: Item, place: int) -> None:
-        """Adds an item that stands at a place of its run."""
+    def add(self, item: Item, index: int) -> None:
+        """Adds the item at an index of its run."""
         response, verdict, append = item.response, item.verdict, self._append
         request = response.get("request") or {}
         messages: Sequence[Mapping[str, Any]] = request.get("messages", ())
-        # A later turn is asked with what the model said or drew before, whoever is made to say it.
-        own = bool(response.get("turn")) or any(message.get("role") == "ROLE_ASSISTANT" for message in messages)
+        # A later turn contains earlier answers or drawings of the model, under any role.
+        follows_answer = bool(response.get("turn")) or any(
+            message.get("role") == "ROLE_ASSISTANT" for message in messages
+        )
         bare, repeat = split_repeat(item.key)
         name = self._name(item)
         hashed = _name(name)
         self._columns["keys"].add(hashed)
         self._columns["questions"].add(_name(split_repeat(name)[0]) if repeat else hashed)
         self._repeats = max(self._repeats, repeat + 1)
-        append["places"](place)
+        append["places"](index)
         append["scores"](item.score or 0.0)
         append["answered"](item.outcome in ANSWERED)
         for part, column in self._parts.items():
             column.append(float((verdict.get("scores") or {}).get(part, 0.0)))
         append["labels"](self._kinds.setdefault(tuple(item.labels.items()), len(self._kinds)))
-        # Repeats of an item are no new evidence: they belong to one cluster.
+        # Repeats of an item are not independent evidence: they belong to one cluster.
         group = item.group
         append["clusters"](_hash([self._source, group or bare.split("/", 1)[-1]]))
         if self._grouped:
             self._columns["groups"].add(_name(f"{group or bare}#{repeat}"))
-        append["asked"](0 if own or not messages else _hash([messages, request.get("continuations", ())]))
+        append["asked"](0 if follows_answer or not messages else _hash([messages, request.get("continuations", ())]))
         append["targets"](_hash(truth(item)))
         self._count += 1
         if self._count % _TOGETHER == 0:
@@ -188,7 +190,7 @@ class Gathering:
                 column.settle()
 
     def locate(self, index: Index) -> None:
-        """Adds where the lines of all items begin; once, at the end."""
+        """Adds the offsets of the lines of all items; called once, at the end."""
         places = self._columns["places"].read()
         for start in range(0, len(places), _TOGETHER):
             some = places[start : start + _TOGETHER]
@@ -200,20 +202,20 @@ class Gathering:
         return [*self._columns.values(), *self._parts.values()]
 
     def items(self) -> Items:
-        """Returns what was gathered."""
+        """Returns the gathered items."""
         kinds = [dict(kind) for kind in self._kinds]
         return Items(**self._columns, parts=self._parts, kinds=kinds, repeats=self._repeats)
 
 
 def part_of(spec: Mapping[str, Any]) -> str:
-    """Returns the part of the score that a metric is made of, "" for the score itself."""
+    """Returns the part of the score that a metric uses, "" for the score itself."""
     return str((spec.get("params") or {}).get("part", ""))
 
 
 def pair(names: Sequence[Names]) -> list[Ints]:
-    """Returns the rows of each list that stand for what is in all of them, in the order of the first.
+    """Returns the rows in each list of the names that all lists have, in the order of the first list.
 
-    The lists have no repetition, and none is empty.
+    The lists are not empty and have no duplicates.
     """
     rows: list[Ints] = [np.arange(len(names[0]))]
     for other in names[1:]:
@@ -222,9 +224,9 @@ def pair(names: Sequence[Names]) -> list[Ints]:
             continue
         mine = names[0][rows[0]]
         order = np.argsort(other)
-        found = order[np.minimum(np.searchsorted(other, mine, sorter=order), len(other) - 1)]
-        same = other[found] == mine
-        rows = [row[same] for row in rows] + [found[same]]
+        positions = order[np.minimum(np.searchsorted(other, mine, sorter=order), len(other) - 1)]
+        same = other[positions] == mine
+        rows = [row[same] for row in rows] + [positions[same]]
     return rows
 
 

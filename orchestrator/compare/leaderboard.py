@@ -1,4 +1,4 @@
-"""The leaderboard of a suite: models x tasks, out of runs of one task or group each."""
+"""The leaderboard of a suite: models x tasks, from runs of one task or group each."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from orchestrator.run_folder.validity import lines
 
 _SHARES = ("fraction", "percent")
 _MOST_TO_BEST = 30
-"""Models up to which each is tested against the best one; the draws that takes grow with their square."""
+"""Models up to which each is tested against the best one; the number of draws grows with their square."""
 
 
 class CellState(StrEnum):
-    """What became of a cell; only a complete one has numbers, and of these only a result.
+    """State of a cell; only a complete one has numbers, unless its metric is void.
 
     Attributes:
         COMPLETE: Every item has an outcome, and none has failed.
-        INCOMPLETE: It was begun, and the same command goes on with it.
+        INCOMPLETE: It was started; the same command resumes it.
         FAILED: A defect or a mistake ended it; the same command does not help.
-        NOT_RUN: It was not begun.
-        NO_RESULT: It is complete, and its metric is not a result.
+        NOT_RUN: It was not started.
+        NO_RESULT: It is complete, but its metric is void.
     """
 
     COMPLETE = "complete"
@@ -49,12 +49,12 @@ class Source:
 
     Attributes:
         model: The model's name in the suite.
-        variant: The variant's, "" where there is none.
+        variant: The variant's name, "" if there is none.
         tasks: Names of its tasks.
-        path: Its folder, which may not be there yet.
-        failed: Whether it ended by a defect or a mistake.
-        error: Why it ended, "" where nothing is known.
-        step: The model's training step, None where it is not a checkpoint.
+        path: Its folder, which may not exist yet.
+        failed: True if a defect or a mistake ended it.
+        error: Reason why it ended, "" if none is known.
+        step: The model's training step, None if it is not a checkpoint.
     """
 
     model: str
@@ -72,12 +72,12 @@ class Entry:
 
     Attributes:
         task: The task, or a group over its tasks.
-        state: What became of its cell.
+        state: State of its cell.
         source: The cell's run.
-        metric: The task's first metric, None where the cell is not complete.
-        place: Its rank among the complete models; None where the metric is not a mean over items or groups.
-        to_best: Its paired difference to the best model; None for the best one, and where there is no rank.
-        asked: How its interval differs from a 95% CI of all samples, "" where it does not.
+        metric: The task's first metric, None if the cell is not complete.
+        place: Its rank among the complete models; None if the metric is not a mean over items or groups.
+        to_best: Its paired difference to the best model; None for the best one, and without a rank.
+        asked: Note on how its interval differs from a 95% CI of all samples, "" if it does not.
     """
 
     model: str
@@ -91,29 +91,29 @@ class Entry:
 
     @property
     def best(self) -> bool:
-        """Whether no complete model of several has a higher score in the task."""
+        """True if there are several complete models and none has a higher score in the task."""
         return self.place is not None and self.place.rank == 1
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """Its numbers for machines, percent as fractions; empty unless it is complete."""
+        """Its numbers for JSON, percent as fractions; empty unless it is complete."""
         metric, pair = self.metric, self.to_best
         if metric is None:
             return {}
-        found: dict[str, Any] = {"metric": metric.name, "n": metric.denominator}
-        found["unit"] = "fraction" if metric.unit in _SHARES else metric.unit
+        numbers: dict[str, Any] = {"metric": metric.name, "n": metric.denominator}
+        numbers["unit"] = "fraction" if metric.unit in _SHARES else metric.unit
         for name, value in (("value", metric.value), ("low", metric.low), ("high", metric.high)):
-            found[name] = metric.in_fractions(value)
+            numbers[name] = metric.in_fractions(value)
         if metric.method:
-            found["interval"] = metric.method
+            numbers["interval"] = metric.method
         if self.asked:
-            found["asked"] = self.asked
+            numbers["asked"] = self.asked
         if self.place is not None:
-            found |= {"rank": self.place.rank, "rank_best": self.place.best, "rank_worst": self.place.worst}
+            numbers |= {"rank": self.place.rank, "rank_best": self.place.best, "rank_worst": self.place.worst}
         if pair is not None:
-            found |= {"to_best": pair.difference, "to_best_low": pair.low, "to_best_high": pair.high}
-            found |= {"p": pair.adjusted, "test": pair.test, "items": pair.items}
-        return found
+            numbers |= {"to_best": pair.difference, "to_best_low": pair.low, "to_best_high": pair.high}
+            numbers |= {"p": pair.adjusted, "test": pair.test, "items": pair.items}
+        return numbers
 
     def as_json(self) -> dict[str, Any]:
         """Returns its state and its numbers."""
@@ -122,7 +122,7 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """Its value, or its state in place of one."""
+        """Its value, or its state if it has none."""
         return self.state if self.metric is None else self.metric.text(self.metric.value)
 
 
@@ -131,8 +131,8 @@ class Row:
     """One model: its entries in the order of the table's tasks.
 
     Attributes:
-        mean: Mean of the tasks' metrics as a fraction, each task of the same weight. None unless there are several
-            tasks, all of them complete, and every metric is a share of which more is better.
+        mean: Mean of the tasks' metrics as a fraction, with equal weights. None unless there are several tasks, all
+            of them are complete, and every metric is a share of which more is better.
     """
 
     model: str
@@ -145,11 +145,11 @@ class Table:
     """All models in one variant.
 
     Attributes:
-        variant: The variant, "" where the suite has none.
-        tasks: Task -> name of its first metric, "" where no model is complete.
-        rows: The models: by mean where all of them have one, else in the suite's order.
-        cautions: Why models are not comparable, one sentence each.
-        contrasts: Tasks that are variants of one benchmark, row by row.
+        variant: The variant, "" if the suite has none.
+        tasks: Task -> name of its first metric, "" if no model is complete.
+        rows: The models: by mean if all of them have one, else in the suite's order.
+        cautions: Reasons why models are not comparable, one sentence each.
+        contrasts: Comparisons of tasks that are variants of one benchmark, row by row.
     """
 
     variant: str
@@ -159,14 +159,14 @@ class Table:
     contrasts: Sequence[Contrast] = ()
 
     def level(self, task: str) -> str:
-        """Returns what the intervals of a task's column are."""
+        """Returns the name of the intervals in a task's column."""
         return "95% CI" if all(not entry.asked for entry in self.column(task)) else "95% interval"
 
     def column(self, task: str) -> list[Entry]:
-        """Returns a task's entries by rank, then those without one."""
+        """Returns a task's entries by rank, then those without a rank."""
         at = list(self.tasks).index(task)
-        found = [row.entries[at] for row in self.rows]
-        return sorted(found, key=lambda entry: entry.place.rank if entry.place else len(found) + 1)
+        entries = [row.entries[at] for row in self.rows]
+        return sorted(entries, key=lambda entry: entry.place.rank if entry.place else len(entries) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +175,9 @@ class Leaderboard:
 
     Attributes:
         tables: One for each variant.
-        findings: What the gate came to.
-        unjudged: Why the gate did not judge a model, one sentence each.
-        changes: What each model is against its baseline, in the suite's order, where the baseline moves.
+        findings: Findings of the gate.
+        unjudged: Reasons why the gate did not judge a model, one sentence each.
+        changes: Change of each model from its baseline, in the suite's order, if the baseline moves.
     """
 
     name: str
@@ -189,7 +189,7 @@ class Leaderboard:
 
     @property
     def verdict(self) -> str:
-        """What the gate came to: the worst of its findings."""
+        """Verdict of the gate: the worst of its findings."""
         return gate.worst(self.findings)
 
     def entries(self) -> list[tuple[str, Entry]]:
@@ -197,7 +197,7 @@ class Leaderboard:
         return [(table.variant, entry) for table in self.tables for row in table.rows for entry in row.entries]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the leaderboard for machines."""
+        """Returns the leaderboard as JSON."""
         return {
             "suite": self.name,
             "tables": [
@@ -219,7 +219,7 @@ class Leaderboard:
             ],
             "gate": {
                 "verdict": self.verdict,
-                "findings": [asdict(each) for each in self.findings],
+                "findings": [asdict(finding) for finding in self.findings],
                 "unjudged": list(self.unjudged),
             },
             **({"changes": [change.as_json() for change in self.changes]} if self.changes else {}),
@@ -233,10 +233,10 @@ def make(
     baseline: str = "",
     noise: float | None = None,
 ) -> Leaderboard:
-    """Returns the leaderboard of the runs of a suite, whatever state they are in.
+    """Returns the leaderboard of the runs of a suite, in any state.
 
-    The gate is judged over all tasks of a model together, against the model `baseline`, or the previous or best one
-    before it (`series.PREVIOUS`, `series.BEST`); `noise` is that of the server.
+    The gate judges all tasks of a model together, against the model `baseline`, or the previous or best model before it
+    (`series.PREVIOUS`, `series.BEST`); `noise` is the noise of the server.
     """
     cells = [read_cell(source) for source in sources]
     variants = list(dict.fromkeys(source.variant for source in sources))
@@ -252,7 +252,7 @@ def make(
 
 
 class ReadCell(NamedTuple):
-    """A run of a suite, its state, and its scores where it is complete."""
+    """A run of a suite, its state, and its scores if it is complete."""
 
     source: Source
     state: CellState
@@ -260,11 +260,11 @@ class ReadCell(NamedTuple):
 
 
 def read_cell(source: Source) -> ReadCell:
-    """Returns a run's state, with its scores where it is complete."""
+    """Returns a run's state, with its scores if it is complete."""
     try:
         state = _state(source)
         return ReadCell(source, state, scores.read(open_run(source.path)) if state is CellState.COMPLETE else None)
-    except UserError as error:  # a damaged run: the others are worth their table
+    except UserError as error:  # a damaged run does not hide the others
         return ReadCell(replace(source, failed=True, error=str(error)), CellState.FAILED)
 
 
@@ -292,13 +292,13 @@ def _table(variant: str, cells: Sequence[ReadCell]) -> Table:
             for cell in column
             if cell.scores
         }
-        void = {place: metric.void for place, metric in metrics.items() if metric and metric.void}
+        void = {run_id: metric.void for run_id, metric in metrics.items() if metric and metric.void}
         runs = [cell.scores for cell in column if cell.scores and id(cell.scores) not in void]
         step = Step(task, next((metric.name for metric in metrics.values() if metric), ""))
-        # A metric that is no mean over items or groups has no test; a single model has nobody to be ranked with.
+        # A metric that is not a mean over items or groups has no test; a single model has no rank.
         ranked = runs if len(runs) > 1 and all(step in run.steps for run in runs) else []
-        places = {place.name: place for place in statistics.leaderboard(ranked, step)[1]} if ranked else {}
-        # Of a hundred checkpoints 4,950 pairs would share the 5%: these are told by their changes.
+        places = {standing.name: standing for standing in statistics.leaderboard(ranked, step)[1]} if ranked else {}
+        # With a hundred checkpoints 4,950 pairs would share the 5%; their changes are reported instead.
         few = 0 < len(ranked) <= _MOST_TO_BEST
         pairs = statistics.to_best(ranked, step) if few else [None] * len(ranked)
         by_run = {id(run): pair for run, pair in zip(ranked, pairs, strict=True)} if pairs else {}
@@ -309,19 +309,19 @@ def _table(variant: str, cells: Sequence[ReadCell]) -> Table:
                 entry = Entry(source.model, task, CellState.NO_RESULT, replace(source, error=why))
             elif run is not None:
                 cautions += [f"{run.run.name}: {line}" for line in lines({task: run.run.tasks_and_groups[task]})]
-                place, pair = places.get(run.run.name), by_run.get(id(run))
-                asked = ", ".join(note.brief for note in run.run.notes if note.task == task and note.brief)
-                entry = Entry(source.model, task, state, source, metrics[id(run)], place, pair, asked)
+                standing, pair = places.get(run.run.name), by_run.get(id(run))
+                interval_note = ", ".join(note.brief for note in run.run.notes if note.task == task and note.brief)
+                entry = Entry(source.model, task, state, source, metrics[id(run)], standing, pair, interval_note)
             entries[source.model, task] = entry
-    # A complete cell has an error where more items lack a result than its options allow: its numbers stand.
+    # A complete cell has an error if more items lack a result than its options allow; its numbers stay.
     cautions += [f"{source.path.name}: {source.error}" for source, _ in complete if source.error]
     columns = {task: members for task, members in columns.items() if all((model, task) in entries for model in models)}
     rows = [_row(model, [entries[model, task] for task in columns], groups) for model in models]
     if all(row.mean is not None for row in rows):
         rows.sort(key=lambda row: -(row.mean or 0.0))
     names = {task: next((e.metric.name for m in models if (e := entries[m, task]).metric), "") for task in columns}
-    found = contrasts([(source.model, run) for source, run in complete])
-    return Table(variant, names, rows, list(dict.fromkeys(cautions)), found)
+    contrasted = contrasts([(source.model, run) for source, run in complete])
+    return Table(variant, names, rows, list(dict.fromkeys(cautions)), contrasted)
 
 
 def _row(model: str, entries: Sequence[Entry], groups: Container[str]) -> Row:
@@ -338,7 +338,7 @@ def _share(metric: MetricResult | None) -> float | None:
 
 
 def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[str]:
-    """Returns in what the best run of a task and the others differ beside their model."""
+    """Returns the differences, other than the model, between the best run of a task and the others."""
     best = next((run for run, pair in zip(runs, pairs, strict=True) if pair is None), None) if pairs else None
     if best is None:
         return []
@@ -349,20 +349,20 @@ def _cautions(runs: Sequence[Scores], pairs: Sequence[Paired | None]) -> list[st
 
 
 def _models(variant: str, cells: Sequence[ReadCell]) -> dict[str, Scores | None]:
-    """Returns each model's tasks as those of one run, by the model's name; None where one is not complete."""
-    found: dict[str, Scores | None] = {}
+    """Returns each model's tasks merged into one run, by the model's name; None if one is not complete."""
+    by_model: dict[str, Scores | None] = {}
     for model in dict.fromkeys(cell.source.model for cell in cells):
-        own = [cell.scores for cell in cells if cell.source.model == model]
+        per_cell = [cell.scores for cell in cells if cell.source.model == model]
         name = f"{model} {variant}".strip()
-        found[model] = merged(name, [run for run in own if run]) if all(own) else None
-    return found
+        by_model[model] = merged(name, [run for run in per_cell if run]) if all(per_cell) else None
+    return by_model
 
 
 def merged(name: str, runs: Sequence[Scores]) -> Scores:
-    """Returns the tasks of several runs of one model as those of one."""
+    """Merges the tasks of several runs of one model into one run."""
     results = {
-        "tasks": {task: found for run in runs for task, found in run.run.tasks.items()},
-        "groups": {name: found for run in runs for name, found in run.run.groups.items()},
+        "tasks": {task: entry for run in runs for task, entry in run.run.tasks.items()},
+        "groups": {name: entry for run in runs for name, entry in run.run.groups.items()},
     }
     return Scores(
         Run(runs[0].run.path, runs[0].run.manifest, results, name),
@@ -373,10 +373,10 @@ def merged(name: str, runs: Sequence[Scores]) -> Scores:
 
 
 def not_complete(board: Leaderboard) -> list[tuple[str, CellState, str]]:
-    """Returns name, state and reason of every cell that is not complete."""
-    found = {
+    """Returns the name, state and reason of every cell that is not complete."""
+    cells = {
         entry.source.path.name: (entry.state, entry.source.error)
         for _, entry in board.entries()
         if entry.state is not CellState.COMPLETE
     }
-    return [(name, *rest) for name, rest in found.items()]
+    return [(name, *rest) for name, rest in cells.items()]

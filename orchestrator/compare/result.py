@@ -1,4 +1,4 @@
-"""A comparison of runs: computed once, shown on a terminal, as a page or as JSON."""
+"""Compares runs once, for the terminal, the page and JSON."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from orchestrator.run_folder.reader import Run, open_run
 
 
 class OtherQuestionsError(ConfigError):
-    """Runs that asked other questions under the same keys."""
+    """Raised when runs have other questions under the same keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The first run against one of the others.
+    """The comparison of the first run with another one.
 
     Attributes:
         second: The other run.
-        cautions: Why the two are not comparable; empty where nothing speaks against it.
-        pairs: The paired tests, step by step.
-        overall: The same over the primary metrics of all tasks; None where none of them is a share.
-        flips: The items that the other run has worse or better.
-        facts: How numbers beside the scores change, of runs with tools.
+        cautions: Reasons why the two are not comparable; empty if there are none.
+        pairs: The paired tests by step.
+        overall: The same over the primary metrics of all tasks; None if none of them is a share.
+        flips: The items that the other run scores lower or higher.
+        facts: Changes of facts other than scores, for runs with tools.
     """
 
     second: Run
@@ -41,22 +41,22 @@ class Pairing:
 
     @property
     def caution(self) -> str:
-        """The cautions in one sentence, "" for none."""
+        """The cautions in one sentence, "" without any."""
         return scores.in_one_sentence(self.cautions)
 
     @property
     def rows(self) -> Sequence[statistics.Paired]:
-        """The rows of its table: the steps, and where there are several tasks all of them as one."""
+        """The rows of its table: the steps, then all tasks as one if there are several."""
         return [*self.pairs, self.overall] if self.overall and self.overall.step == statistics.POOLED else self.pairs
 
     @property
     def p_name(self) -> str:
-        """What the column of p-values is called: with one test there is nothing to correct."""
+        """Name of the column of p-values; a single test has nothing to correct for."""
         return "p (Holm)" if sum(pair.p is not None for pair in self.pairs) > 1 else "p"
 
     @property
     def beyond_reach(self) -> str:
-        """A sentence about the tests that could not have come out significant, "" where all could."""
+        """A sentence about the tests that could not have been significant, "" if all could."""
         steps = [str(pair.step) for pair in self.pairs if pair.beyond_reach]
         if not steps:
             return ""
@@ -66,7 +66,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The places of all runs in one step, over the items that all have."""
+    """The ranks of all runs in one step, over the items that all of them have."""
 
     step: scores.Step
     items: int
@@ -82,14 +82,14 @@ class DimensionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several runs beside each other.
+    """A comparison of several runs.
 
     Attributes:
         runs: The runs, the baseline first.
-        pairings: The baseline against each other run.
-        rankings: The leaderboard, step by step.
-        findings: What the gate came to, empty without one.
-        standings: Run -> its means and ranks as ReForm-Eval's tables have them; empty without tasks of it.
+        pairings: The comparison of the baseline with each other run.
+        rankings: The leaderboard by step.
+        findings: Findings of the gate, empty without a gate.
+        standings: Run -> its means and ranks as in ReForm-Eval's tables; empty without its tasks.
     """
 
     runs: Sequence[Run]
@@ -100,17 +100,17 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether every condition of the gate is met."""
+        """True if every condition of the gate is met."""
         return self.verdict == gate.PASS
 
     @property
     def verdict(self) -> str:
-        """What the gate came to: the worst of its findings' verdicts."""
+        """Verdict of the gate: the worst of its findings' verdicts."""
         return gate.worst(self.findings)
 
     @property
     def dimension_rows(self) -> list[DimensionRow]:
-        """ReForm-Eval's dimensions and their average; none without runs of it."""
+        """ReForm-Eval's dimensions and their average; empty without runs of it."""
         every = list(self.standings.values())
         if not every:
             return []
@@ -121,7 +121,7 @@ class Comparison:
         return [*rows, DimensionRow("average", [_cell(one.average, one.average_rank) for one in every])]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the comparison for machines."""
+        """Returns the comparison as JSON."""
         return {
             "runs": [
                 {"name": run.name, "path": str(run.path), "model": run.model_name}
@@ -138,17 +138,21 @@ class Comparison:
                     "flips": {
                         "items": pairing.flips.items, "gained": pairing.flips.gained, "lost": pairing.flips.lost
                     },
-                    **({"facts": [asdict(each) for each in pairing.facts]} if pairing.facts else {}),
+                    **({"facts": [asdict(change) for change in pairing.facts]} if pairing.facts else {}),
                 }
                 for pairing in self.pairings
             ],
             "leaderboard": [
-                {"step": str(each.step), "items": each.items, "places": [asdict(place) for place in each.places]}
-                for each in self.rankings
+                {
+                    "step": str(ranking.step),
+                    "items": ranking.items,
+                    "places": [asdict(standing) for standing in ranking.places],
+                }
+                for ranking in self.rankings
             ],
             "reform": {name: asdict(standing) for name, standing in self.standings.items()},
             "gate": {
-                "passed": self.passed, "verdict": self.verdict, "findings": [asdict(each) for each in self.findings]
+                "passed": self.passed, "verdict": self.verdict, "findings": [asdict(one) for one in self.findings]
             },
         }  # fmt: skip
 
@@ -160,14 +164,14 @@ def compare(
     other_data: bool = False,
     match: Match = None,
 ) -> Comparison:
-    """Compares runs: the first with each other, and all of them in a leaderboard.
+    """Compares the first run with each of the others, and ranks all of them.
 
-    With a single run only the gate is judged. With `other_data` also runs are compared that have other questions under
-    the same keys. `match` is how items are paired.
+    A single run is only judged by the gate. `other_data` also compares runs that have other questions under the same
+    keys. `match` is the pairing of items.
 
     Raises:
-        ConfigError: A folder is no run, the runs have nothing in common or other questions, a condition
-            names nothing that a run has, or there are conditions and a run is not complete.
+        ConfigError: A folder is not a run, the runs have nothing in common or other questions, a condition
+            names something that a run does not have, or there are conditions and a run is not complete.
     """
     runs = scores.named([open_run(path) for path in paths])
     if conditions:
@@ -183,7 +187,7 @@ def compare_scores(
     match: Match = None,
 ) -> Comparison:
     """Compares runs whose scores have been read; see `compare`."""
-    runs = [each.run for each in read]
+    runs = [side.run for side in read]
     pairings = [_pairing(*matched(read[0], other, match), other_data) for other in read[1:]]
     rankings = []
     if len(read) > 1:
@@ -202,7 +206,7 @@ def compare_scores(
 def _pairing(first: scores.Scores, second: scores.Scores, other_data: bool) -> Pairing:
     if (why := scores.other_questions(first, second)) and not other_data:
         raise OtherQuestionsError(f"{why}; --other-data compares them all the same")
-    # Runs of two tools call their metrics otherwise; their items have scores all the same.
+    # Two tools name their metrics differently, but their items have scores.
     units = statistics.shared(first, second) or statistics.shared(first.by_item(), second.by_item())
     pairs = statistics.compare_units(units)
     if not pairs:

@@ -1,6 +1,6 @@
-"""Pairs the items of two tasks that ask about the same rows: variants of one benchmark, say direct and step by step.
+"""Pairs the items of two tasks on the same rows: variants of one benchmark, such as direct and step by step.
 
-A row has one name in all tasks of a benchmark (`Benchmark.row`), which does not depend on the task or its turns.
+A row has the same name in all tasks of a benchmark (`Benchmark.row`), independent of the task and its turns.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from orchestrator.compare.scores import Scores, Step, read
 from orchestrator.run_folder.reader import Item
 
 ANSWER = "answer"
-"""Name of the turn that answers after others have prepared it, as after a drawing."""
+"""Name of the turn that answers after preparing turns, such as a drawing."""
 
 Match = Literal["key", "row"] | None
-"""How items are paired: by key, by row; None is by key, and by row where tasks are variants of one benchmark."""
+"""Pairing of items: by key or by row; None pairs by row if tasks are variants of one benchmark, else by key."""
 
 
 def paired_tasks(first: Collection[str], second: Collection[str], match: Match = None) -> list[tuple[str, str]]:
-    """Returns the tasks of two runs whose items are paired by row; by default only tasks that one run alone has."""
+    """Returns the tasks of two runs whose items are paired by row; by default only tasks that a single run has."""
     if match == "key":
         return []
     left, right = (
@@ -34,10 +34,10 @@ def paired_tasks(first: Collection[str], second: Collection[str], match: Match =
 
 
 def family(task: str) -> str:
-    """Returns the benchmark that a task is a variant of, "" where that is not known."""
+    """Returns the benchmark that a task is a variant of, "" if it is unknown."""
     from orchestrator.benchmarks.registry import find
 
-    if ":" in task:  # another harness': each is a benchmark of its own
+    if ":" in task:  # a task of another harness is a separate benchmark
         return ""
     try:
         benchmark = find([task]).get(task)
@@ -47,7 +47,7 @@ def family(task: str) -> str:
 
 
 def matched(first: Scores, second: Scores, match: Match = None) -> tuple[Scores, Scores]:
-    """Returns two runs' scores with the tasks that are paired by row under one name in both."""
+    """Returns the scores of two runs, with one name in both for tasks that are paired by row."""
     if imported := _of_their_tool(first, second):
         return tuple(  # type: ignore[return-value]  # two of two
             _renamed(mine, [(pair[here], name_of(*pair)) for pair in imported], match, _rest_of_key)
@@ -62,8 +62,8 @@ def matched(first: Scores, second: Scores, match: Match = None) -> tuple[Scores,
 
 
 def _of_their_tool(first: Scores, second: Scores) -> list[tuple[str, str]]:
-    """Returns the tasks of a run that another run, of a tool's log, has under the tool's own name."""
-    logged = [bool(each.run.identity.get("imported")) for each in (first, second)]
+    """Returns pairs of a task and its name in the other run, which is a tool's log with the tool's names."""
+    logged = [bool(side.run.identity.get("imported")) for side in (first, second)]
     return [
         (one, other)
         for one in first.items
@@ -73,7 +73,7 @@ def _of_their_tool(first: Scores, second: Scores) -> list[tuple[str, str]]:
 
 
 def _rest_of_key(_: str) -> Callable[[Item], str]:
-    """Returns what names an item as a tool's log does: by its document, where one answer to it is scored."""
+    """Returns a function that names an item as a tool's log does: by its document if one answer to it is scored."""
 
     def name(item: Item) -> str:
         alone = item.response.get("turn") in (None, "", ANSWER)
@@ -83,7 +83,7 @@ def _rest_of_key(_: str) -> Callable[[Item], str]:
 
 
 def name_of(first: str, second: str) -> str:
-    """Returns what two tasks paired by row are called together."""
+    """Returns the common name of two tasks that are paired by row."""
     return f"{first} → {second}"
 
 
@@ -93,8 +93,8 @@ def _renamed(
     match: Match,
     naming: Callable[[str], Callable[[Item], str]] | None = None,
 ) -> Scores:
-    own = {task for task, _ in names}
-    by_row = read(scores.run, {task: (naming or _naming)(task) for task in own}).items
+    paired = {task for task, _ in names}
+    by_row = read(scores.run, {task: (naming or _naming)(task) for task in paired}).items
     items: dict[str, Items] = {name: by_row[task] for task, name in names}
     steps: dict[Step, Mapping[str, object]] = {
         replace(step, task=name): spec
@@ -103,13 +103,13 @@ def _renamed(
         if step.task == task
     }
     if not match:
-        items |= {task: each for task, each in scores.items.items() if task not in own}
-        steps |= {step: spec for step, spec in scores.steps.items() if not step.group and step.task not in own}
+        items |= {task: task_items for task, task_items in scores.items.items() if task not in paired}
+        steps |= {step: spec for step, spec in scores.steps.items() if not step.group and step.task not in paired}
     return replace(scores, items=items, steps=steps, tasks={name: task for task, name in names})
 
 
 def rows_of(scores: Scores, tasks: Collection[str]) -> Mapping[str, Items]:
-    """Returns the items of some tasks of a run, named by their rows."""
+    """Returns the items of some tasks of a run, named by row."""
     return read(scores.run, {task: _naming(task) for task in tasks}).items
 
 

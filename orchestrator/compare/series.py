@@ -1,10 +1,10 @@
-"""A training's checkpoints held against a baseline that moves: what changed, and whether it is an alarm.
+"""Compares a training's checkpoints with a baseline that may move, and raises alarms.
 
-Each checkpoint is compared with its baseline twice. Once alone; and once the mean of it and of the checkpoint before it
-with the baseline of that one, which has less of the noise of single checkpoints: a fall that one checkpoint hardly
-shows is found with the next, unless that is no lower. Both spend half of the checkpoint's error
-(`lyncean.statistics.series`), so that the false alarms of a whole training are 5% or less. Comparisons with one fixed
-baseline may each spend more, since they share its noise.
+Each checkpoint is compared with its baseline twice. The first comparison takes the checkpoint alone. The second takes
+the mean of it and the checkpoint before it, against the baseline of that earlier one. The mean has less of the noise of
+single checkpoints: a fall that one checkpoint hardly shows is found with the next, unless that one is not lower. Both
+comparisons spend half of the checkpoint's error (`lyncean.statistics.series`), so the false alarms of a whole training
+are 5% or less. Comparisons with a fixed baseline may each spend more because they share its noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from orchestrator.compare.scores import Scores
 from orchestrator.compare.statistics import points
 
 PREVIOUS, BEST = "previous", "best"
-"""Baselines that move: the model before, and the best one before."""
+"""Baselines that move: the model before, and the best model before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Change:
 
     Attributes:
         model: The checkpoint.
-        variant: The suite's variant, "" where there is none.
+        variant: The suite's variant, "" if there is none.
         baseline: The model that it is compared with.
         items: Items that both have.
         difference: Mean score of the checkpoint minus that of the baseline, a fraction.
         low: Lower end of the confidence sequence of the difference: the intervals of all checkpoints of a training
             hold together in 95% of trainings.
         high: Upper end.
-        alarm: Whether the model fell, at 5% over the whole training.
-        why: The alarm in one sentence, "" where there is none.
-        detectable: The fall that is found within two checkpoints in 90% of trainings, by items that vary like these;
-            None where their spread is unknown.
-        noise: Change that the server itself makes of the same requests (`check --drift`): one up to this is noise; None
-            where it was not measured.
+        alarm: True if the model fell, at 5% over the whole training.
+        why: The alarm in one sentence, "" if there is none.
+        detectable: The fall that is found within two checkpoints in 90% of trainings with items that vary like these;
+            None if their spread is unknown.
+        noise: Change between two passes of the same requests (`check --drift`), up to which a change is noise; None if
+            it was not measured.
     """
 
     model: str
@@ -61,11 +61,11 @@ class Change:
 
     @property
     def is_noise(self) -> bool:
-        """True where the server alone makes changes as large of the same requests."""
+        """True if the server alone causes changes as large with the same requests."""
         return self.noise is not None and abs(self.difference) <= self.noise
 
     def as_json(self) -> dict[str, Any]:
-        """Returns it for machines."""
+        """Returns the change as JSON."""
         return asdict(self) | {"is_noise": self.is_noise}
 
 
@@ -95,21 +95,21 @@ class _Interval:
 def changes(
     runs: Sequence[Scores], baseline: Scores | str, variant: str = "", *, trainings: int = 1, noise: float | None = None
 ) -> list[Change]:
-    """Returns the change of each run but those without a baseline.
+    """Returns the change of each run that has a baseline.
 
     Args:
-        runs: The models in the order of their steps, each with all of its tasks; their names are the models', followed
-            by the variant.
+        runs: The models in the order of their steps, each with all of its tasks; a name is the model's, followed by
+            the variant.
         baseline: `PREVIOUS`, `BEST`, or the run that all are compared with.
-        variant: What stands in `Change.variant`.
-        trainings: Variants that share the 5%.
-        noise: What stands in `Change.noise`.
+        variant: Value of `Change.variant`.
+        trainings: Number of variants that share the 5%.
+        noise: Value of `Change.noise`.
     """
     means = [_mean(run) for run in runs] if baseline == BEST else []
-    found: list[Change] = []
+    results: list[Change] = []
     fixed = None if isinstance(baseline, str) else (_Errors(1 / 2, trainings), _Errors(2 / 3, trainings))
     for at, run in enumerate(runs):
-        number = len(found) + 1
+        number = len(results) + 1
         first, chosen = _baseline(runs, at, baseline, means)
         if first is None or first is run:
             continue
@@ -124,10 +124,10 @@ def changes(
         why = ""
         if alone.high < 0:
             why = f"fell from {_name(first, variant)}: {alone.text}"
-        elif together and together.high < 0 and together.newest < 0 and not (found and found[-1].alarm):
+        elif together and together.high < 0 and together.newest < 0 and not (results and results[-1].alarm):
             names = " and ".join(_name(one, variant) for one in reversed(earlier))
             why = f"fell with {_name(runs[at - 1], variant)}, the two together against {names}: {together.text}"
-        found.append(
+        results.append(
             Change(
                 _name(run, variant),
                 variant,
@@ -139,7 +139,7 @@ def changes(
                 noise=noise,
             )
         )
-    return found
+    return results
 
 
 def _name(run: Scores, variant: str) -> str:
@@ -147,7 +147,7 @@ def _name(run: Scores, variant: str) -> str:
 
 
 def baselines(runs: Sequence[Scores], baseline: str) -> list[Scores | None]:
-    """Returns `PREVIOUS` or `BEST` of the runs before each; None for the first one."""
+    """Returns the `PREVIOUS` or `BEST` run before each run; None for the first one."""
     means = [_mean(run) for run in runs] if baseline == BEST else []
     return [_baseline(runs, at, baseline, means)[0] for at in range(len(runs))]
 
@@ -155,7 +155,7 @@ def baselines(runs: Sequence[Scores], baseline: str) -> list[Scores | None]:
 def _baseline(
     runs: Sequence[Scores], at: int, baseline: Scores | str, means: Sequence[float]
 ) -> tuple[Scores | None, int]:
-    """Returns what run `at` is compared with, and among how many runs that was chosen by its scores."""
+    """Returns the baseline of run `at`, and the number of runs among which its scores chose it."""
     if not isinstance(baseline, str):
         return baseline, 1
     if not at:
@@ -168,7 +168,7 @@ def _baseline(
 def _earlier(
     runs: Sequence[Scores], at: int, baseline: Scores | str, means: Sequence[float]
 ) -> tuple[list[Scores], int]:
-    """Returns what run `at` and the one before it are together compared with, and among how many it was chosen."""
+    """Returns the baseline of run `at` together with the one before, and the number of runs it was chosen from."""
     if not at:
         return [], 1
     first, chosen = _baseline(runs, at - 1, baseline, means)
@@ -192,17 +192,17 @@ class _Errors:
     def __call__(self, residuals: Floats, clusters: NDArray[np.uint64]) -> float:
         norm = float(np.linalg.norm(residuals))
         unit = (residuals / norm if norm else residuals).astype(np.float32)
-        # How those of other items go with these is not known.
+        # The correlation with residuals of other items is unknown.
         same = [np.array_equal(clusters, others) for _, others in self._before]
-        found = [float(unit @ one) if alike else 0.0 for (one, _), alike in zip(self._before, same, strict=True)]
+        correlations = [float(unit @ one) if alike else 0.0 for (one, _), alike in zip(self._before, same, strict=True)]
         if any(same):
             clusters = self._before[same.index(True)][1]
         self._before.append((unit, clusters))
-        return self._spent.next(found)
+        return self._spent.next(correlations)
 
 
 _Spend = Callable[[Floats, NDArray[np.uint64]], float]
-"""Gives the error of a comparison, by each cluster's part of its standard error and the clusters of the items."""
+"""Returns the error of a comparison from each cluster's part of its standard error and the clusters of the items."""
 
 
 def _constant(error: float) -> _Spend:
@@ -210,14 +210,14 @@ def _constant(error: float) -> _Spend:
 
 
 def _interval(after: Sequence[Scores], before: Sequence[Scores], spend: _Spend) -> _Interval | None:
-    """Compares the mean of some runs with that of others; None where they have nothing in common."""
+    """Compares the mean of some runs with that of others; None if they have nothing in common."""
     units = statistics.pooled([*before, *after])
     if not units:
         return None
     both = [_averaged(units[: len(before)]), _averaged(units[len(before) :])]
     sums, sizes = statistics.clusters(both)
     moved = sums[1] - sums[0]
-    one, other = (each.scores for each in both)
+    one, other = (side.scores for side in both)
     binary = stats.is_binary(one) and stats.is_binary(other)
     difference = float(moved.sum() / sizes.sum())
     error = spend(moved - difference * sizes, units[0].clusters)
@@ -228,5 +228,5 @@ def _interval(after: Sequence[Scores], before: Sequence[Scores], spend: _Spend) 
 
 
 def _averaged(units: Sequence[Units]) -> Units:
-    scores: Floats = np.mean([each.scores for each in units], axis=0)
+    scores: Floats = np.mean([side.scores for side in units], axis=0)
     return Units(units[0].names, scores, units[0].clusters)

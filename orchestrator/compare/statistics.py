@@ -22,7 +22,7 @@ _SEED = 20260101
 _TOO_FEW = "too few changes to reach 5%"
 
 Ends = tuple[float, float] | tuple[None, None]
-"""Of an interval; None where the spread is unknown."""
+"""Ends of an interval; None if the spread is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,20 @@ class Paired:
     """One step of two runs, over the items that both have.
 
     Attributes:
-        step: What is compared.
-        items: How many items both have; groups, for an all-or-nothing metric.
+        step: The step that is compared.
+        items: Number of items that both have; groups, for an all-or-nothing metric.
         first: Mean score of the first run over them.
         second: Mean score of the second.
-        low: Lower end of the 95% interval of second - first; None where the spread is unknown.
+        low: Lower end of the 95% interval of second - first; None if the spread is unknown.
         high: Upper end.
-        gained: Items that the second run has better.
-        lost: Items that the first run has better.
-        p: Two-sided p-value that neither is better; None for what is told and not tested.
-        test: How it was computed, and whether so few changes could have reached 5%; "" without a test.
+        gained: Items that the second run scores higher.
+        lost: Items that the first run scores higher.
+        p: Two-sided p-value that neither is better; None for a step that is reported but not tested.
+        test: The test, with a note if so few changes could not have reached 5%; "" without a test.
         detectable: Change that items which vary like these show at 5%, two-sided, with power 0.8; the same for a
-            rise and for a fall. None where the spread is unknown or no change within 0 and 1 is detectable.
-        adjusted: `p` after Holm's correction over the tasks that could have come out significant.
-        fall: What all tasks together say of a fall of this one; None where there is one task, and for other steps.
+            rise and for a fall. None if the spread is unknown or no change within 0 and 1 is detectable.
+        adjusted: `p` after Holm's correction over the tasks that could have been significant.
+        fall: Test of a fall of this task, over all tasks together; None for a single task, and for other steps.
     """
 
     step: Step
@@ -62,12 +62,12 @@ class Paired:
 
     @property
     def beyond_reach(self) -> bool:
-        """Whether the test could not have come out significant, whatever the signs of its changes."""
+        """True if the test could not have been significant for any signs of its changes."""
         return self.test.endswith(_TOO_FEW)
 
     @property
     def interval(self) -> str:
-        """The interval of the difference in points, "[-2.1, +3.0]"; "" where the spread is unknown."""
+        """The interval of the difference in points, "[-2.1, +3.0]"; "" if the spread is unknown."""
         return points(self.low, self.high, "+")
 
     @property
@@ -77,47 +77,47 @@ class Paired:
 
     @property
     def regression(self) -> bool:
-        """Whether the second run is worse beyond chance, at 5% over all tasks."""
+        """True if the second run is worse beyond chance, at 5% over all tasks."""
         if self.fall:
             return self.fall.p < _ALPHA
         return self.difference < 0 and self.significant
 
     @property
     def significant(self) -> bool:
-        """Whether the runs differ beyond chance, at 5% over all tasks."""
+        """True if the runs differ beyond chance, at 5% over all tasks."""
         return self.adjusted is not None and self.adjusted < _ALPHA
 
 
 def points(low: float | None, high: float | None, sign: str = "") -> str:
-    """Returns an interval of fractions in points, "" where there is none."""
+    """Returns an interval of fractions in points, "" if there is none."""
     return "" if low is None or high is None else f"[{100 * low:{sign}.1f}, {100 * high:{sign}.1f}]"
 
 
 def compare(first: Scores, second: Scores) -> list[Paired]:
-    """Compares two runs step by step, in the first run's order; of each task the primary metric is tested."""
+    """Compares two runs step by step, in the first run's order; only the primary metric of a task is tested."""
     return compare_units(shared(first, second))
 
 
 def shared(first: Scores, second: Scores) -> dict[Step, Sequence[Units]]:
     """Returns each step that both runs have, in the first run's order, with its units in both."""
-    found = {step: common([first, second], step) for step in first.steps}
-    return {step: units for step, units in found.items() if units and len(units[0].names)}
+    by_step = {step: common([first, second], step) for step in first.steps}
+    return {step: units for step, units in by_step.items() if units and len(units[0].names)}
 
 
 def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
     """Compares the units of the first and of the second run, which have the same order, step by step.
 
-    A task's first step is its primary metric, the only one that is tested: its slices and parts hold the same items,
-    and a correction over them all hides what the task shows. A test that could not have reached 5%, whatever the
-    signs of its changes, takes no part in the correction (Tarone, Biometrics 46 (1990), 515-522).
+    A task's first step is its primary metric, the only one that is tested: its slices and parts have the same items,
+    and a correction over all of them would hide the task's result. A test that could not have reached 5% for any signs
+    of its changes is left out of the correction (Tarone, Biometrics 46 (1990), 515-522).
     """
     primary = _primary(units)
     able = [step for step in primary.values() if _smallest_p(units[step]) < _ALPHA]
-    found = [
+    pairs = [
         _paired(step, both, max(1, len(able)) if primary.get(step.task) == step else 0) for step, both in units.items()
     ]
-    holm = significance.holm([pair.p for pair in found if pair.step in able and pair.p is not None])
-    adjusted = dict(zip((pair.step for pair in found if pair.step in able), holm, strict=True))
+    holm = significance.holm([pair.p for pair in pairs if pair.step in able and pair.p is not None])
+    adjusted = dict(zip((pair.step for pair in pairs if pair.step in able), holm, strict=True))
     falls = of_tasks({step: units[step] for step in primary.values()})
     only = len(primary) == 1  # there is nothing to correct for
     return [
@@ -127,15 +127,15 @@ def compare_units(units: dict[Step, Sequence[Units]]) -> list[Paired]:
             fall=falls.get(pair.step),
             test=pair.test if pair.p is None or pair.step in able else f"{pair.test}; {_TOO_FEW}",
         )
-        for pair in found
+        for pair in pairs
     ]
 
 
 def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
-    """Compares two runs over the primary metrics of all tasks as over one, each item of the same weight.
+    """Compares two runs over the primary metrics of all tasks as one, with equal weights of the items.
 
-    Takes what `compare_units` takes. Tasks that ask about the same rows share their clusters. Metrics that are not
-    shares are left out.
+    Takes the argument of `compare_units`. Tasks on the same rows share their clusters. Metrics that are not shares are
+    left out.
     """
     steps = _pooled_steps(units)
     if not steps:
@@ -148,9 +148,9 @@ def pool(units: dict[Step, Sequence[Units]]) -> Paired | None:
 
 
 def pooled(runs: Sequence[Scores]) -> list[Units]:
-    """Returns the units of `pool` for several runs, in the same order; empty where they have none in common."""
+    """Returns the units of `pool` for several runs, in the same order; empty if they have none in common."""
     units = {step: common(runs, step) for step in runs[0].steps}
-    units = {step: each for step, each in units.items() if each and len(each[0].names)}
+    units = {step: sides for step, sides in units.items() if sides and len(sides[0].names)}
     steps = _pooled_steps(units)
     return _together(units, steps) if steps else []
 
@@ -168,16 +168,16 @@ def _together(units: Mapping[Step, Sequence[Units]], steps: Sequence[Step]) -> l
 
 
 def _primary(steps: Iterable[Step]) -> dict[str, Step]:
-    """Returns each task's first step; groups have the items of their tasks once more."""
-    found: dict[str, Step] = {}
+    """Returns each task's first step; groups are left out because they repeat the items of their tasks."""
+    primary: dict[str, Step] = {}
     for step in steps:
         if not step.group:
-            found.setdefault(step.task, step)
-    return found
+            primary.setdefault(step.task, step)
+    return primary
 
 
 def _shares(units: Sequence[Units]) -> bool:
-    return all(stats.bounds(each.scores) == SHARE for each in units)
+    return all(stats.bounds(side.scores) == SHARE for side in units)
 
 
 def _smallest_p(units: Sequence[Units]) -> float:
@@ -187,7 +187,7 @@ def _smallest_p(units: Sequence[Units]) -> float:
 
 
 def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
-    """Compares one step; `tests` is how many Holm's correction is over, 0 for a step that is not tested."""
+    """Compares one step; `tests` is the number of tests in Holm's correction, 0 for a step that is not tested."""
     one, other = units[0].scores, units[1].scores
     sums, sizes = clusters(units)
     changes = sums[1] - sums[0]
@@ -197,14 +197,14 @@ def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
     if changed is not None:
         low, high = stats.change_interval(changes, sizes, changed)
     else:
-        found = stats.mean_interval(
+        interval = stats.mean_interval(
             changes,
             sizes,
             binary=False,
             within=(-1.0, 1.0) if _shares(units) else UNBOUNDED,
             draw=lambda: np.diff(stats.bootstrap(sums, sizes, _SEED))[:, 0],
         )
-        low, high = (found.low, found.high) if found else (None, None)
+        low, high = (interval.low, interval.high) if interval else (None, None)
     p, test = _test(changes, sizes, gained, lost, tests, binary=binary) if tests else (None, "")
     means = float(one.mean()), float(other.mean())
     detectable = stats.detectable_change(changes, sizes, changed)
@@ -212,7 +212,7 @@ def _paired(step: Step, units: Sequence[Units], tests: int) -> Paired:
 
 
 def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *, binary: bool) -> tuple[float, str]:
-    # McNemar's test takes items to be independent: where some share a group, whole groups are flipped.
+    # McNemar's test assumes independent items: if some share a group, whole groups are flipped.
     if binary and sizes.max() == 1:
         return significance.mcnemar(gained, lost), "McNemar exact"
     p, draws = significance.sign_flip(changes, tests, seed=_SEED)
@@ -221,13 +221,13 @@ def _test(changes: Floats, sizes: Floats, gained: int, lost: int, tests: int, *,
 
 def clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
     """Returns the sum of each run's scores in each cluster, and the clusters' sizes."""
-    scores = [each.scores for each in units]
+    scores = [side.scores for side in units]
     order = np.argsort(units[0].clusters, kind="stable")
     ordered = units[0].clusters[order]
     first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
     del ordered
-    if first.all():  # each item is a cluster of its own, as of most runs: nothing is to be added up
-        return np.stack([each[order] for each in scores]), np.ones(len(order))
+    if first.all():  # every item is its own cluster, as in most runs: nothing to add up
+        return np.stack([side[order] for side in scores]), np.ones(len(order))
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.cumsum(first) - 1
     del order, first
@@ -236,12 +236,12 @@ def clusters(units: Sequence[Units]) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One run's place in one step.
+    """One run's rank in one step.
 
     Attributes:
         name: The run.
         score: Mean score over the items that all runs have.
-        low: Lower end of its 95% interval; None where the spread is unknown.
+        low: Lower end of its 95% interval; None if the spread is unknown.
         high: Upper end.
         rank: 1 is best; runs of the same score share a rank.
         best: The best rank within the interval.
@@ -261,12 +261,12 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
     """Ranks runs by their mean score over the items that all of them have.
 
     Returns:
-        How many items that is, and the places, best first.
+        The number of these items, and the ranks, best first.
     """
     units = common(runs, step)
     if not units or not len(units[0].names):
         return 0, []
-    scores = [each.scores for each in units]
+    scores = [side.scores for side in units]
     sums, sizes = clusters(units)
     means = stats.bootstrap(sums, sizes, _SEED)
     ends = [_own_ends(*run, sizes) for run in zip(scores, sums, means.T, strict=True)]
@@ -281,33 +281,33 @@ def leaderboard(runs: Sequence[Scores], step: Step) -> tuple[int, list[Place]]:
         )
         for at, (run, (low, high)) in enumerate(zip(runs, ends, strict=True))
     ]  # fmt: skip
-    return len(scores[0]), sorted(places, key=lambda place: (place.rank, place.name))
+    return len(scores[0]), sorted(places, key=lambda standing: (standing.rank, standing.name))
 
 
 def to_best(runs: Sequence[Scores], step: Step) -> list[Paired | None]:
     """Compares every run with the one of the highest mean score, over the items that all of them have.
 
-    The best run is chosen by the same items: its p-values are multiplied by the number of all pairs of runs
-    (Bonferroni), so that a run that is as good is called worse in at most 5% of such steps.
+    The same items choose the best run, so p-values are multiplied by the number of all pairs of runs (Bonferroni):
+    a run that is as good is called worse in at most 5% of such steps.
 
     Returns:
-        For each run what it has beyond the best one (`Paired.first`), None for the best; empty where nothing is common.
+        Each run's comparison with the best one (`Paired.first`), None for the best; empty without common items.
     """
     units = common(runs, step)
     if not units or not len(units[0].names):
         return []
     pairs = len(runs) * (len(runs) - 1) // 2
-    means = [float(each.scores.mean()) for each in units]
+    means = [float(candidate.scores.mean()) for candidate in units]
     best = means.index(max(means))
-    found: list[Paired | None] = []
-    for at, each in enumerate(units):
-        pair = None if at == best else _paired(step, [units[best], each], pairs)
-        found.append(pair and replace(pair, adjusted=None if pair.p is None else min(1.0, pair.p * pairs)))
-    return found
+    compared: list[Paired | None] = []
+    for at, candidate in enumerate(units):
+        pair = None if at == best else _paired(step, [units[best], candidate], pairs)
+        compared.append(pair and replace(pair, adjusted=None if pair.p is None else min(1.0, pair.p * pairs)))
+    return compared
 
 
 def _own_ends(scores: Floats, sums: Floats, means: Floats, sizes: Floats) -> Ends:
-    """Returns the interval of one run's mean, as results.json has it."""
+    """Returns the interval of one run's mean, as in results.json."""
     binary, within = stats.is_binary(scores), stats.bounds(scores)
-    found = stats.mean_interval(sums, sizes, binary=binary, within=within, draw=means.copy)
-    return (found.low, found.high) if found else (None, None)
+    interval = stats.mean_interval(sums, sizes, binary=binary, within=within, draw=means.copy)
+    return (interval.low, interval.high) if interval else (None, None)

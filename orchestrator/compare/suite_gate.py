@@ -1,4 +1,4 @@
-"""The gate of a suite: each model held against a baseline, which may be one before it, over all of its tasks."""
+"""The gate of a suite: tests each model against a baseline, which may be a model before it, over all tasks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Rule(NamedTuple):
 
     Attributes:
         conditions: Its conditions.
-        baseline: The model that the others are compared with, `PREVIOUS`, `BEST` or "".
+        baseline: The model that the others are compared with, `PREVIOUS`, `BEST`, or "" for none.
         variants: Variants of the suite, which share the errors of `no_fall`.
-        noise: Changes that the server itself makes, None where it was not measured.
+        noise: Change that the server itself causes, None if it was not measured.
     """
 
     conditions: Sequence[gate.Condition]
@@ -27,46 +27,46 @@ class Rule(NamedTuple):
     noise: float | None
 
     def moves(self, models: Mapping[str, object]) -> bool:
-        """Returns whether the baseline is one of the models before each; a model of that name comes first."""
+        """Returns True if the baseline is a model before each one; a model of that name takes precedence."""
         return self.baseline in (PREVIOUS, BEST) and self.baseline not in models
 
 
 class Judged(NamedTuple):
-    """Findings of the gate, why it did not judge a model, and the change of each."""
+    """Findings of the gate, reasons why it did not judge a model, and the change of each model."""
 
     findings: Sequence[gate.Finding]
     unjudged: Sequence[str]
     changes: Sequence[Change]
 
     def with_(self, other: Judged) -> Judged:
-        """Returns this and that of a further variant."""
+        """Returns these findings together with those of a further variant."""
         return Judged(
             [*self.findings, *other.findings], [*self.unjudged, *other.unjudged], [*self.changes, *other.changes]
         )
 
 
 def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str, int | None], rule: Rule) -> Judged:
-    """Holds the models of a variant against the gate.
+    """Tests the models of a variant against the gate.
 
     Args:
-        variant: The variant, "" where there is none.
-        models: The tasks of each model as those of one run, in the suite's order; None where they are not complete.
-        steps: Training step of each model. Where any has one, models without one stand in no row.
+        variant: The variant, "" if there is none.
+        models: The tasks of each model merged into one run, in the suite's order; None if they are not complete.
+        steps: Training step of each model. If any model has one, models without one are not part of the series.
         rule: The gate.
     """
     series = any(step is not None for step in steps.values())
     row = [model for model in models if not series or steps[model] is not None]
-    found: list[Change] = []
+    compared: list[Change] = []
     if series or rule.moves(models) or any(one.name == gate.NO_FALL for one in rule.conditions):
         against = rule.baseline or PREVIOUS if rule.moves(models) or not rule.baseline else models.get(rule.baseline)
         if against is not None:
             runs = [run for model in row if (run := models[model])]
-            found = changes(runs, against, variant, trainings=rule.variants, noise=rule.noise)
+            compared = changes(runs, against, variant, trainings=rule.variants, noise=rule.noise)
     if not rule.conditions:
-        return Judged([], [], found)
-    words = f" in {variant}" if variant else ""
+        return Judged([], [], compared)
+    suffix = f" in {variant}" if variant else ""
     if rule.baseline and not rule.moves(models) and models.get(rule.baseline) is None:
-        return Judged([], [f"the baseline {rule.baseline} is not complete{words}: no model is judged"], found)
+        return Judged([], [f"the baseline {rule.baseline} is not complete{suffix}: no model is judged"], compared)
     findings: list[gate.Finding] = []
     unjudged: list[str] = []
     conditions = [one for one in rule.conditions if one.name != gate.NO_FALL]
@@ -77,18 +77,18 @@ def judge(variant: str, models: Mapping[str, Scores | None], steps: Mapping[str,
         if (model not in row and rule.moves(models)) or model == rule.baseline:
             continue
         if run is None:
-            unjudged.append(f"{model} is not complete{words}: it is not judged")
+            unjudged.append(f"{model} is not complete{suffix}: it is not judged")
             continue
-        if not conditions:  # `found` has what the others say
+        if not conditions:  # `compared` has the findings of the other conditions
             continue
         first = next(moving) if rule.moves(models) else models.get(rule.baseline)
-        own = [one for one in conditions if first or not rule.moves(models) or not gate.compares(one)]
+        applicable = [one for one in conditions if first or not rule.moves(models) or not gate.compares(one)]
         try:
-            findings += _findings(own, run, first)
+            findings += _findings(applicable, run, first)
         except ConfigError as error:
             unjudged.append(f"{model} cannot be judged: {error}".replace("--gate: ", ""))
-    findings += [each for one in rule.conditions if one.name == gate.NO_FALL for each in _no_fall(one, found)]
-    return Judged(findings, unjudged, found)
+    findings += [finding for one in rule.conditions if one.name == gate.NO_FALL for finding in _no_fall(one, compared)]
+    return Judged(findings, unjudged, compared)
 
 
 def _findings(conditions: Sequence[gate.Condition], run: Scores, first: Scores | None) -> list[gate.Finding]:
@@ -98,13 +98,15 @@ def _findings(conditions: Sequence[gate.Condition], run: Scores, first: Scores |
     return gate.judge(conditions, run.run, pairs, steps, statistics.pool(units), first.run if first else None)
 
 
-def _no_fall(condition: gate.Condition, found: Sequence[Change]) -> list[gate.Finding]:
-    """Returns what the rule over a whole training came to: its alarms, or what it could have found."""
-    if fell := [gate.Finding(condition.text, each.model, each.why, gate.FAIL) for each in found if each.alarm]:
+def _no_fall(condition: gate.Condition, compared: Sequence[Change]) -> list[gate.Finding]:
+    """Returns the findings of the rule over a whole training: its alarms, or the fall that it could have found."""
+    if fell := [
+        gate.Finding(condition.text, change.model, change.why, gate.FAIL) for change in compared if change.alarm
+    ]:
         return fell
-    if not found:
+    if not compared:
         return []
-    last = found[-1]
-    words = f"; a fall of {100 * last.detectable:.1f} points is found within two in 9 of 10" if last.detectable else ""
-    what = f"{len(found):,} {'changes' if len(found) > 1 else 'change'}, no fall beyond chance{words}"
-    return [gate.Finding(condition.text, last.model, what, gate.PASS)]
+    last = compared[-1]
+    power = f"; a fall of {100 * last.detectable:.1f} points is found within two in 9 of 10" if last.detectable else ""
+    text = f"{len(compared):,} {'changes' if len(compared) > 1 else 'change'}, no fall beyond chance{power}"
+    return [gate.Finding(condition.text, last.model, text, gate.PASS)]

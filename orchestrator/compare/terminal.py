@@ -1,4 +1,4 @@
-"""A comparison on a terminal."""
+"""Prints a comparison on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.compare.statistics import Paired, points
 from orchestrator.names import Name
 
 _NUMBERS = 104
-"""Columns of a terminal that all of a comparison's numbers take beside the names of its tasks."""
+"""Columns of a terminal that all numbers of a comparison need next to the names of its tasks."""
 _NAMES = 16, 40
 """Least and most columns for the longest word of a task's name."""
 _COLOURS = {PASS: "green", FAIL: "bold red", NOT_SHOWN: "yellow"}
@@ -90,7 +90,7 @@ def _cells(pair: Paired, wide: bool) -> list[str | Text]:
 
 
 def p_value(p: float | None) -> str:
-    """Returns a p-value as papers write it, "–" for what was not tested."""
+    """Returns a p-value as in papers, "–" without a test."""
     if p is None:
         return "–"
     return "<0.001" if p < 0.001 else f"{p:.3f}"
@@ -116,15 +116,15 @@ def _ranking(ranking: Ranking) -> Table:
     table.add_column("run", overflow="fold")
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("rank within 95%", justify="right", no_wrap=True)
-    for place in ranking.places:
-        score = f"{100 * place.score:.1f} {points(place.low, place.high)}".rstrip()
-        ranks = str(place.best) if place.best == place.worst else f"{place.best}–{place.worst}"
-        table.add_row(str(place.rank), Name(place.name), score, ranks)
+    for standing in ranking.places:
+        score = f"{100 * standing.score:.1f} {points(standing.low, standing.high)}".rstrip()
+        ranks = str(standing.best) if standing.best == standing.worst else f"{standing.best}–{standing.worst}"
+        table.add_row(str(standing.rank), Name(standing.name), score, ranks)
     return table
 
 
 def _standings(comparison: Comparison, console: Console) -> None:
-    """Prints ReForm-Eval's dimensions, a row each: every run's mean and, in brackets, its rank."""
+    """Prints ReForm-Eval's dimensions, one per row: every run's mean and, in parentheses, its rank."""
     table = plain_table("ReForm-Eval: means over datasets (ranks)")
     table.add_column("dimension")
     for name in comparison.standings:

@@ -1,4 +1,4 @@
-"""The page of trainings: every task's metric by step, alarms, noise, and the items that changed in between."""
+"""The page of trainings: every task's metric by step, alarms, noise, and the items that changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from orchestrator.compare.curve import Curve, Line, Point, Training, curves
-from orchestrator.compare.flips import words as said
+from orchestrator.compare.flips import words as answer_text
 from orchestrator.compare.series import Change
 from orchestrator.report.charts import Axis, axis
 from orchestrator.report.packing import question, snippet
@@ -19,15 +19,15 @@ from orchestrator.run_folder.metrics import MetricResult
 from orchestrator.suite.training import PAGE
 
 MOST = 10
-"""Items that became worse shown of two checkpoints, and as many that became better."""
+"""Items that became worse that are shown for two checkpoints, and as many that became better."""
 _MOST_IN_ALL = 20_000
-"""Items that a page holds, so that a browser opens it; of two checkpoints at least one of either is shown."""
+"""Items on a page, so that a browser opens it; at least one better and one worse item of two checkpoints is shown."""
 _COLOURS = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A checkpoint in a chart: where it stands (percent from the left and from above), and in words."""
+    """A checkpoint in a chart: its position (percent from the left and from the top), and its description."""
 
     x: float
     y: float
@@ -44,8 +44,8 @@ class Series:
         colour: Its CSS class.
         path: The line, as an SVG path in percent.
         band: The intervals, as an SVG path in percent; "" without one.
-        fixed: Place from above of the fixed baseline, None without one.
-        fixed_words: The same in words.
+        fixed: Position of the fixed baseline in percent from the top, None without one.
+        fixed_words: Description of the fixed baseline.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One task's chart: its scales, and each training."""
+    """One task's chart: its scales and all trainings."""
 
     x: Axis
     y: Axis
@@ -68,12 +68,12 @@ class Chart:
 
     @property
     def banded(self) -> bool:
-        """True where any training has intervals."""
+        """True if any training has intervals."""
         return any(one.band for one in self.series)
 
     @property
     def alarmed(self) -> bool:
-        """True where any checkpoint has an alarm."""
+        """True if any checkpoint has an alarm."""
         return any(dot.alarm for one in self.series for dot in one.dots)
 
 
@@ -94,7 +94,7 @@ class Flipped:
     """The items that changed between two checkpoints.
 
     Attributes:
-        anchor: Its place on the page.
+        anchor: Its anchor on the page.
         href: Address of the page that compares both runs item by item, "" for none.
         items: The first of them.
     """
@@ -106,11 +106,11 @@ class Flipped:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One task of the page: its chart, and of each training its checkpoints and what changed between them.
+    """One task of the page: its chart, and each training's checkpoints with the items that changed between them.
 
     Attributes:
-        chart: None where no checkpoint has a value.
-        flipped: By training and step.
+        chart: The chart, None if no checkpoint has a value.
+        flipped: The changed items by training and step.
     """
 
     anchor: str
@@ -130,20 +130,20 @@ def render(
     """Returns the page.
 
     Args:
-        trainings: What to show, all of it on one axis.
+        trainings: The trainings, all on one axis.
         addresses: Run folder -> address of its report.
-        names: Run folder -> its name on the page that compares two runs; None where there is no such page.
+        names: Run folder -> its name on the page that compares two runs; None without such a page.
         home: Address of the list of runs, "" for none.
-        others: Name and address of the pages with another training beside these, or one of these left out.
+        others: Name and address of the pages with one training more, or one training less.
     """
-    found = curves(trainings)
+    per_task = curves(trainings)
     several = len(trainings) > 1
     colours = {training.name: f"series{number % _COLOURS + 1}" for number, training in enumerate(trainings)}
-    pairs = sum(point.flips is not None for curve in found for line in curve.lines for point in line.points)
+    pairs = sum(point.flips is not None for curve in per_task for line in curve.lines for point in line.points)
     most = min(MOST, max(1, _MOST_IN_ALL // (2 * max(1, pairs))))
     sections = [
         Section(f"task-{number}", curve, _chart(curve, addresses, colours), _flipped(number, curve, names or {}, most))
-        for number, curve in enumerate(found)
+        for number, curve in enumerate(per_task)
     ]
     return document(
         "series.html",
@@ -175,7 +175,7 @@ def save(training: Training, folder: Path) -> Path:
 
 
 def beside(trainings: Sequence[Training], folder: Path) -> dict[Path, str]:
-    """Returns the address of each run's report from a page that lies in a folder."""
+    """Returns the address of each run's report relative to a page in a folder."""
     sources = [source for training in trainings for source in training.sources]
     return {source.path: f"{relative_address(source.path, folder)}report.html" for source in sources}
 
@@ -186,12 +186,12 @@ def signed_points(value: float) -> str:
 
 
 def _baseline(training: Training) -> str:
-    words = {"previous": "the checkpoint before", "best": "the best checkpoint before"}
-    return words.get(training.baseline, training.baseline)
+    names = {"previous": "the checkpoint before", "best": "the best checkpoint before"}
+    return names.get(training.baseline, training.baseline)
 
 
 def _flipped(number: int, curve: Curve, names: Mapping[Path, str], most: int) -> dict[tuple[str, int], Flipped]:
-    """Returns what changed between the checkpoints of a task, by training and step."""
+    """Returns the items that changed between the checkpoints of a task, by training and step."""
     return {
         (line.training.name, point.step): Flipped(
             f"task-{number}-{at}-{point.step}", _comparison(point, names), _changed(point, most)
@@ -203,7 +203,7 @@ def _flipped(number: int, curve: Curve, names: Mapping[Path, str], most: int) ->
 
 
 def _comparison(point: Point, names: Mapping[Path, str]) -> str:
-    """Returns the address of the comparison of a checkpoint with the one before, "" where there is none."""
+    """Returns the address of the comparison of a checkpoint with the one before, "" if there is none."""
     pair = [names.get(run.path, "") for run in (point.flips.first, point.flips.second)] if point.flips else []
     return f"/compare/?{urlencode({'run': pair}, doseq=True)}" if pair and all(pair) else ""
 
@@ -216,8 +216,8 @@ def _changed(point: Point, most: int) -> list[Changed]:
             flip.first.key,
             question(flip.second)[0] or "",
             snippet(flip.target),
-            snippet(said(flip.first)),
-            snippet(said(flip.second)),
+            snippet(answer_text(flip.first)),
+            snippet(answer_text(flip.second)),
             flip.gained,
         )
         for flip in point.flips.read(most)
@@ -225,7 +225,7 @@ def _changed(point: Point, most: int) -> list[Changed]:
 
 
 def _chart(curve: Curve, addresses: Mapping[Path, str], colours: Mapping[str, str]) -> Chart | None:
-    """Returns a task's chart, None where no checkpoint has a value."""
+    """Returns a task's chart, None if no checkpoint has a value."""
     known = [point for line in curve.lines for point in line.known]
     if not known:
         return None
@@ -251,7 +251,7 @@ def _chart(curve: Curve, addresses: Mapping[Path, str], colours: Mapping[str, st
 
 
 def _shown(value: float | None, metric: MetricResult) -> float:
-    """Returns a value as it is drawn: fractions in percent."""
+    """Returns a value as drawn: fractions in percent."""
     return (value or 0.0) * (100 if metric.unit == "fraction" else 1)
 
 
@@ -295,14 +295,14 @@ def _band(line: Line, x: Axis, y: Axis) -> str:
 
 def _dot(line: Line, point: Point, metric: MetricResult, x: Axis, y: Axis, addresses: Mapping[Path, str]) -> Dot:
     alarms = alarms_at(line.training, point)
-    words = [f"{line.training.name}, step {point.step:,}: {metric.shown}{metric.suffix}, n {metric.denominator:,}"]
+    lines = [f"{line.training.name}, step {point.step:,}: {metric.shown}{metric.suffix}, n {metric.denominator:,}"]
     if point.change:
-        words.append(f"{signed_points(point.change.difference)} to the checkpoint before")
-    words += [f"alarm: {change.why}" for change in alarms]
+        lines.append(f"{signed_points(point.change.difference)} to the checkpoint before")
+    lines += [f"alarm: {change.why}" for change in alarms]
     return Dot(
         x.at(point.step),
         100 - y.at(_shown(metric.value, metric)),
-        "\n".join(words),
+        "\n".join(lines),
         addresses.get(point.source.path, ""),
         bool(alarms),
     )

@@ -165,7 +165,7 @@ def test_an_empty_variable_is_no_gate(runs: tuple[Path, Path], gate: str) -> Non
     for some in (runs, runs[:1]):
         result = invoke(*some, "--gate", gate)
         assert result.exit_code == 2
-        assert "'' is no condition" in result.output
+        assert "'' is not a condition" in result.output
 
 
 def test_a_run_that_goes_on_is_compared_with_a_caution_and_passes_no_gate(

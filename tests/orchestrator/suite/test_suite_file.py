@@ -55,7 +55,7 @@ def evaluate(file: Path, *words: str) -> Result:
         ("synthetic: true", "data: nowhere.parquet", 10, "nowhere.parquet"),
         ("baseline: first", "baseline: frist", 12, "baseline 'frist' is none of the models: first, second"),
         ("baseline: first\n  ", "", 12, "'change.low>=-2%' compares two models: name the first one by `baseline`"),
-        ("failed<=1%", "failed<=", 13, "'failed<=' is no condition: write NAME>=NUMBER"),
+        ("failed<=1%", "failed<=", 13, "'failed<=' is not a condition: write NAME>=NUMBER"),
         ("failed<=1%", "nosuch/failed<=1%", 13, "is about a task that is not here: marvel, vstar_bench"),
         ("failed<=1%", "acuracy>=1%", 13, "no task has the metric of 'acuracy>=1%': accuracy"),
         ("  marvel: {limit: 2}", "  marvel: {limit: 2}\n  marvel_: {limit: 3}", 7, "there is no task 'marvel_'"),
