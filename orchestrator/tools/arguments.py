@@ -45,7 +45,7 @@ def read_literal(text: str, syntax: Syntax) -> Any:
             False and None; no expressions).
 
     Raises:
-        ValueError: It is no such value, or longer or deeper than `MAX_CHARACTERS` and `MAX_DEPTH`. For "json" a
+        ValueError: It is not such a value, or longer or deeper than `MAX_CHARACTERS` and `MAX_DEPTH`. For "json" a
             json.JSONDecodeError with the words of the standard library.
     """
     if len(text) > MAX_CHARACTERS:
@@ -74,14 +74,14 @@ class ValidationError(ValueError):
     """Arguments that do not fit their schema; the name is the one that protocols show."""
 
 
-def tool_error(words: str, **values: str) -> ToolOutput:
-    """Returns an error output with this text, its places filled in."""
-    return ToolOutput((text_part(filled(words, values)),), is_error=True)
+def tool_error(template: str, **values: str) -> ToolOutput:
+    """Returns an error output with a template's text."""
+    return ToolOutput((text_part(filled(template, values)),), is_error=True)
 
 
-def filled(words: str, values: Mapping[str, str]) -> str:
-    """Returns a text with its places {name} filled in; a name without a value stays."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), words)
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Returns a template's text with each {name} filled in; a name without a value stays."""
+    return _PLACE.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def _depth(text: str) -> int:
@@ -133,18 +133,18 @@ class _Reader:
         return ValueError(f"{wanted} is expected at character {self._place + 1}")
 
     def _object(self) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        members: dict[Any, Any] = {}
         self._place += 1
         while self._next() != "}":
             key = self._key()
             if self._next() != ":":
                 raise self._error("':'")
             self._place += 1
-            found[key] = self.value()
+            members[key] = self.value()
             if self._separated("}"):
                 break
         self._place += 1
-        return found
+        return members
 
     def _key(self) -> str:
         if self._next() in ("'", '"'):
@@ -156,16 +156,16 @@ class _Reader:
         return word[0]
 
     def _list(self, bracket: str) -> Any:
-        found: list[Any] = []
+        items: list[Any] = []
         self._place += 1
         closing, separated = _BRACKETS[bracket], False
         while self._next() != closing:
-            found.append(self.value())
+            items.append(self.value())
             separated = not self._separated(closing)
             if not separated:
                 break
         self._place += 1
-        return found[0] if bracket == "(" and len(found) == 1 and not separated else found
+        return items[0] if bracket == "(" and len(items) == 1 and not separated else items
 
     def _separated(self, closing: str) -> bool:
         """Reads a comma; returns whether the container ends instead."""
@@ -178,17 +178,17 @@ class _Reader:
         return False
 
     def _string(self) -> str:
-        found = _STRING.match(self._text, self._place)
-        if not found:
+        match = _STRING.match(self._text, self._place)
+        if not match:
             raise self._error("the end of a string")
-        self._place = found.end()
-        return _ESCAPE.sub(self._unescaped, found[0][1:-1])
+        self._place = match.end()
+        return _ESCAPE.sub(self._unescaped, match[0][1:-1])
 
-    def _unescaped(self, found: re.Match[str]) -> str:
-        if code := found[1] or found[2]:
+    def _unescaped(self, match: re.Match[str]) -> str:
+        if code := match[1] or match[2]:
             return chr(int(code, 16))
-        kept = found[3] if self._json5 or found[3] in "\\'\"" else found[0]
-        return _ESCAPES.get(found[3], kept)
+        kept = match[3] if self._json5 or match[3] in "\\'\"" else match[0]
+        return _ESCAPES.get(match[3], kept)
 
     def _number(self, text: str) -> float | int:
         sign = -1 if text.startswith("-") else 1

@@ -77,23 +77,23 @@ class BuiltIn:
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
         """Returns the new image with its number, or what is wrong with the call."""
         try:
-            given = read_literal(arguments, "json")
-            check_schema(given, self.schema)
+            options = read_literal(arguments, "json")
+            check_schema(options, self.schema)
         except ValueError as error:
             return tool_error("The arguments of {name} cannot be used: {error}", name=self.name, error=_line(error))
-        place = given["image"] - 1
-        if place >= len(pictures):
+        number = options["image"] - 1
+        if number >= len(pictures):
             return tool_error(
-                "There is no image {image}: the last one is {last}.", image=str(place + 1), last=str(len(pictures))
+                "There is no image {image}: the last one is {last}.", image=str(number + 1), last=str(len(pictures))
             )
         try:
-            image = _upright(decoded(pictures[place].data))
-            made, box = self.make(image, given)
-            data = encoded(made)
+            image = _upright(decoded(pictures[number].data))
+            changed, box = self.make(image, options)
+            data = encoded(changed)
         except MISTAKES as error:
             return tool_error("{name} failed: {error}", name=self.name, error=_line(error))
-        words = f"Image {len(pictures) + 1}, {made.width} x {made.height} pixels:"
-        return ToolOutput((text_part(words), Picture(data, source=place, box=box, source_size=image.size)))
+        title = f"Image {len(pictures) + 1}, {changed.width} x {changed.height} pixels:"
+        return ToolOutput((text_part(title), Picture(data, source=number, box=box, source_size=image.size)))
 
 
 def _line(error: Exception) -> str:
@@ -110,59 +110,59 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if image.mode in ("RGB", "RGBA", "L") else image.convert("RGB")
 
 
-def _zoom(image: Image.Image, given: Mapping[str, Any]) -> _Made:
-    left, top, right, bottom = given["box"]
+def _zoom(image: Image.Image, options: Mapping[str, Any]) -> _Made:
+    left, top, right, bottom = options["box"]
     if left >= right or top >= bottom:
         raise ValueError("the box is empty: left must be below right, and top below bottom")
-    made, box = cut(image, (left, top, right, bottom), _ZOOM)
-    if not (made.width and made.height):
+    changed, box = cut(image, (left, top, right, bottom), _ZOOM)
+    if not (changed.width and changed.height):
         raise ValueError("the box holds no whole pixel")
-    return made, box
+    return changed, box
 
 
-def _resize(image: Image.Image, given: Mapping[str, Any]) -> _Made:
-    return image.resize((given["width"], given["height"])), None
+def _resize(image: Image.Image, options: Mapping[str, Any]) -> _Made:
+    return image.resize((options["width"], options["height"])), None
 
 
-def _rotate(image: Image.Image, given: Mapping[str, Any]) -> _Made:
+def _rotate(image: Image.Image, options: Mapping[str, Any]) -> _Made:
     from PIL import Image
 
-    return image.rotate(-given["degrees"], resample=Image.Resampling.BICUBIC, expand=True), None
+    return image.rotate(-options["degrees"], resample=Image.Resampling.BICUBIC, expand=True), None
 
 
-def _flip(image: Image.Image, given: Mapping[str, Any]) -> _Made:
+def _flip(image: Image.Image, options: Mapping[str, Any]) -> _Made:
     from PIL import Image
 
-    horizontal = given["direction"] == "horizontal"
+    horizontal = options["direction"] == "horizontal"
     return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT if horizontal else Image.Transpose.FLIP_TOP_BOTTOM), None
 
 
-def _draw_boxes(image: Image.Image, given: Mapping[str, Any]) -> _Made:
-    made, stroke = image.convert("RGB"), _stroke(image)
-    draw = _draw(made)
-    for number, box in enumerate(given["boxes"]):
+def _draw_boxes(image: Image.Image, options: Mapping[str, Any]) -> _Made:
+    changed, stroke = image.convert("RGB"), _stroke(image)
+    draw = _draw(changed)
+    for number, box in enumerate(options["boxes"]):
         left, right = sorted(_at(x, image.width) for x in box[::2])
         top, bottom = sorted(_at(y, image.height) for y in box[1::2])
         colour = _COLOURS[number % len(_COLOURS)]
         draw.rectangle((left, top, right, bottom), outline=colour, width=stroke)
         draw.text((left + stroke + 1, top + stroke), str(number + 1), fill=colour, font_size=6 * stroke + 6)
-    return made, None
+    return changed, None
 
 
-def _draw_points(image: Image.Image, given: Mapping[str, Any]) -> _Made:
-    made, radius = image.convert("RGB"), 2 * _stroke(image)
-    draw = _draw(made)
-    for number, point in enumerate(given["points"]):
+def _draw_points(image: Image.Image, options: Mapping[str, Any]) -> _Made:
+    changed, radius = image.convert("RGB"), 2 * _stroke(image)
+    draw = _draw(changed)
+    for number, point in enumerate(options["points"]):
         x, y = _at(point[0], image.width), _at(point[1], image.height)
         colour = _COLOURS[number % len(_COLOURS)]
         draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)
         draw.text((x + radius + 1, y - radius), str(number + 1), fill=colour, font_size=3 * radius + 6)
-    return made, None
+    return changed, None
 
 
-def _grid(image: Image.Image, given: Mapping[str, Any]) -> _Made:
-    made, stroke = image.convert("RGB"), _stroke(image)
-    draw, rows, columns = _draw(made), given["rows"], given["columns"]
+def _grid(image: Image.Image, options: Mapping[str, Any]) -> _Made:
+    changed, stroke = image.convert("RGB"), _stroke(image)
+    draw, rows, columns = _draw(changed), options["rows"], options["columns"]
     for column in range(1, columns):
         x = column * image.width // columns
         draw.line((x, 0, x, image.height), fill=_COLOURS[0], width=stroke)
@@ -171,9 +171,9 @@ def _grid(image: Image.Image, given: Mapping[str, Any]) -> _Made:
         draw.line((0, y, image.width, y), fill=_COLOURS[0], width=stroke)
     for number in range(rows * columns):
         row, column = divmod(number, columns)
-        place = column * image.width // columns + stroke + 1, row * image.height // rows + stroke
-        draw.text(place, str(number + 1), fill=_COLOURS[0], font_size=6 * stroke + 6)
-    return made, None
+        corner = column * image.width // columns + stroke + 1, row * image.height // rows + stroke
+        draw.text(corner, str(number + 1), fill=_COLOURS[0], font_size=6 * stroke + 6)
+    return changed, None
 
 
 def _draw(image: Image.Image) -> Any:

@@ -46,10 +46,10 @@ class CodeProtocol(TextProtocol):
 
     def pictures(self, call: Call) -> list[Picture]:
         """Returns the images that code gets: as the client sends them, or as they are stored."""
-        found = TextProtocol.pictures(self, call)[: 1 if self.spec.images.first else None]
+        pictures = TextProtocol.pictures(self, call)[: 1 if self.spec.images.first else None]
         if not self.spec.images.cut or not self.spec.images.policy:
-            return found
-        return [Picture(self._resized(picture.data)) for picture in found]
+            return pictures
+        return [Picture(self._resized(picture.data)) for picture in pictures]
 
     def _resized(self, data: bytes) -> bytes:
         assert self.spec.images.policy is not None
@@ -82,8 +82,8 @@ class CodeProtocol(TextProtocol):
         """Returns the code in an answer, None where the protocol passes over it."""
         form = self.spec.call
         if form.pattern:
-            found = re2.search(form.pattern, text)
-            return found.group("code").strip() if found else None
+            match = re2.search(form.pattern, text)
+            return match.group("code").strip() if match else None
         if form.open not in text:  # in capitals
             return None
         code = text.split(form.open)[1].strip().split(form.close)[0].strip()
@@ -95,8 +95,8 @@ class CodeProtocol(TextProtocol):
     def _shown(self, result: ToolResult) -> tuple[str, list[Part]]:
         """Returns what code printed and its images, each as the client sends it."""
         texts = [part.text for part in result.content if not part.image]
-        words = "".join(texts[:-1] if result.is_error else texts)
-        return "" if words == self._code.nothing else words, list(self._seen(result))
+        output = "".join(texts[:-1] if result.is_error else texts)
+        return "" if output == self._code.nothing else output, list(self._seen(result))
 
     def _seen(self, result: ToolResult) -> Iterator[Part]:
         form = self.spec.images
@@ -115,11 +115,11 @@ class CodeProtocol(TextProtocol):
         printed, images = self._shown(result)
         texts = [part.text for part in result.content if not part.image]
         values = {"stdout": printed, "stderr": texts[-1] if result.is_error and texts else ""}
-        for words in self.spec.result.error if result.is_error else self.spec.result.parts:
-            if words == "{images}" or (words == "{output}" and images):
+        for template in self.spec.result.error if result.is_error else self.spec.result.parts:
+            if template == "{images}" or (template == "{output}" and images):
                 yield from images
             else:
-                yield text_part(filled(words, values | {"output": printed.strip()}))
+                yield text_part(filled(template, values | {"output": printed.strip()}))
 
 
 def _least(image: Image.Image) -> int:

@@ -54,11 +54,11 @@ class Native:
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...]:
         """Returns the model's message with its calls, and that of the tools."""
-        said = (text_part(answer.text),) if answer.text else ()
+        text = (text_part(answer.text),) if answer.text else ()
         calls = tuple(Part(tool_call=call) for call in answer.tool_calls)
-        found = tuple(Part(tool_result=result) for result in results)
-        own = Message(model.ROLE_ASSISTANT, said + calls, answer.reasoning, answer.opaque)
-        return own, Message(model.ROLE_TOOL, found)
+        outputs = tuple(Part(tool_result=result) for result in results)
+        message = Message(model.ROLE_ASSISTANT, text + calls, answer.reasoning, answer.opaque)
+        return message, Message(model.ROLE_TOOL, outputs)
 
     def final(self, answer: Answer) -> Answer:
         """Returns the answer: the text of a turn without a call."""

@@ -31,10 +31,10 @@ class SizePolicy:
     """Bounds of an image that a model is shown.
 
     Attributes:
-        shorter_side: Most pixels of the shorter side; 0 is no limit.
+        shorter_side: Most pixels of the shorter side; unlimited if 0.
         factor: Above 1 both sides are multiples of it.
         min_pixels: Least area.
-        max_pixels: Most area; 0 is no limit, and no least area either.
+        max_pixels: Most area; if 0, neither it nor the least area is limited.
         min_side: Least pixels of the shorter side, where `factor` is 1.
         filter: Resampling.
     """
@@ -65,7 +65,7 @@ class CropPolicy:
         filter: Resampling.
         padding: Share of the image that "padded" adds.
         min_side: Pixels; "clamped_grown" grows shorter sides, "padded" refuses boxes that are not longer.
-        max_aspect: Ratio of the sides from which "clamped_whole" refuses; 0 is no limit.
+        max_aspect: Ratio of the sides from which "clamped_whole" refuses; unlimited if 0.
     """
 
     units: Literal["pixels", "fraction", "per_mille", "fraction_or_pixels"]
@@ -204,8 +204,8 @@ def _region(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
     left, top, right, bottom = box
     match policy.region:
         case "clamped" | "clamped_grown":
-            found = max(0, left), max(0, top), min(width, right), min(height, bottom)
-            return _grown(found, size, policy.min_side) if policy.region == "clamped_grown" else found
+            clamped = max(0, left), max(0, top), min(width, right), min(height, bottom)
+            return _grown(clamped, size, policy.min_side) if policy.region == "clamped_grown" else clamped
         case "clamped_whole":
             return _whole(box, size, policy.max_aspect)
         case "padded":
@@ -232,18 +232,18 @@ def _grown(box: Box, size: tuple[int, int], least: int) -> Box:
 
 
 def _whole(box: Box, size: tuple[int, int], most: float) -> Box:
-    whole = [int(number) for number in box]
-    left, top = max(whole[0], 0), max(whole[1], 0)
-    right, bottom = min(whole[2], size[0] - 1), min(whole[3], size[1] - 1)
-    found = [left, top, right, bottom]
+    bounds = [int(number) for number in box]
+    left, top = max(bounds[0], 0), max(bounds[1], 0)
+    right, bottom = min(bounds[2], size[0] - 1), min(bounds[3], size[1] - 1)
+    clamped = [left, top, right, bottom]
     if left > right - 1:
-        raise ValueError(f"The bounding box is not valid in width: {found}")
+        raise ValueError(f"The bounding box is not valid in width: {clamped}")
     if top > bottom - 1:
-        raise ValueError(f"The bounding box is not valid in height: {found}")
+        raise ValueError(f"The bounding box is not valid in height: {clamped}")
     width, height = right - left, bottom - top
     if most and (width / height >= most or height / width >= most):
-        words = f"The absolute aspect ratio of the bounding box exceeds {most:g}, which is too large."
-        raise ValueError(words)
+        message = f"The absolute aspect ratio of the bounding box exceeds {most:g}, which is too large."
+        raise ValueError(message)
     return left, top, right, bottom
 
 

@@ -34,7 +34,7 @@ def search_facts(labels: Mapping[str, str], pictures: Sequence[Picture]) -> dict
 
 
 def regions(pictures: Sequence[Picture]) -> list[Box]:
-    """Returns the places in the first image that crops show, in their order, those of crops of crops too."""
+    """Returns the region of the first image that each crop shows, in order; crops of crops count."""
 
     @cache
     def region(number: int) -> Box | None:
@@ -50,18 +50,18 @@ def regions(pictures: Sequence[Picture]) -> list[Box]:
         left, top, right, bottom = picture.box
         return outer[0] + left * x, outer[1] + top * y, outer[0] + right * x, outer[1] + bottom * y
 
-    return [found for number in range(len(pictures)) if (found := region(number))]
+    return [outline for number in range(len(pictures)) if (outline := region(number))]
 
 
 def _boxes(label: str) -> list[Box]:
-    found = []
-    for words in filter(None, map(str.strip, label.split(";"))):
+    boxes = []
+    for numbers in filter(None, map(str.strip, label.split(";"))):
         try:
-            x, y, width, height = (float(number) for number in words.split(","))
+            x, y, width, height = (float(number) for number in numbers.split(","))
         except ValueError:
             return []
-        found.append((x, y, x + width, y + height))
-    return found
+        boxes.append((x, y, x + width, y + height))
+    return boxes
 
 
 def overlap(one: Box, other: Box) -> float:

@@ -41,7 +41,7 @@ class CallForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         open: Mark before a call.
-        close: Mark behind it; a call that lacks it goes on to the answer's end.
+        close: Mark after a call; a call that lacks it ends with the answer.
         which: The call that counts where there are several: "first", "last" or "all". "last_at_end" is the last, if
             the answer ends with it.
         syntax: Language of the arguments.
@@ -90,7 +90,7 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         open: Mark before it; "" where the whole text is the answer.
         last: Whether the last one counts where there are several, else the first.
-        close: Mark behind it. An answer that has it is final, whatever else it holds, if `closes`.
+        close: Mark after it. If `closes`, every answer that has it is final.
         closes: See `close`.
         opens: Whether an answer that has `open` is final.
         pattern: Expression with the group `answer`, in place of both marks. RE2.
@@ -180,11 +180,11 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         name: Its name in `--protocol`.
         source: Repository, commit and files that it is written from.
         deviations: Differences from that, for readers.
-        system: System prompt, behind the task's own. {tools} stands for the tool's line.
+        system: System prompt, after the task's own. {tools} stands for the tool's line.
         prefix: Text before the user's message, if it has images; {images} stands for "![image](image_1.jpg)" and so
             on, one for each.
         lead: Text before the last text of the user's message.
-        suffix: Text behind the user's message. For code, {path} is the first image's file, {size} its size.
+        suffix: Text after the user's message. For code, {path} is the first image's file, {size} its size.
         thoughts: The reasoning of an answer in its message, where a server tells it apart; {reasoning} is its text.
         max_calls: Requests of a trajectory.
         judged_at_limit: Whether the last answer counts when there were so many.

@@ -41,7 +41,7 @@ class TextProtocol:
         return self.spec.judged_at_limit
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
-        """Returns the request with the system prompt, the text behind the user's, and the reference's decoding."""
+        """Returns the request with the system prompt, the text after the user's, and the reference's decoding."""
         return self._begun(call, self.spec.suffix)
 
     def pictures(self, call: Call) -> list[Picture]:
@@ -49,19 +49,21 @@ class TextProtocol:
         return stored_pictures(call)
 
     def _begun(self, call: Call, suffix: str) -> Call:
-        words = self.spec.system.replace("{tools}", self.spec.tool.line)
+        prompt = self.spec.system.replace("{tools}", self.spec.tool.line)
         messages = list(call.messages)
         if messages and messages[0].role == model.ROLE_SYSTEM:
-            words = "\n\n".join([*(part.text for part in messages.pop(0).parts), words])
+            prompt = "\n\n".join([*(part.text for part in messages.pop(0).parts), prompt])
         policy = self.spec.images.policy
-        messages = [replace(each, parts=tuple(self._sent(part, policy) for part in each.parts)) for each in messages]
+        messages = [
+            replace(message, parts=tuple(self._sent(part, policy) for part in message.parts)) for message in messages
+        ]
         if messages:
             messages[-1] = _between(_led(messages[-1], self.spec.lead), self.spec.prefix, suffix)
-        return replace(call, messages=(system(words), *messages), config=self._config(call.config))
+        return replace(call, messages=(system(prompt), *messages), config=self._config(call.config))
 
-    def _config(self, given: model.GenerationConfig) -> model.GenerationConfig:
+    def _config(self, base: model.GenerationConfig) -> model.GenerationConfig:
         config, decoding = model.GenerationConfig(), self.spec.decoding
-        config.CopyFrom(given)
+        config.CopyFrom(base)
         config.max_output_tokens = max(config.max_output_tokens, decoding.max_output_tokens)
         for name in ("temperature", "top_p", "top_k"):
             if (value := getattr(decoding, name)) is not None:
@@ -91,8 +93,8 @@ class TextProtocol:
             return tool_error(form.errors.get("unreadable", "{error}"), error=self._defect(call.arguments))
         tool = next((tool for tool in tools if isinstance(tool, Zoom)), None)
         if tool is None or (form.checks_name and call.name != tool.describe().name):
-            words = form.errors.get("name", "there is no tool {name}")
-            return tool_error(form.errors.get(f"name {call.name}", words), name=call.name)
+            template = form.errors.get("name", "there is no tool {name}")
+            return tool_error(form.errors.get(f"name {call.name}", template), name=call.name)
         return tool.call(call.arguments, pictures)
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...] | None:
@@ -116,8 +118,8 @@ class TextProtocol:
         if not form.open:
             return replace(answer, text=self._kept(text)) if self.spec.call.echo == "rebuilt" else answer
         if form.open in text and form.close in text:
-            found = text.split(form.open)[-1 if form.last else 1]
-            return replace(answer, text=found.split(form.close)[0].strip())
+            marked = text.split(form.open)[-1 if form.last else 1]
+            return replace(answer, text=marked.split(form.close)[0].strip())
         return answer if form.whole else replace(answer, text="")
 
     def _is_final(self, text: str) -> bool:
@@ -152,18 +154,18 @@ class TextProtocol:
 
     def _matched(self, text: str) -> ToolCall:
         """Returns the call that the protocol's expression finds in a text."""
-        found = re2.search(self.spec.call.pattern, text)
+        match = re2.search(self.spec.call.pattern, text)
         try:
-            box = read_literal(found.group("box"), self.spec.call.syntax) if found else None
+            box = read_literal(match.group("box"), self.spec.call.syntax) if match else None
         except ValueError:
             box = None
         name = json.loads(self.spec.tool.line)["function"]["name"]
         if box is None:
             return ToolCall("", "", text)
-        return ToolCall("", name, json.dumps({self.spec.tool.box: box, self.spec.tool.index: found.group("source")}))
+        return ToolCall("", name, json.dumps({self.spec.tool.box: box, self.spec.tool.index: match.group("source")}))
 
     def _pieces(self, text: str) -> Sequence[str]:
-        """Returns the texts behind the marks of the calls that count."""
+        """Returns the texts after the marks of the calls that count."""
         form = self.spec.call
         match form.which:
             case "first":
@@ -175,35 +177,35 @@ class TextProtocol:
         return text.split(form.open, MAX_CALLS)[1:]
 
     def _call(self, piece: str) -> ToolCall | None:
-        """Returns the call in the text behind a mark, None where the protocol passes over it."""
+        """Returns the call in the text after a mark, None where the protocol passes over it."""
         form = self.spec.call
-        words, closing, _ = piece.partition(form.close)
-        words = words.strip()
+        written, closing, _ = piece.partition(form.close)
+        written = written.strip()
         try:
             if form.repaired and not closing:
                 raise ValueError("the call has no end")
-            found = read_literal(words, form.syntax)
+            call = read_literal(written, form.syntax)
         except ValueError:
             if not form.repaired:
-                return ToolCall("", "", words)
-            name, arguments = _searched(words if closing else piece)
+                return ToolCall("", "", written)
+            name, arguments = _searched(written if closing else piece)
             return ToolCall("", name, arguments) if name or closing else None
-        if not isinstance(found, Mapping) or not self._needed <= found.keys():
-            return None if form.repaired else ToolCall("", "", words)
-        name = str(found.get("name", json.loads(self.spec.tool.line)["function"]["name"]))
-        return ToolCall("", name, json.dumps(found["arguments"], ensure_ascii=False))
+        if not isinstance(call, Mapping) or not self._needed <= call.keys():
+            return None if form.repaired else ToolCall("", "", written)
+        name = str(call.get("name", json.loads(self.spec.tool.line)["function"]["name"]))
+        return ToolCall("", name, json.dumps(call["arguments"], ensure_ascii=False))
 
     @property
     def _needed(self) -> set[str]:
         return {"name", "arguments"} if self.spec.tool.checks_name else {"arguments"}
 
-    def _defect(self, words: str) -> str:
+    def _defect(self, written: str) -> str:
         """Returns why a call cannot be read."""
         try:
-            found = read_literal(words, self.spec.call.syntax)
+            call = read_literal(written, self.spec.call.syntax)
         except ValueError as error:
             return str(error)
-        missing = sorted(self._needed - found.keys(), reverse=True) if isinstance(found, Mapping) else ()
+        missing = sorted(self._needed - call.keys(), reverse=True) if isinstance(call, Mapping) else ()
         return repr(missing[0]) if missing else "a call is an object with name and arguments"
 
     def _echo(self, answer: Answer) -> str:
@@ -234,22 +236,22 @@ class TextProtocol:
         arguments: Any = call.arguments
         with suppress(ValueError):
             arguments = read_literal(call.arguments, self.spec.call.syntax)
-        words = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
-        return f"{self.spec.call.open}\n{words}\n{self.spec.call.close}"
+        written = json.dumps({"name": call.name, "arguments": arguments}, ensure_ascii=False)
+        return f"{self.spec.call.open}\n{written}\n{self.spec.call.close}"
 
     def _result(self, result: ToolResult, turn: int) -> Iterator[Part]:
         form = self.spec.result
         values = {"turn": str(turn), "observation": str(turn + 1)}
         if result.is_error:
             values["error"] = "".join(part.text for part in result.content)
-        elif any("{width}" in words for words in form.parts):
+        elif any("{width}" in template for template in form.parts):
             width, height = next(decoded(part.image.data).size for part in result.content if part.image)
             values |= {"width": str(width), "height": str(height)}
-        for words in form.error if result.is_error else form.parts:
-            if words == "{content}":
+        for template in form.error if result.is_error else form.parts:
+            if template == "{content}":
                 yield from (self._sent(part, self.spec.images.results) for part in result.content)
             else:
-                yield text_part(filled(words, values))
+                yield text_part(filled(template, values))
 
     def _sent(self, part: Part, policy: SizePolicy | None) -> Part:
         """Returns a part with its image as the client sends it."""
@@ -270,14 +272,14 @@ def _led(message: Message, lead: str) -> Message:
     """Returns a message with a text before its last text, or after its parts."""
     if not lead:
         return message
-    texts = [place for place, part in enumerate(message.parts) if not (part.image or part.clip)]
-    place = texts[-1] if texts else len(message.parts)
-    led = text_part(lead + (message.parts[place].text if texts else ""))
-    return replace(message, parts=(*message.parts[:place], led, *message.parts[place + 1 :]))
+    texts = [index for index, part in enumerate(message.parts) if not (part.image or part.clip)]
+    index = texts[-1] if texts else len(message.parts)
+    led = text_part(lead + (message.parts[index].text if texts else ""))
+    return replace(message, parts=(*message.parts[:index], led, *message.parts[index + 1 :]))
 
 
 def _between(message: Message, prefix: str, suffix: str) -> Message:
-    """Returns a message with a text before its parts and one behind them, joined to its last text."""
+    """Returns a message with a text before its parts and one after them, joined to its last text."""
     parts = list(message.parts)
     if suffix and (parts[-1].image or parts[-1].clip):
         parts.append(text_part(suffix))
@@ -285,8 +287,8 @@ def _between(message: Message, prefix: str, suffix: str) -> Message:
         parts[-1] = text_part(parts[-1].text + suffix)
     images = sum(part.image is not None for part in parts)
     if prefix and images:
-        words = " ".join(f"![image](image_{number + 1}.jpg)" for number in range(images))
-        parts.insert(0, text_part(prefix.replace("{images}", words)))
+        references = " ".join(f"![image](image_{number + 1}.jpg)" for number in range(images))
+        parts.insert(0, text_part(prefix.replace("{images}", references)))
     return replace(message, parts=tuple(parts))
 
 
@@ -300,9 +302,9 @@ def _lines(pieces: Sequence[str]) -> Iterator[str]:
 
 def _searched(text: str) -> tuple[str, str]:
     """Returns name and arguments of a call that cannot be read, found by their keys; "" for what is not found."""
-    name, behind = "", text.find('"name": "')
-    if behind > 0 and (end := text.find('", "', behind + len('"name": "'))) >= 0:
-        name = text[behind + len('"name": "') : end]
+    name, start = "", text.find('"name": "')
+    if start > 0 and (end := text.find('", "', start + len('"name": "'))) >= 0:
+        name = text[start + len('"name": "') : end]
     at = text.find('"arguments": ')
     arguments = text[at + len('"arguments": ') :].strip() if at > 0 else ""
     return name, arguments[:-1] if len(arguments) > 2 else ""

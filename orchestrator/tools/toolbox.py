@@ -46,7 +46,7 @@ def toolbox(
         servers: Descriptions of servers of tools, in their order in `--tools`.
 
     Raises:
-        ConfigError: There is no such tool or protocol, the protocol does not have the tool, or two tools have a name.
+        ConfigError: The tool or protocol does not exist, the protocol does not have the tool, or two tools have a name.
     """
     if unknown := [name for name in names if name not in builtin.TOOLS]:
         raise ConfigError(f"--tools: there is no tool {unknown[0]!r}; there are {', '.join(builtin.TOOLS)}")
@@ -56,14 +56,14 @@ def toolbox(
         return Toolbox(Native(), tuple(native), _hash(*names))
     if protocol not in spec.names():
         raise ConfigError(f"--protocol: there is no {protocol!r}; there are {', '.join((NATIVE, *spec.names()))}")
-    found = spec.load(protocol)
-    if found.code:
+    text_spec = spec.load(protocol)
+    if text_spec.code:
         return Toolbox(
-            CodeProtocol(found), _running_code(names, found, servers), _hash(protocol, spec.sha256(protocol))
+            CodeProtocol(text_spec), _running_code(names, text_spec, servers), _hash(protocol, spec.sha256(protocol))
         )
     if list(names) != ["zoom"]:
         raise ConfigError(f"--protocol {protocol} has the tool zoom alone: give --tools zoom, or --protocol {NATIVE}")
-    return Toolbox(TextProtocol(found), (Zoom(found),), _hash(protocol, spec.sha256(protocol)))
+    return Toolbox(TextProtocol(text_spec), (Zoom(text_spec),), _hash(protocol, spec.sha256(protocol)))
 
 
 def _remote(servers: Sequence[tool_pb2.ListToolsResponse]) -> Iterator[RemoteTool]:
@@ -72,15 +72,15 @@ def _remote(servers: Sequence[tool_pb2.ListToolsResponse]) -> Iterator[RemoteToo
 
 
 def _running_code(
-    names: Sequence[str], found: spec.Spec, servers: Sequence[tool_pb2.ListToolsResponse]
+    names: Sequence[str], text_spec: spec.Spec, servers: Sequence[tool_pb2.ListToolsResponse]
 ) -> tuple[Tool, ...]:
     """Returns the tool that runs a protocol's code; none before a run has asked its servers."""
-    assert found.code is not None
+    assert text_spec.code is not None
     tools = tuple(_remote(servers))
-    if names or (tools and found.code.tool not in [tool.describe().name for tool in tools]):
+    if names or (tools and text_spec.code.tool not in [tool.describe().name for tool in tools]):
         raise ConfigError(
-            f"--protocol {found.name} has the tool {found.code.tool} of a server alone: start `tool-server sandbox`, "
-            "and give --tools grpc:HOST:PORT"
+            f"--protocol {text_spec.name} has the tool {text_spec.code.tool} of a server alone: start "
+            "`tool-server sandbox`, and give --tools grpc:HOST:PORT"
         )
     return tools
 
@@ -90,9 +90,9 @@ def _check_names(names: Sequence[str]) -> None:
         raise ConfigError(f"--tools: two tools are named {twice[0]!r}: leave one of them out")
 
 
-def _hash(*words: str) -> str:
-    """Returns the hash of words and of this package's code."""
-    digest = hashlib.sha256("\n".join(words).encode())
+def _hash(*texts: str) -> str:
+    """Returns the hash of texts and of this package's code."""
+    digest = hashlib.sha256("\n".join(texts).encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()

@@ -70,7 +70,7 @@ class ToolOutput:
 
 def stored_pictures(call: Call) -> list[Picture]:
     """Returns the images of a request as they are stored."""
-    return [Picture(each.data) for each in media_of(call.messages) if isinstance(each, Image)]
+    return [Picture(medium.data) for medium in media_of(call.messages) if isinstance(medium, Image)]
 
 
 class Tool(Interface):

@@ -40,26 +40,26 @@ class Zoom:
         return model.Tool(name=self._function["name"], description=self._function["description"], input_schema=schema)
 
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
-        """Returns the crop, or the protocol's words where arguments, image or box cannot be used."""
+        """Returns the crop, or the protocol's error where arguments, image or box cannot be used."""
         cause = "unreadable"
         try:
-            found = read_literal(arguments, self.spec.tool.syntax)
+            values = read_literal(arguments, self.spec.tool.syntax)
             cause = "arguments"
             if self.spec.tool.validates:
-                check_schema(found, self._function["parameters"])
-            index = self._index(found)
+                check_schema(values, self._function["parameters"])
+            index = self._index(values)
             cause = "box"
-            numbers = self._numbers(found)
+            numbers = self._numbers(values)
             cause = "index"
-            place = self._place(index, pictures)
-            image = self._cut_from(pictures[place])
+            position = self._place(index, pictures)
+            image = self._cut_from(pictures[position])
             cause = "crop"
             crop, box = cut(image, numbers, self.spec.crop)
             data = encoded(crop)
         except MISTAKES as error:
             return self._error(cause, error, len(pictures))
-        facts = {OTHER_SIZE: 1.0} if self._in_pixels(numbers) and _differs(pictures[place].shown, image.size) else {}
-        return ToolOutput((Picture(data, source=place, box=box, source_size=image.size),), facts=facts)
+        facts = {OTHER_SIZE: 1.0} if self._in_pixels(numbers) and _differs(pictures[position].shown, image.size) else {}
+        return ToolOutput((Picture(data, source=position, box=box, source_size=image.size),), facts=facts)
 
     def _in_pixels(self, numbers: Box) -> bool:
         """Returns true if the box is in pixels of the image that is cut, as the protocol's reference takes it."""
@@ -72,42 +72,42 @@ class Zoom:
             sized(image.convert("RGB"), form.policy) if form.cut and form.policy and picture.source is None else image
         )
 
-    def _numbers(self, found: Any) -> Box:
-        left, top, right, bottom = found[self.spec.tool.box]
+    def _numbers(self, values: Any) -> Box:
+        left, top, right, bottom = values[self.spec.tool.box]
         return left, top, right, bottom
 
-    def _index(self, found: Any) -> Any:
-        return found[self.spec.tool.index] if self.spec.tool.index else None
+    def _index(self, values: Any) -> Any:
+        return values[self.spec.tool.index] if self.spec.tool.index else None
 
     def _place(self, index: Any, pictures: Sequence[Picture]) -> int:
-        """Returns the place of the image that an argument names.
+        """Returns the position of the image that an argument names.
 
         Raises:
-            Exception: One of `MISTAKES`: there is no such image. As in a list of Python's, -1 is the last one.
+            Exception: One of `MISTAKES`: the image does not exist. As in a Python list, -1 is the last one.
         """
         form = self.spec.tool
         if not form.index:
-            place = 0
+            position = 0
         elif form.named:
-            own = sum(picture.source is None for picture in pictures)
-            place = self._named(index, own, *form.named)
+            originals = sum(picture.source is None for picture in pictures)
+            position = self._named(index, originals, *form.named)
         else:
-            place = index - form.first_index
-        return range(len(pictures))[place]
+            position = index - form.first_index
+        return range(len(pictures))[position]
 
-    def _named(self, name: Any, own: int, first: str, others: str) -> int:
+    def _named(self, name: Any, originals: int, first: str, others: str) -> int:
         if name == first:
             return 0
         if not isinstance(name, str) or not (number := re.match(rf"{others}([0-9]{{1,9}})", name)):
             raise ValueError(
                 f"The '{self.spec.tool.index}' argument \"{name}\" does not match the pattern '{others}([0-9]*)'."
             )
-        return own - 1 + int(number[1]) if int(number[1]) else 0
+        return originals - 1 + int(number[1]) if int(number[1]) else 0
 
     def _error(self, cause: str, error: Exception, count: int) -> ToolOutput:
-        words = self.spec.tool.errors.get(cause, "{error}")
+        template = self.spec.tool.errors.get(cause, "{error}")
         name = self._function["name"]
-        return tool_error(words, name=name, type=type(error).__name__, error=str(error), count=str(count))
+        return tool_error(template, name=name, type=type(error).__name__, error=str(error), count=str(count))
 
 
 def _differs(shown: tuple[int, int] | None, size: tuple[int, int]) -> bool:

@@ -56,19 +56,19 @@ def write(runs: Sequence[Run], path: Path) -> None:
             raise ConfigError(f"{run.path} is not complete: run its command again first")
         if run.name in columns:
             raise ConfigError(f"two of the runs are called {run.name}: rename a folder")
-        for task, found in (run.identity.get("data") or {}).items():
-            sha256 = str(found.get("sha256"))
+        for task, source in (run.identity.get("data") or {}).items():
+            sha256 = str(source.get("sha256"))
             if data.setdefault(task, sha256) != sha256:
-                raise ConfigError(f"{run.name} read other data of {task} ({found.get('origin')}) than the runs before")
+                raise ConfigError(f"{run.name} read other data of {task} ({source.get('origin')}) than the runs before")
         columns[run.name] = _mean_scores(run)
-    keys = list(dict.fromkeys(key for each in columns.values() for key in each))
-    own = {name: [each.get(key) for key in keys] for name, each in columns.items()}
-    known = [[score for score in row if score is not None] for row in zip(*own.values(), strict=True)]
+    keys = list(dict.fromkeys(key for scores in columns.values() for key in scores))
+    by_run = {name: [scores.get(key) for key in keys] for name, scores in columns.items()}
+    known = [[score for score in row if score is not None] for row in zip(*by_run.values(), strict=True)]
     table = pa.table({
         "task": [key.partition("/")[0] for key in keys],
         "key": keys,
         "mean": pa.array([sum(row) / len(row) for row in known], pa.float64()),
-        **{f"{_SCORE}{name}": pa.array(scores, pa.float64()) for name, scores in own.items()},
+        **{f"{_SCORE}{name}": pa.array(scores, pa.float64()) for name, scores in by_run.items()},
     })  # fmt: skip
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -79,18 +79,18 @@ def write(runs: Sequence[Run], path: Path) -> None:
 
 
 def _mean_scores(run: Run) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for item in run:
         if item.verdict:
-            found.setdefault(split_repeat(item.key)[0], []).append(item.score or 0.0)
-    return {key: sum(scores) / len(scores) for key, scores in found.items()}
+            scores.setdefault(split_repeat(item.key)[0], []).append(item.score or 0.0)
+    return {key: sum(repeats) / len(repeats) for key, repeats in scores.items()}
 
 
 def read(path: Path) -> ItemScores:
     """Reads a table.
 
     Raises:
-        ConfigError: If there is none, or it is no such table.
+        ConfigError: If the file does not exist or is not such a table.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -108,7 +108,7 @@ def read(path: Path) -> ItemScores:
         fits = False
     if not fits:
         raise ConfigError(
-            f"--items {path} is no table of item scores: orchestrator export RUN... --format items --output {path}"
+            f"--items {path} is not a table of item scores: orchestrator export RUN... --format items --output {path}"
         )
     rows = zip(*columns, strict=True)
     return ItemScores(

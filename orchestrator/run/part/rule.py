@@ -20,7 +20,7 @@ _RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))
 
 
 class Rule(NamedTuple):
-    """When a run stops.
+    """Rule by which a run stops.
 
     Attributes:
         decides: Whether it stops on a decision between two runs, else on a width.
@@ -35,27 +35,27 @@ def rule_of(until: str | None, against: object) -> Rule:
     """Returns the rule of a request with one of --until and --against.
 
     Raises:
-        ConfigError: If it is none, or one of --until and --against does not fit the other.
+        ConfigError: If `until` is not a rule, or one of --until and --against does not fit the other.
     """
     if until is None:
         raise ConfigError("--against RUN needs --until decided: the rule by which the run stops")
-    found = _RULE.fullmatch(until)
+    match = _RULE.fullmatch(until)
     try:
-        size = float((found[2] or found[4] or 100 * MARGIN) if found else "none") / 100
+        size = float((match[2] or match[4] or 100 * MARGIN) if match else "none") / 100
     except ValueError:
         size = -1.0
-    if not found or not 0 < size < 1:
+    if not match or not 0 < size < 1:
         raise ConfigError(
             f"--until {until}: write width<=POINTS for a width of the interval, or, with --against RUN, decided or "
             "decided<=POINTS for the largest difference that counts as none; points are between 0 and 100"
         )
-    if bool(found[3]) != (against is not None):
+    if bool(match[3]) != (against is not None):
         raise ConfigError(
             "--until decided needs --against RUN, the run that it is decided against"
-            if found[3]
+            if match[3]
             else f"--until {until} is on this run alone: leave --against out, or give --until decided"
         )
-    return Rule(bool(found[3]), size)
+    return Rule(bool(match[3]), size)
 
 
 class Sequences:
@@ -80,7 +80,7 @@ class Sequences:
         """Adds a unit with the other run's total and returns whether the rule is met.
 
         Raises:
-            ConfigError: If a score is no share.
+            ConfigError: If a score is not between 0 and 1.
         """
         try:
             self.own.add(total, size)

@@ -1,4 +1,4 @@
-"""Runs that stop as soon as they know enough: the order of the samples, the rule, and what stopping leaves behind.
+"""Runs that stop as soon as they know enough: order of the samples, stopping rule, and results after a stop.
 
 A task's samples are asked in an order that follows from the seed and their keys alone. Samples that share a group are
 one unit. The rule looks at the longest prefix of units whose items all have a verdict, so that the stop is the same at
@@ -58,8 +58,8 @@ class TaskSequence:
         self.units = [units[name] for name in names]
         self.position, self.stopped = 0, False
         self.waiting: dict[str, Outcome] = {}
-        self._place = {key: place for place, unit in enumerate(self.units) for key in unit.items}
-        self._samples = {sample.key: place for place, unit in enumerate(self.units) for sample in unit.samples}
+        self._index = {key: index for index, unit in enumerate(self.units) for key in unit.items}
+        self._samples = {sample.key: index for index, unit in enumerate(self.units) for sample in unit.samples}
         self._left = [len(unit.items) for unit in self.units]
         sizes = [unit.sums(spec)[2] for unit in self.units]
         self.totals = {
@@ -72,10 +72,10 @@ class TaskSequence:
 
     @property
     def end(self) -> int:
-        """How many units are to be asked: those up to the stop, or to the first that waits."""
+        """Number of units to ask: those up to the stop, or to the first one that waits."""
         if self.stopped:
             return self.position
-        return min((self._place[key] + 1 for key in self.waiting), default=len(self.units))
+        return min((self._index[key] + 1 for key in self.waiting), default=len(self.units))
 
     def wanted(self, sample: str) -> bool:
         """Returns whether a sample is to be asked."""
@@ -83,15 +83,15 @@ class TaskSequence:
 
     def settle(self, key: str, outcome: Outcome, score: float) -> bool:
         """Takes an item's verdict; returns whether there is less to ask with it."""
-        place = self._place.get(key)
-        if place is None:
+        index = self._index.get(key)
+        if index is None:
             return False
         if outcome in NO_RESULT:
             self.waiting[key] = outcome
             return True
         self.waiting.pop(key, None)
-        unit = self.units[place]
-        self._left[place] -= unit.items[key].score is None
+        unit = self.units[index]
+        self._left[index] -= unit.items[key].score is None
         unit.items[key].score = score
         return self._advance()
 
@@ -127,8 +127,8 @@ class Sequential(Part):
         items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
         data = {task.variant.task: task.source.digest for task in plan.tasks}
         first = plan.tasks[0].variant
-        asked = {"repeats": request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
-        self.base = base_of(against, items, data, asked) if against else {}
+        identity = {"repeats": request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
+        self.base = base_of(against, items, data, identity) if against else {}
         for key, verdict in self.base.items():
             items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
         self._against = against.resolve().name if against else ""
@@ -183,8 +183,8 @@ class Sequential(Part):
     def samples(self) -> Iterator[Sample]:
         """Yields the samples task by task in their order, up to where each stops."""
         for task in self.tasks.values():
-            for place, unit in enumerate(task.units):
-                if place >= task.end:
+            for index, unit in enumerate(task.units):
+                if index >= task.end:
                     break
                 yield from unit.samples
 
@@ -229,8 +229,8 @@ def expected(task: TaskSequence) -> str:
     cases = [(share, f"at {share:.0%}") for share in (0.5, 0.9)]
     if task.rule.decides:
         cases = [(points, f"where the runs differ by {100 * points:.0f} points") for points in (0.05, 0.02)]
-    found = []
-    for value, words in cases:
+    estimates = []
+    for value, condition in cases:
         random = Random(0)
         sequences, samples = Sequences(task.totals, task.rule), 0
         for unit in task.units:
@@ -244,14 +244,14 @@ def expected(task: TaskSequence) -> str:
             samples += len(unit.samples)
             if sequences.add(total, base, size):
                 break
-        found.append(f"about {samples:,} {words}")
+        estimates.append(f"about {samples:,} {condition}")
     changed = f", if {CHANGED:.0%} of the answers change" if task.rule.decides else ""
-    return f"{task.task}: stops after {', '.join(found)} of {task.totals['samples']:,} samples{changed}"
+    return f"{task.task}: stops after {', '.join(estimates)} of {task.totals['samples']:,} samples{changed}"
 
 
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
     """Returns a note on each sequential task; takes out of the results what does not hold after a stop."""
-    made = []
+    result = []
     identity = manifest["identity"]
     other, base = part.read(run / AGAINST, "run", str), part.read(run / AGAINST, "scores", dict)
     rule = rule_of(identity["until"], identity.get("against"))
@@ -264,40 +264,40 @@ def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, 
         sequences = Sequences(totals, rule)
         for name in sorted(units, key=lambda name: rank(identity["seed"], task, name)):
             sequences.add(*units[name].sums(spec))
-        own, difference = sequences.own, sequences.difference
-        found = {
+        accuracy, difference = sequences.own, sequences.difference
+        about = {
             "until": identity["until"],
             "metric": spec.name,
             "level": LEVEL,
-            "stopped": not own.complete,
+            "stopped": not accuracy.complete,
             "samples": samples,
             "of_samples": totals["samples"],
-            "units": own.count,
+            "units": accuracy.count,
             "of_units": totals["units"],
-            **_ends(own),
+            **_ends(accuracy),
             **({"difference": _ends(difference), "against": other} if difference else {}),
         }
-        if found["stopped"]:
-            _stopped_early(tasks[task], found)
-        made.append(sequence_note(task, found))
-    return made
+        if about["stopped"]:
+            _stopped_early(tasks[task], about)
+        result.append(sequence_note(task, about))
+    return result
 
 
 def _ends(sequence: ConfidenceSequence) -> dict[str, float]:
     return {name: round(getattr(sequence, name), 10) for name in ("value", "low", "high", "width")}
 
 
-def _stopped_early(summary: dict[str, Any], found: Mapping[str, Any]) -> None:
+def _stopped_early(summary: dict[str, Any], about: Mapping[str, Any]) -> None:
     """Takes out of a task's results what does not hold after a stop that the results have chosen."""
     for metric in summary["metrics"]:
         details = metric["details"]
         for name in [name for name in details if name in _FIXED_SIZE or name.startswith("minimum_detectable")]:
             del details[name]
         metric.pop("interval", None)
-        if metric["name"] == found["metric"] and not metric["labels"]:
+        if metric["name"] == about["metric"] and not metric["labels"]:
             scale = 100 if metric["unit"] == "percent" else 1
-            ends = {name: round(scale * found[name], 10) for name in ("low", "high")}
-            metric["interval"] = {**ends, "level": found["level"], "method": "confidence sequence"}
+            ends = {name: round(scale * about[name], 10) for name in ("low", "high")}
+            metric["interval"] = {**ends, "level": about["level"], "method": "confidence sequence"}
         else:
             details["no_interval"] = "the run stopped early, and a plain interval does not hold after that"
 
@@ -307,7 +307,7 @@ _FIXED_SIZE = ("standard_error", "against_rest", "p_value", "p_holm", "compariso
 
 
 def base_of(
-    path: Path, keys: Collection[str], data: Mapping[str, str], asked: Mapping[str, object]
+    path: Path, keys: Collection[str], data: Mapping[str, str], identity: Mapping[str, object]
 ) -> dict[str, dict[str, Any]]:
     """Returns the scores of the run that another is compared with, by item key.
 
@@ -315,7 +315,7 @@ def base_of(
         path: Its folder.
         keys: The items that it must have.
         data: The sha256 of the data that it must have read, by task.
-        asked: Parts of its identity that it must have: with others, the same key is another prompt.
+        identity: Parts of its identity that it must have: with others, the same key is another prompt.
 
     Raises:
         ConfigError: If it is not complete, stopped early, read other data, asked otherwise, lacks an item or has one
@@ -326,7 +326,7 @@ def base_of(
         raise ConfigError(f"--against {path}: the run is not complete: run its command again first")
     if run.in_part:
         raise ConfigError(f"--against {path}: {run.in_part[0]}: it has no answers to the rest: name a full run")
-    for name, value in asked.items():
+    for name, value in identity.items():
         other = run.identity.get(name, value)
         if other != value:
             raise ConfigError(
@@ -337,15 +337,15 @@ def base_of(
         other = (run.identity.get("data") or {}).get(task)
         if other and other.get("sha256") != sha256:
             raise ConfigError(f"--against {path}: that run read other data of {task} ({other.get('origin')}): name one")
-    wanted, found = set(keys), dict[str, dict[str, Any]]()
+    wanted, scores = set(keys), dict[str, dict[str, Any]]()
     for item in run:
         if item.key in wanted:
             if item.outcome in NO_RESULT:
                 raise ConfigError(f"--against {path}: its item {item.key} is {item.outcome}: mend that run first")
-            found[item.key] = {"score": item.score, "scores": dict(item.verdict.get("scores") or {})}
-    if lacking := wanted - found.keys():
+            scores[item.key] = {"score": item.score, "scores": dict(item.verdict.get("scores") or {})}
+    if lacking := wanted - scores.keys():
         raise ConfigError(
             f"--against {path}: the run has no answer to {len(lacking):,} of the {len(wanted):,} items, {min(lacking)} "
             "among them: give both runs the same tasks, data, --limit and --repeats"
         )
-    return found
+    return scores

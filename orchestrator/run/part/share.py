@@ -68,17 +68,17 @@ class RandomShare(Part):
         self.planned: dict[str, int] = {}
         for task, units in units_of(plan, specs, "--share").items():
             names = sorted(units, key=lambda name: rank(request.seed, task, name))
-            asked = min(max(math.ceil(self._share * len(names) - 1e-9), _FEWEST), len(names))
+            count = min(max(math.ceil(self._share * len(names) - 1e-9), _FEWEST), len(names))
             self._tasks[task] = {
                 "metric": json_format.MessageToDict(specs[task]),
-                "asked": asked,
+                "asked": count,
                 "units": [self._line(name, units[name], specs[task]) for name in names],
             }
-            own = {sample.key for name in names[:asked] for sample in units[name].samples}
-            self._samples |= own
-            self.planned[task] = sum(len(units[name].items) for name in names[:asked])
+            drawn = {sample.key for name in names[:count] for sample in units[name].samples}
+            self._samples |= drawn
+            self.planned[task] = sum(len(units[name].items) for name in names[:count])
             every = sum(len(unit.samples) for unit in units.values())
-            self.totals[task] = {"samples": len(own), "of_samples": every, "units": asked, "of_units": len(names)}
+            self.totals[task] = {"samples": len(drawn), "of_samples": every, "units": count, "of_units": len(names)}
 
     def _line(self, name: str, unit: Unit, spec: scorer.MetricSpec) -> list[Any]:
         """Returns a unit as `share.json` has it: name, size, and its score in each of the other runs."""
@@ -87,8 +87,8 @@ class RandomShare(Part):
             return [name, size]
         keys = dict.fromkeys(split_repeat(key)[0] for key, item in unit.items.items() if item.counts)
         rows = [row for key in keys if (row := self._table.scores.get(key)) is not None]
-        whole = spec.metric == "group_all"
-        return [name, size, [_together(scores, whole) for scores in zip(*rows, strict=True)]]
+        all_right = spec.metric == "group_all"
+        return [name, size, [_together(scores, all_right) for scores in zip(*rows, strict=True)]]
 
     @property
     def expected(self) -> int:
@@ -134,25 +134,25 @@ def _check_data(table: item_scores.ItemScores, plan: Plan, path: str) -> None:
         raise ConfigError(f"--items {path} has no item of {', '.join(plan.names)}: leave it out")
 
 
-def _together(scores: Sequence[float | None], whole: bool) -> float | None:
+def _together(scores: Sequence[float | None], all_right: bool) -> float | None:
     known = [score for score in scores if score is not None]
     if not known:
         return None
-    return float(min(known) == 1) if whole else round(sum(known) / len(known), 6)
+    return float(min(known) == 1) if all_right else round(sum(known) / len(known), 6)
 
 
-def _known_to(task: str, found: Mapping[str, int]) -> str:
-    asked, every = found["units"], found["of_units"]
-    half = 196 * 0.5 * math.sqrt((1 - asked / every) / asked)
+def _known_to(task: str, totals: Mapping[str, int]) -> str:
+    count, every = totals["units"], totals["of_units"]
+    half = 196 * 0.5 * math.sqrt((1 - count / every) / count)
     return (
-        f"{task}: a random {found['samples']:,} of {found['of_samples']:,} samples; the metric of all to about "
+        f"{task}: a random {totals['samples']:,} of {totals['of_samples']:,} samples; the metric of all to about "
         f"±{half:.1f} points at 50%"
     )
 
 
 def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
     """Returns a note on the metric of all samples of each task."""
-    made = []
+    result = []
     runs, tasks = part.read(run / SHARE, "runs", list), part.read(run / SHARE, "tasks", dict)
     sampled, items = manifest["sampled"], manifest["identity"].get("items") or {}
     if missing := [task for task in sampled if task not in tasks]:
@@ -167,29 +167,29 @@ def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
             about |= _estimates(sums, tasks[task]["units"], tasks[task]["asked"], runs)
         if "with_items" in about:
             about["with_items"] |= items
-        made.append(share_note(task, about))
-    return made
+        result.append(share_note(task, about))
+    return result
 
 
 def _estimates(
     totals: Mapping[str, float], lines: Sequence[Sequence[Any]], count: int, runs: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the estimate from the first units, and that with the scores of other runs, or why there is none."""
-    asked = np.arange(count)
+    first = np.arange(count)
     sizes = np.array([line[1] for line in lines], np.float64)
-    if count < _FEWEST or not sizes[asked].sum():
+    if count < _FEWEST or not sizes[first].sum():
         return {"no_estimate": "too few items were asked"}
     sums = np.array([totals[line[0]] for line in lines[:count]], np.float64)
-    if ((sums < 0) | (sums > sizes[asked])).any():
+    if ((sums < 0) | (sums > sizes[first])).any():
         return {"no_estimate": "the scores are not between 0 and 1"}
-    alone = {"level": LEVEL, **_ends(estimate(sums, asked, sizes, np.zeros((len(lines), 0)), LEVEL))}
+    alone = {"level": LEVEL, **_ends(estimate(sums, first, sizes, np.zeros((len(lines), 0)), LEVEL))}
     if not runs:
         return alone
     others = np.array([line[2] if line[2:] and line[2] else [None] * len(runs) for line in lines], np.float64)
-    sharper = estimate(sums, asked, sizes, others, LEVEL)
+    sharper = estimate(sums, first, sizes, others, LEVEL)
     explained = round(sharper.explained, 6)
     return {**alone, "with_items": {**_ends(sharper), "explained": explained, "runs": len(runs)}}
 
 
-def _ends(found: Estimate) -> dict[str, float]:
-    return {name: round(getattr(found, name), 10) for name in ("value", "low", "high")}
+def _ends(interval: Estimate) -> dict[str, float]:
+    return {name: round(getattr(interval, name), 10) for name in ("value", "low", "high")}

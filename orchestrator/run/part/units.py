@@ -75,13 +75,13 @@ def specs_of(plan: Plan, option: str) -> dict[str, scorer.MetricSpec]:
     Raises:
         ConfigError: If a task has none.
     """
-    found = {}
+    primary = {}
     for task, specs in plan.metrics().items():
         spec = next((spec for spec in specs if spec.metric in METRICS), None)
         if spec is None:
             raise ConfigError(f"{option} needs an accuracy or a mean, and {task} has none: leave it out")
-        found[task] = spec
-    return found
+        primary[task] = spec
+    return primary
 
 
 def units_of(plan: Plan, specs: Mapping[str, scorer.MetricSpec], option: str) -> dict[str, dict[str, Unit]]:
@@ -96,7 +96,7 @@ def units_of(plan: Plan, specs: Mapping[str, scorer.MetricSpec], option: str) ->
         ConfigError: If a sample's items are of several groups, or a task has no items for its metric.
         DataError: If a row cannot be used.
     """
-    found = {task: dict[str, Unit]() for task in plan.names}
+    units_by_task = {task: dict[str, Unit]() for task in plan.names}
     for sample in plan.samples():
         task = sample.key.split("/", 1)[0]
         scorings = {sample.item_key(turn): turn.scoring for turn in sample.turns if turn.scoring}
@@ -106,14 +106,14 @@ def units_of(plan: Plan, specs: Mapping[str, scorer.MetricSpec], option: str) ->
                 f"{option} asks the items of a group together, and sample {sample.key} has items of the groups "
                 f"{', '.join(sorted(names))}: leave it out"
             )
-        unit = found[task].setdefault(names.pop(), Unit())
+        unit = units_by_task[task].setdefault(names.pop(), Unit())
         unit.samples.append(sample)
         for key, scoring in scorings.items():
             unit.items[key] = UnitItem(split_repeat(key)[1], counts(specs[task], scoring.labels))
-    for task, units in found.items():
+    for task, units in units_by_task.items():
         if not any(unit.sums(specs[task])[2] for unit in units.values()):
             raise ConfigError(f"{option}: {task} has no items for {specs[task].name}: leave it out")
-    return found
+    return units_by_task
 
 
 def unit_of(sample: str, group: str) -> str:
@@ -123,11 +123,11 @@ def unit_of(sample: str, group: str) -> str:
 
 def counts(spec: scorer.MetricSpec, labels: Mapping[str, str]) -> bool:
     """Returns whether a metric takes an item with these labels."""
-    return all(not each.values or labels.get(label) in each.values for label, each in spec.where.items())
+    return all(not condition.values or labels.get(label) in condition.values for label, condition in spec.where.items())
 
 
 def value_of(spec: scorer.MetricSpec, verdict: Mapping[str, Any]) -> float:
-    """Returns what a metric takes of a verdict's fields; 0 where there is no score, as over all samples."""
+    """Returns the value that a metric takes from a verdict's fields; 0 without a score, as over all samples."""
     part = spec.params.fields["part"].string_value if "part" in spec.params.fields else ""
     value = (verdict.get("scores") or {}).get(part) if part else verdict.get("score")
     return float(value or 0.0)

@@ -124,7 +124,7 @@ def test_whole_groups_with_their_repeats_are_drawn_from_the_seed() -> None:
         ({"share": 0.5, "until": "width<=4"}, "leave one out"),
         ({"share": 0.5, "shard": "0/2"}, "--shard runs a part of them"),
         ({"share": 0.5, "items": "nowhere.parquet"}, "nowhere.parquet: there is no such file"),
-        ({"share": 0.5, "items": __file__}, "is no table of item scores: orchestrator export"),
+        ({"share": 0.5, "items": __file__}, "is not a table of item scores: orchestrator export"),
     ],
 )
 def test_what_cannot_be_honest_is_refused_in_a_line(given: dict[str, Any], why: str) -> None:
