@@ -40,15 +40,15 @@ class Checkpoints:
         """Returns the complete checkpoints by step, and the folders that are not complete yet.
 
         Raises:
-            ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
+            ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
         """
         return checkpoints.find(self.pattern)
 
-    def fetch(self, found: Found) -> None:
+    def fetch(self, checkpoint: Found) -> None:
         """Makes sure that a checkpoint's folder is on this machine."""
 
-    def drop(self, found: Found) -> None:
-        """Removes what was fetched."""
+    def drop(self, checkpoint: Found) -> None:
+        """Removes the fetched files."""
 
 
 class RemoteCheckpoints(Checkpoints):
@@ -73,46 +73,46 @@ class RemoteCheckpoints(Checkpoints):
         """Returns the complete checkpoints by step, and the folders that are not complete yet.
 
         Raises:
-            ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
+            ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
             RemoteError: The bucket cannot be read.
         """
         matches = fnmatch.filter(self._store.listing("")[1], self._names)
         steps = checkpoints.by_step([Path(name) for name in sorted(matches)], 1)
         waiting = []
         for step, (name, path) in steps.items():
-            if name not in self._known and (made := self._made(name, step)):
-                self._known[name] = made
+            if name not in self._known and (checkpoint := self._checkpoint(name, step)):
+                self._known[name] = checkpoint
             if name not in self._known:
                 waiting.append(path)
         return [self._known[name] for name, _ in steps.values() if name in self._known], waiting
 
-    def _made(self, name: str, step: int) -> Found | None:
+    def _checkpoint(self, name: str, step: int) -> Found | None:
         store = self._store.below(name)
         objects = store.listing("")[0]
         if not _is_complete(store, objects):
             return None
-        files = ((each, objects[each]["size"], partial(store.part, each)) for each in sorted(objects))
+        files = ((file, objects[file]["size"], partial(store.part, file)) for file in sorted(objects))
         return Found(name, step, (self._here / name).absolute(), checkpoints.digest(files))
 
-    def fetch(self, found: Found) -> None:
+    def fetch(self, checkpoint: Found) -> None:
         """Fetches a checkpoint; files that are here already stay.
 
         Raises:
             RemoteError: It cannot be read, or was written anew.
         """
-        store = self._store.below(found.name)
-        found.path.mkdir(parents=True, exist_ok=True)
+        store = self._store.below(checkpoint.name)
+        checkpoint.path.mkdir(parents=True, exist_ok=True)
         sizes = store.names("")
-        wanted = [name for name, size in sizes.items() if _size(found.path / name) != size]
+        wanted = [name for name, size in sizes.items() if _size(checkpoint.path / name) != size]
         with ThreadPoolExecutor(_CONCURRENT) as pool:
-            list(pool.map(lambda name: store.download(name, found.path / name), wanted))
-        if checkpoints.fingerprint(found.path) != found.fingerprint:
-            self.drop(found)
+            list(pool.map(lambda name: store.download(name, checkpoint.path / name), wanted))
+        if checkpoints.fingerprint(checkpoint.path) != checkpoint.fingerprint:
+            self.drop(checkpoint)
             raise RemoteError(f"{store.url} was written anew while it was fetched: run the same command again")
 
-    def drop(self, found: Found) -> None:
-        """Removes what was fetched."""
-        shutil.rmtree(found.path, ignore_errors=True)
+    def drop(self, checkpoint: Found) -> None:
+        """Removes the fetched files."""
+        shutil.rmtree(checkpoint.path, ignore_errors=True)
 
 
 def checkpoints_of(pattern: str) -> Checkpoints:
@@ -125,12 +125,12 @@ def checkpoints_of(pattern: str) -> Checkpoints:
 
 
 def _is_complete(store: Store, objects: Mapping[str, ObjectMeta]) -> bool:
-    """Returns whether nothing more is to be written, by the rules of `checkpoints.is_complete`: objects are whole."""
+    """Returns whether a checkpoint is written in full, by the rules of `checkpoints.is_complete`: objects are whole."""
     if any(marker in objects for marker in checkpoints.MARKERS):
         return True
     if not checkpoints.has_model(objects):
         return False
-    quiet = time.time() - max(each["last_modified"].timestamp() for each in objects.values())
+    quiet = time.time() - max(meta["last_modified"].timestamp() for meta in objects.values())
     if quiet >= checkpoints.QUIET:
         return True
     index = store.get(checkpoints.INDEX) if checkpoints.INDEX in objects else None

@@ -57,16 +57,16 @@ def find(pattern: str) -> tuple[list[Found], list[Path]]:
     """Returns the complete checkpoints of a pattern by step, and the folders that are not complete yet.
 
     Raises:
-        ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
+        ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
     """
     matches = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute patterns
     folders = [path for path in map(Path, matches) if path.is_dir()]
-    given = Path(pattern).parts
-    named = len(given) - next((at for at, part in enumerate(given) if glob.has_magic(part)), len(given) - 1)
+    levels = Path(pattern).parts
+    named = len(levels) - next((at for at, part in enumerate(levels) if glob.has_magic(part)), len(levels) - 1)
     steps = by_step(folders, named)
     complete = {step: is_complete(path) for step, (_, path) in steps.items()}
-    found = [made(path, name, step) for step, (name, path) in steps.items() if complete[step]]
-    return found, [path for step, (_, path) in steps.items() if not complete[step]]
+    finished = [made(path, name, step) for step, (name, path) in steps.items() if complete[step]]
+    return finished, [path for step, (_, path) in steps.items() if not complete[step]]
 
 
 def by_step(folders: Sequence[Path], parts: int) -> dict[int, tuple[str, Path]]:
@@ -77,7 +77,7 @@ def by_step(folders: Sequence[Path], parts: int) -> dict[int, tuple[str, Path]]:
         parts: How many parts of their paths may name a checkpoint, from the last one on.
 
     Raises:
-        ConfigError: No folder's name has a step, two have the same, or one cannot name a model of a suite.
+        ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
     """
     steps: dict[int, tuple[str, Path]] = {}
     for path in folders:
@@ -187,7 +187,7 @@ def _length(file: Path) -> bool:
             return False
         try:
             header: Mapping[str, Any] = orjson.loads(stream.read(length))
-            ends = [int(each["data_offsets"][1]) for name, each in header.items() if name != "__metadata__"]
+            ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             return False
     return size == 8 + length + max(ends, default=0)

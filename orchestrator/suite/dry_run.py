@@ -15,23 +15,23 @@ _COLUMNS = ("items", "calls", "images")
 
 
 def describe(planned: Sequence[PlannedCell], console: Console) -> None:
-    """Prints a row for each cell, and what they come to together.
+    """Prints a row for each cell, and their totals.
 
     Raises:
         DataError: If data cannot be read.
     """
-    sizes: dict[int, Size] = {}  # cells of the same tasks and options are of the same plan, whatever their model
+    sizes: dict[int, Size] = {}  # cells of the same tasks and options share a plan, with any model
     total: Counter[str] = Counter()
     table = plain_table()
     table.add_column("cell", overflow="fold")
     for name in ("items", "requests", "images", "text tokens", "output tokens"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in planned:
-        key = id(each.plan.tasks)
-        size = sizes[key] = sizes.get(key) or measure(each.plan)
+    for planned_cell in planned:
+        key = id(planned_cell.plan.tasks)
+        size = sizes[key] = sizes.get(key) or measure(planned_cell.plan)
         total.update(size.total)
         total["tokens"] += size.input_tokens
-        table.add_row(each.cell.name, *_cells(size.total, size.input_tokens))
+        table.add_row(planned_cell.cell.name, *_cells(size.total, size.input_tokens))
     table.add_section()
     table.add_row(f"{len(planned)} cells", *_cells(total, total["tokens"]))
     console.print(table)

@@ -30,10 +30,10 @@ _NOT_HERE = {
     "credentials": "give --tls-ca, --token-file and so on beside --suite",
     "progress": "give --quiet beside --suite",
 }
-"""Fields of a request that a suite does not take, and what is there in their place."""
+"""Fields of a request that a suite does not take, and what replaces them."""
 _SPELLED = {"set": "settings", "metric": "metrics", "model_option": "model_options", "stage": "stages"}
 """Options of the command whose fields are called otherwise."""
-_OPTIONS = [each.name for each in fields(RunRequest) if each.name not in _NOT_HERE]
+_OPTIONS = [field.name for field in fields(RunRequest) if field.name not in _NOT_HERE]
 
 
 class SuiteError(YamlError, ConfigError):
@@ -94,11 +94,11 @@ class Suite:
     baseline: str
     conditions: tuple[gate.Condition, ...]
 
-    def error(self, cell: Cell, error: Exception | str, place: Place) -> YamlError:
-        """Returns an error of a cell, at the option of the cell that its message names first, else at `place`."""
-        words = (word.replace("-", "_") for word in re.findall(r"(?:^|--)([\w-]+)", str(error)))
-        places = (cell.places.get(_SPELLED.get(word, word)) for word in words)
-        return self.file.error(f"{cell.name}: {error}", *next(filter(None, places), place))
+    def error(self, cell: Cell, error: Exception | str, location: Place) -> YamlError:
+        """Returns an error of a cell, at the option of the cell that its message names first, else at `location`."""
+        names = (word.replace("-", "_") for word in re.findall(r"(?:^|--)([\w-]+)", str(error)))
+        places = (cell.places.get(_SPELLED.get(name, name)) for name in names)
+        return self.file.error(f"{cell.name}: {error}", *next(filter(None, places), location))
 
 
 def read(path: Path, credentials: Credentials = PLAIN, checkpoints: Sequence[Found] | None = None) -> Suite:
@@ -116,7 +116,7 @@ def read(path: Path, credentials: Credentials = PLAIN, checkpoints: Sequence[Fou
 
 
 def of_file(file: SuiteFile, credentials: Credentials = PLAIN, checkpoints: Sequence[Found] | None = None) -> Suite:
-    """Returns what `read` returns of a file that was read."""
+    """Returns the suite of a file that is read already."""
     path, values = file.path, file.values
     common = _options(file, values.get("options"), ("options",))
     for name in _OF_MODELS:
@@ -127,18 +127,18 @@ def of_file(file: SuiteFile, credentials: Credentials = PLAIN, checkpoints: Sequ
     if len(tasks) < len(written):
         raise file.error("a task stands twice in `tasks`: leave one out", "tasks")
     at = range(len(written)) if isinstance(written, list) else written
-    places: dict[str, Place] = {word: ("tasks", place) for word, place in zip(tasks, at, strict=True)}
+    places: dict[str, Place] = {word: ("tasks", location) for word, location in zip(tasks, at, strict=True)}
     suite = Suite(file, path.stem, (), *_gate(file, checkpoints))
     cells: dict[str, Cell] = {}
-    for model, given, place, checkpoint in _models(file, checkpoints):
+    for model, given, location, checkpoint in _models(file, checkpoints):
         cluster = given.get(CLUSTER) or {}
-        own = _options(file, {key: value for key, value in given.items() if key != CLUSTER}, place)
+        of_model = _options(file, {key: value for key, value in given.items() if key != CLUSTER}, location)
         for word, more in tasks.items():
             of_task = _options(file, more, places[word])
             for variant, changed in (values.get("variants") or {"": None}).items():
                 of_variant = _options(file, changed, ("variants", variant))
-                _check_apart(file, [own, of_task, of_variant])
-                merged = {**common, **own, **of_task, **of_variant}
+                _check_apart(file, [of_model, of_task, of_variant])
+                merged = {**common, **of_model, **of_task, **of_variant}
                 name = "-".join(filter(None, (model, _name(word), variant)))
                 if (other := cells.get(name.casefold())) is not None:
                     raise file.error(
@@ -146,12 +146,12 @@ def of_file(file: SuiteFile, credentials: Credentials = PLAIN, checkpoints: Sequ
                         f"with {word}: rename the model or the variant",
                         *places[word],
                     )
-                option_places = {key: place for key, (_, place) in merged.items()}
+                option_places = {key: location for key, (_, location) in merged.items()}
                 task = _beside(path, word) if word.endswith(TASK_FILES) else word
                 options = {key: _located(path, key, value) for key, (value, _) in merged.items()}
                 request = RunRequest(task, credentials=credentials, **options)
                 cell = Cell(
-                    model, task, variant, name, request, option_places, place, places[word], cluster, checkpoint
+                    model, task, variant, name, request, option_places, location, places[word], cluster, checkpoint
                 )
                 try:
                     cells[name.casefold()] = replace(cell, request=checked(request))
@@ -163,72 +163,74 @@ def of_file(file: SuiteFile, credentials: Credentials = PLAIN, checkpoints: Sequ
 def _models(
     file: SuiteFile, checkpoints: Sequence[Found] | None
 ) -> Iterator[tuple[str, Mapping[str, Any], Place, Found | None]]:
-    """Yields each model with its options, their place and its checkpoint: those of the file, then the checkpoints."""
+    """Yields each model with its options, their location and its checkpoint: the file's models, then checkpoints."""
     models: Mapping[str, Any] = file.values.get("models") or {}
     if not models and checkpoints is None:
         raise file.error("models is missing: it is needed, unless --checkpoints names the models")
-    for model, given in models.items():
-        yield model, given, ("models", model), None
+    for model, options in models.items():
+        yield model, options, ("models", model), None
     common = file.values.get("checkpoints") or {}
     for name in ("model", "endpoint"):
         if name in common:
             raise file.error(
                 f"{name} is not an option of checkpoints: each is served from its folder", "checkpoints", name
             )
-    for found in checkpoints or ():
-        if found.name in models:
-            raise file.error(f"{found.name} is a checkpoint as well: rename the model", "models", found.name)
-        yield found.name, {**common, "model": str(found.path)}, ("checkpoints",), found
+    for checkpoint in checkpoints or ():
+        if checkpoint.name in models:
+            raise file.error(f"{checkpoint.name} is a checkpoint as well: rename the model", "models", checkpoint.name)
+        yield checkpoint.name, {**common, "model": str(checkpoint.path)}, ("checkpoints",), checkpoint
 
 
 Options = Mapping[str, tuple[Any, Place]]
 """Values of options, and where each is written."""
 
 
-def _options(file: SuiteFile, given: Mapping[str, Any] | None, place: Place) -> Options:
-    found = {}
-    for key, value in (given or {}).items():
+def _options(file: SuiteFile, values: Mapping[str, Any] | None, location: Place) -> Options:
+    options = {}
+    for key, value in (values or {}).items():
         if key in _NOT_HERE:
-            raise file.error(f"{key} is no option of a suite: {_NOT_HERE[key]}", *place, key)
+            raise file.error(f"{key} is not an option of a suite: {_NOT_HERE[key]}", *location, key)
         name = key.replace("-", "_")
         name = _SPELLED.get(name, name)
         if key not in _OPTIONS:
             hint = f"write {name}" if name in _OPTIONS else closest(name, _OPTIONS)
-            raise file.error(f"unknown option {key!r} of `orchestrator eval`: {hint}", *place, key)
-        if key in _OF_MODELS and place[0] not in ("models", "checkpoints") and place != ("options",):
-            raise file.error(f"{key} is an option of a single model: write it under `models`", *place, key)
-        found[key] = (value, (*place, key))
-    return found
+            raise file.error(f"unknown option {key!r} of `orchestrator eval`: {hint}", *location, key)
+        if key in _OF_MODELS and location[0] not in ("models", "checkpoints") and location != ("options",):
+            raise file.error(f"{key} is an option of a single model: write it under `models`", *location, key)
+        options[key] = (value, (*location, key))
+    return options
 
 
 def _check_apart(file: SuiteFile, parts: list[Options]) -> None:
     """Raises where an option of one cell has two values: which one counts would be a guess."""
     seen: dict[str, Place] = {}
     for part in parts:
-        for key, (_, place) in part.items():
+        for key, (_, location) in part.items():
             if key in seen:
                 first = ".".join(map(str, seen[key][:-1]))
-                raise file.error(f"{key} is given by {first} as well: leave one out, or write it in `options`", *place)
-            seen[key] = place
+                raise file.error(
+                    f"{key} is given by {first} as well: leave one out, or write it in `options`", *location
+                )
+            seen[key] = location
 
 
 def _gate(file: SuiteFile, checkpoints: Sequence[Found] | None) -> tuple[str, tuple[gate.Condition, ...]]:
-    given = file.values.get("gate") or {}
-    baseline = given.get("baseline", "")
+    section = file.values.get("gate") or {}
+    baseline = section.get("baseline", "")
     models = file.values.get("models") or {}
     # A checkpoint that is the baseline may not be there yet.
     if baseline and baseline not in (*models, PREVIOUS, BEST) and checkpoints is None:
         known = ", ".join([*models, PREVIOUS, BEST])
         raise file.error(f"baseline {baseline!r} is none of the models: {known}", "gate", "baseline")
     conditions: list[gate.Condition] = []
-    for number, text in enumerate(given.get("conditions", ())):
-        place = ("gate", "conditions", number)
+    for number, text in enumerate(section.get("conditions", ())):
+        location = ("gate", "conditions", number)
         try:
             parsed = gate.parse(text)
         except ConfigError as error:
-            raise file.error(str(error).removeprefix("--gate: "), *place) from error
+            raise file.error(str(error).removeprefix("--gate: "), *location) from error
         if not baseline and any(gate.compares(one) for one in parsed):
-            raise file.error(f"{text!r} compares two models: name the first one by `baseline`", *place)
+            raise file.error(f"{text!r} compares two models: name the first one by `baseline`", *location)
         conditions += parsed
     return baseline, tuple(conditions)
 
@@ -251,7 +253,7 @@ def _located(path: Path, key: str, value: Any) -> Any:
 
 
 def _beside(path: Path, value: Any) -> Any:
-    """Returns the path of what lies beside the suite under a name, the name itself where nothing does."""
-    if isinstance(value, str) and value and (found := path.parent / value).exists():
-        return str(found)
+    """Returns the path of a file beside the suite that has this name; the name itself if there is none."""
+    if isinstance(value, str) and value and (neighbour := path.parent / value).exists():
+        return str(neighbour)
     return value

@@ -35,7 +35,7 @@ _LEVEL = 0.95
 async def measure(
     file: SuiteFile, endpoints: Sequence[str], folder: Path, console: Console, credentials: Credentials = PLAIN
 ) -> Drift:
-    """Asks a suite's tasks in each way and writes what they differ in.
+    """Runs a suite's tasks in each way and writes their differences.
 
     Args:
         file: The suite, whose tasks and options count, and not its models.
@@ -62,16 +62,16 @@ async def measure(
     cells = {way: [cell.name for cell in record.cells if cell.model == way] for way in ways}
     _check_one_model([folder / _FOLDER / cell.name for cell in record.cells])
     read_ways = {way: _read(way, [folder / _FOLDER / name for name in names]) for way, names in cells.items()}
-    found = _compared(read_ways, {way: _answers(folder, names) for way, names in cells.items()})
-    write(folder / FILE, msgspec.to_builtins(found))
-    return found
+    drift = _compared(read_ways, {way: _answers(folder, names) for way, names in cells.items()})
+    write(folder / FILE, msgspec.to_builtins(drift))
+    return drift
 
 
 def _check_one_model(paths: Sequence[Path]) -> None:
     models = {path.name: open_run(path).identity["model"] for path in paths}
     first = next(iter(models))
-    for name, found in models.items():
-        if found != models[first]:
+    for name, identity in models.items():
+        if identity != models[first]:
             raise ConfigError(f"--drift: {name} was answered by another model than {first}: give replicas of one model")
 
 

@@ -1,4 +1,4 @@
-"""What a suite comes to: its leaderboard, its exit code and why."""
+"""A suite's outputs: its leaderboard, its exit code and the reason for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.suite.record import Record, RecordedCell
 
 NOT_SHOWN = 5
 _PRECEDENCE = (EngineError, ConfigError, IncompleteError, LimitError)
-"""Which end counts of several: a defect, a mistake, an incomplete cell, a gate or limit that failed."""
+"""Ends by precedence: a defect, a mistake, an incomplete cell, a gate or limit that failed."""
 
 
 def board_of(record: Record, folder: Path) -> Leaderboard:
@@ -44,7 +44,7 @@ def exit_code(record: Record, board: Leaderboard) -> int:
         codes |= {ConfigError.exit_code}
     codes |= {LimitError.exit_code} if board.verdict == gate.FAIL else set()
     codes |= {NOT_SHOWN} if board.verdict == gate.NOT_SHOWN else set()
-    return next((code for code in (*(each.exit_code for each in _PRECEDENCE), NOT_SHOWN) if code in codes), 0)
+    return next((code for code in (*(end.exit_code for end in _PRECEDENCE), NOT_SHOWN) if code in codes), 0)
 
 
 def summary(record: Record, board: Leaderboard) -> str:

@@ -100,7 +100,7 @@ def hash_of(request: RunRequest, checkpoint: str = "") -> str:
         request: The request.
         checkpoint: Fingerprint of the checkpoint that is its model, which may lie elsewhere another time.
     """
-    content = {each.name: getattr(request, each.name) for each in fields(request) if each.name not in _NO_NUMBERS}
+    content = {field.name: getattr(request, field.name) for field in fields(request) if field.name not in _NO_NUMBERS}
     if checkpoint:
         content["model"] = checkpoint
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()

@@ -107,9 +107,9 @@ def plan(suite: Suite, folder: Path, known: dict[str, Plan] | None = None) -> li
 def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
     """Raises where a task is in two cells of one model, or a condition is about a task or metric that no cell has."""
     seen: dict[tuple[str, str, str], Cell] = {}
-    for each in planned:
-        cell = each.cell
-        for name in each.plan.names:
+    for planned_cell in planned:
+        cell = planned_cell.cell
+        for name in planned_cell.plan.names:
             other = seen.setdefault((cell.model, cell.variant, name), cell)
             if other is not cell:
                 raise suite.error(cell, f"{name} is in {other.task} already: leave one out", cell.task_place)
@@ -120,12 +120,12 @@ def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
             raise suite.file.error(
                 f"{condition.text!r} is about a task that is not here: {known}", "gate", "conditions"
             )
-    metrics = [spec for each in planned for specs in each.plan.metrics().values() for spec in specs]
-    words = {word.casefold() for spec in metrics for word in (spec.name, spec.metric)}
+    metrics = [spec for planned_cell in planned for specs in planned_cell.plan.metrics().values() for spec in specs]
+    known_names = {word.casefold() for spec in metrics for word in (spec.name, spec.metric)}
     for condition in suite.conditions:
         name = condition.name.casefold()
         of_gate = gate.compares(condition) or condition.name in OUTCOMES
-        if not of_gate and not any(word.startswith(name) for word in words):
+        if not of_gate and not any(word.startswith(name) for word in known_names):
             known = ", ".join(dict.fromkeys(spec.name for spec in metrics))
             raise suite.file.error(f"no task has the metric of {condition.text!r}: {known}", "gate", "conditions")
 
@@ -155,12 +155,14 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
     unusable: dict[str, tuple[int, str]] = {}
     last: dict[str, RecordedCell] = {}
     before = ""
-    for number, each in enumerate(planned, 1):
-        kept = cells[each.cell.name]
+    for number, planned_cell in enumerate(planned, 1):
+        kept = cells[planned_cell.cell.name]
         if kept.name in session.settled:
             continue
         console.print(f"cell {number} of {len(planned)}: {kept.name}", style="bold", highlight=False)
-        if kept.model != before and each.cell.checkpoint is None:  # a checkpoint may be loaded in place of another
+        if (
+            kept.model != before and planned_cell.cell.checkpoint is None
+        ):  # a checkpoint may be loaded in place of another
             await session.local.stop("model_server")
         before = kept.model
         if kept.model in unusable:
@@ -168,7 +170,7 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
             kept.error = f"not tried: {why}"
             console.print(kept.error, style="red", highlight=False, soft_wrap=True)
             continue
-        error = await _run_cell(each, kept, console, session.local, last)
+        error = await _run_cell(planned_cell, kept, console, session.local, last)
         record.save(folder)
         if not isinstance(error, IncompleteError):
             session.settled.add(kept.name)
@@ -188,20 +190,20 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
 
 
 async def _run_cell(
-    each: PlannedCell, kept: RecordedCell, console: Console, local: LocalServers, last: dict[str, RecordedCell]
+    planned_cell: PlannedCell, kept: RecordedCell, console: Console, local: LocalServers, last: dict[str, RecordedCell]
 ) -> BaseException | None:
-    """Runs a cell, records how it ended and returns what ended it; `last` gets what was asked last of each model."""
-    found = each.cell.checkpoint
-    request = records.hash_of(each.plan.request, found.fingerprint if found else "")
+    """Runs a cell, records its end and returns its error; `last` gets the cell run last of each model."""
+    checkpoint = planned_cell.cell.checkpoint
+    request = records.hash_of(planned_cell.plan.request, checkpoint.fingerprint if checkpoint else "")
     same, kept.request = kept.request == request, ""
     error: BaseException | None = None
     try:
-        if same and await _is_complete(each, local):
+        if same and await _is_complete(planned_cell, local):
             console.print("complete already", style="dim")
-            checks.check(each.path, each.plan.request)
+            checks.check(planned_cell.path, planned_cell.plan.request)
         else:
             last[kept.model] = kept
-            await evaluate.run_plan(each.plan, console, Reports(show_headlines), local=local)
+            await evaluate.run_plan(planned_cell.plan, console, Reports(show_headlines), local=local)
     except UserError as raised:
         error = raised
     except Exception as raised:
@@ -210,7 +212,7 @@ async def _run_cell(
         error = raised
     kept.exit_code = 0 if error is None else getattr(error, "exit_code", _DEFECT)
     kept.error = "" if error is None else _words(error)
-    if has_results(each.path):
+    if has_results(planned_cell.path):
         kept.request = request
     if error is not None:
         console.print(f"{kept.name}: {kept.error}", style="red", highlight=False, soft_wrap=True)
@@ -222,22 +224,22 @@ def _words(error: BaseException) -> str:
     return line if isinstance(error, UserError) else f"internal error: {type(error).__name__}: {line}"
 
 
-async def _is_complete(each: PlannedCell, local: LocalServers) -> bool:
-    """Whether a run is complete and would be the same now, as far as that is known without its model.
+async def _is_complete(planned_cell: PlannedCell, local: LocalServers) -> bool:
+    """Returns whether a run is complete and would be the same now, as far as that is known without its model.
 
     Its model is the same by the words of its request, which the caller compares, and by `_check_models`.
     """
-    if not has_results(each.path):
+    if not has_results(planned_cell.path):
         return False
-    run = open_run(each.path)
-    if counts(run.tasks)["failed"] or unasked(run.tasks) or resume.mistaken(each.path):
+    run = open_run(planned_cell.path)
+    if counts(run.tasks)["failed"] or unasked(run.tasks) or resume.mistaken(planned_cell.path):
         return False
-    manifest, request, targets = run.manifest, each.plan.request, Targets.of(each.plan.request)
-    identity = each.plan.identity(model.GetModelInfoResponse(), {})
+    manifest, request, targets = run.manifest, planned_cell.plan.request, Targets.of(planned_cell.plan.request)
+    identity = planned_cell.plan.identity(model.GetModelInfoResponse(), {})
     there = manifest["identity"]
     if _json({**identity, "model": there["model"], "stages": there["stages"]}) != _json(there):
         return False
-    if resume.code_of(manifest) != each.plan.code():
+    if resume.code_of(manifest) != planned_cell.plan.code():
         return False
     async with connect_scorer(
         targets.scorer, request.credentials, request.patience, arguments=targets.scoring, local=local
@@ -253,11 +255,12 @@ def _json(value: Mapping[str, Any]) -> bytes:
 def _check_models(
     planned: Sequence[PlannedCell], cells: Mapping[str, RecordedCell], last: Mapping[str, RecordedCell]
 ) -> None:
-    """Refuses complete cells whose model is another one than what was asked last under that name."""
+    """Refuses complete cells whose model is not the one that was asked last under that name."""
     complete = [
-        (kept, run_manifest.read(each.path)["identity"]["model"])
-        for each in planned
-        if (kept := cells[each.cell.name]).exit_code in (0, LimitError.exit_code) and has_results(each.path)
+        (kept, run_manifest.read(planned_cell.path)["identity"]["model"])
+        for planned_cell in planned
+        if (kept := cells[planned_cell.cell.name]).exit_code in (0, LimitError.exit_code)
+        and has_results(planned_cell.path)
     ]
     current: dict[str, Mapping[str, Any]] = {}
     for kept, identity in complete:
@@ -279,13 +282,13 @@ def _revision(identity: Mapping[str, Any]) -> str:
 def recorded(
     suite: Suite, planned: Sequence[PlannedCell], earlier: Record | None = None, folder: Path | None = None
 ) -> Record:
-    """Returns what a suite's folder records before its cells are run, given its earlier record if there is one.
+    """Returns the record of a suite's folder before its cells are run, from its earlier record if there is one.
 
-    How a cell of a checkpoint ended stays until it ends anew. Cells of checkpoints that are gone stay if they were
+    The end of a checkpoint's cell stays until the cell ends anew. Cells of checkpoints that are gone stay if they were
     begun.
     """
     before = {cell.name: cell for cell in earlier.cells} if earlier else {}
-    cells = [_recorded(each, before.get(each.cell.name)) for each in planned]
+    cells = [_recorded(planned_cell, before.get(planned_cell.cell.name)) for planned_cell in planned]
     planned_names = {cell.name for cell in cells}
     for cell in before.values():
         if cell.step is None or cell.name in planned_names or folder is None or not (folder / cell.name).exists():
@@ -298,11 +301,11 @@ def recorded(
     return Record(suite.name, suite.baseline, ",".join(one.text for one in suite.conditions), cells)
 
 
-def _recorded(each: PlannedCell, before: RecordedCell | None) -> RecordedCell:
-    cell, found = each.cell, each.cell.checkpoint
-    kept = RecordedCell(cell.name, cell.model, cell.variant, each.plan.names, before.request if before else "")
-    if found is not None:
-        kept.step, kept.checkpoint, kept.fingerprint = found.step, str(found.path), found.fingerprint
+def _recorded(planned_cell: PlannedCell, before: RecordedCell | None) -> RecordedCell:
+    cell, checkpoint = planned_cell.cell, planned_cell.cell.checkpoint
+    kept = RecordedCell(cell.name, cell.model, cell.variant, planned_cell.plan.names, before.request if before else "")
+    if checkpoint is not None:
+        kept.step, kept.checkpoint, kept.fingerprint = checkpoint.step, str(checkpoint.path), checkpoint.fingerprint
         if before is not None:
             kept.exit_code, kept.error = before.exit_code, before.error
     return kept

@@ -49,9 +49,9 @@ class Checkpoint:
 
 def checkpoints(record: Record) -> list[Checkpoint]:
     """Returns the checkpoints of a suite's folder by step; empty where the suite has none."""
-    found: dict[str, list[RecordedCell]] = {}
+    by_model: dict[str, list[RecordedCell]] = {}
     for cell in record.cells:
         if cell.step is not None:
-            found.setdefault(cell.model, []).append(cell)
-    series = [Checkpoint(name, cells[0].step or 0, cells[0].checkpoint, cells) for name, cells in found.items()]
+            by_model.setdefault(cell.model, []).append(cell)
+    series = [Checkpoint(name, cells[0].step or 0, cells[0].checkpoint, cells) for name, cells in by_model.items()]
     return sorted(series, key=lambda checkpoint: checkpoint.step)

@@ -70,15 +70,15 @@ def _ranking(title: str, variant: str, entries: list[Entry]) -> Table:
     return table
 
 
-def _matrix(name: str, found: leaderboard.Table) -> Table:
-    table = plain_table(f"{name}, {found.variant}" if found.variant else name)
+def _matrix(name: str, board: leaderboard.Table) -> Table:
+    table = plain_table(f"{name}, {board.variant}" if board.variant else name)
     table.add_column("model", overflow="fold")
-    for task in found.tasks:
+    for task in board.tasks:
         table.add_column(task, justify="right", overflow="fold")
-    several = len(found.tasks) > 1
+    several = len(board.tasks) > 1
     if several:
-        table.add_column(f"mean of {len(found.tasks)} tasks", justify="right")
-    for row in found.rows:
+        table.add_column(f"mean of {len(board.tasks)} tasks", justify="right")
+    for row in board.rows:
         cells = [
             Text(entry.shown, "red" if entry.metric is None else "bold" if entry.best else "") for entry in row.entries
         ]
@@ -87,11 +87,11 @@ def _matrix(name: str, found: leaderboard.Table) -> Table:
     return table
 
 
-def _contrasts(found: leaderboard.Table) -> Table:
+def _contrasts(board: leaderboard.Table) -> Table:
     """Returns tasks that are variants of one benchmark, item by item."""
     table = plain_table("the same rows in two tasks")
     for name in HEAD:
         table.add_column(name, justify="left" if name in HEAD[:2] else "right", overflow="fold")
-    for each in found.contrasts:
-        table.add_row(*each.words, p_value(each.pair.adjusted))
+    for contrast in board.contrasts:
+        table.add_row(*contrast.words, p_value(contrast.pair.adjusted))
     return table

@@ -49,17 +49,17 @@ class EvaluatedSeries:
 
 
 def evaluated(folder: Path) -> EvaluatedSeries:
-    """Returns the results of a suite's folder; of a cell that is not complete there are none.
+    """Returns the results of a suite's folder; cells that are not complete have none.
 
     Raises:
         ConfigError: It is not the folder of a suite with checkpoints, or damaged.
     """
     training = read(folder)
-    found: dict[int, list[tuple[str, Run]]] = {}
-    for each in training.sources:
-        if not each.failed and has_results(each.path):
-            found.setdefault(training.steps[each.model], []).append((each.variant, open_run(each.path)))
-    return EvaluatedSeries(training.name, training.steps, list(found.items()), folder / PAGE)
+    runs: dict[int, list[tuple[str, Run]]] = {}
+    for cell in training.sources:
+        if not cell.failed and has_results(cell.path):
+            runs.setdefault(training.steps[cell.model], []).append((cell.variant, open_run(cell.path)))
+    return EvaluatedSeries(training.name, training.steps, list(runs.items()), folder / PAGE)
 
 
 def is_series(folder: Path) -> bool:
@@ -98,11 +98,11 @@ def named(folders: Sequence[Path]) -> list[Training]:
     Raises:
         ConfigError: One is not the folder of a suite with checkpoints, or damaged.
     """
-    found = [read(folder) for folder in folders]
-    names = [training.name for training in found]
+    trainings = [read(folder) for folder in folders]
+    names = [training.name for training in trainings]
     return [
         replace(training, name=str(folder)) if names.count(training.name) > 1 else training
-        for training, folder in zip(found, folders, strict=True)
+        for training, folder in zip(trainings, folders, strict=True)
     ]
 
 

@@ -43,7 +43,7 @@ Completed = Callable[[Record], None]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """When watching ends by itself: `now`, with what is complete now, or with a checkpoint of a step or a later one."""
+    """End of watching: `now`, with the checkpoints complete now, or with the first one at or after a step."""
 
     now: bool = False
     step: int | None = None
@@ -53,16 +53,16 @@ class End:
         """Reads --until.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: If it is not an end.
         """
-        found = _UNTIL.fullmatch(text or "")
-        if text is not None and not found:
+        match = _UNTIL.fullmatch(text or "")
+        if text is not None and not match:
             raise ConfigError(f"--until {text}: beside --checkpoints write step>=STEP, or now for those that are there")
-        return cls(bool(found[1]), int(found[2]) if found[2] else None) if found else cls()
+        return cls(bool(match[1]), int(match[2]) if match[2] else None) if match else cls()
 
-    def reached(self, found: Sequence[Found]) -> bool:
+    def reached(self, complete: Sequence[Found]) -> bool:
         """Returns whether watching ends with these checkpoints."""
-        return self.now or (self.step is not None and any(each.step >= self.step for each in found))
+        return self.now or (self.step is not None and any(checkpoint.step >= self.step for checkpoint in complete))
 
 
 class Pages:
@@ -136,11 +136,11 @@ class Watcher:
                 record = await self._evaluate([], session, completed)
                 while not session.stopped:
                     with _signalled() as signalled:
-                        found, due = await self._next(session, end, signalled)
+                        complete, due = await self._next(session, end, signalled)
                     if due is None:
                         break
                     # One after the other, so that the page has each as soon as it is there.
-                    record = await self._fetched(due, found[: found.index(due) + 1], session, completed)
+                    record = await self._fetched(due, complete[: complete.index(due) + 1], session, completed)
         if record is None:
             raise IncompleteError(
                 f"no checkpoint of {self._pattern} is complete{self._not_complete()}; run the same command again"
@@ -150,23 +150,23 @@ class Watcher:
     async def _next(self, session: Session, end: End, signalled: asyncio.Event) -> tuple[Sequence[Found], Found | None]:
         """Returns the complete checkpoints, and the next to evaluate; None at the end, or when a signal asks for it."""
         while True:
-            found = await asyncio.to_thread(self._find)
-            if (due := self._due(found, session)) is not None or end.reached(found):
-                return found, due
+            complete = await asyncio.to_thread(self._find)
+            if (due := self._due(complete, session)) is not None or end.reached(complete):
+                return complete, due
             if not self._told:
                 self._told = True
                 self._console.print(f"waiting for checkpoints of {self._pattern}", style="dim", highlight=False)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(signalled.wait(), LOOK)
             if signalled.is_set():
-                return found, None
+                return complete, None
 
     async def _fetched(
-        self, due: Found, found: Sequence[Found], session: Session, completed: Completed
+        self, due: Found, complete: Sequence[Found], session: Session, completed: Completed
     ) -> Record | None:
         if not self._is_recorded(due):
             await asyncio.to_thread(self._checkpoints.fetch, due)
-        record = await self._evaluate(found, session, completed)
+        record = await self._evaluate(complete, session, completed)
         if record and all(cell.name in session.settled for cell in record.cells if cell.model == due.name):
             self._checkpoints.drop(due)
         return record
@@ -179,8 +179,8 @@ class Watcher:
         cells = [cell for cell in of_file(self._file, self._credentials, [due]).cells if cell.model == due.name]
         return all(cell.name in known and known[cell.name].request for cell in cells)
 
-    async def _evaluate(self, found: Sequence[Found], session: Session, completed: Completed) -> Record | None:
-        suite = of_file(self._file, self._credentials, found)
+    async def _evaluate(self, complete: Sequence[Found], session: Session, completed: Completed) -> Record | None:
+        suite = of_file(self._file, self._credentials, complete)
         if not suite.cells:
             return None
         record = await suites.run_pass(suite, self._folder, self._console, session)
@@ -188,21 +188,21 @@ class Watcher:
         return record
 
     def _find(self) -> list[Found]:
-        found, waiting = self._checkpoints.find()
+        complete, waiting = self._checkpoints.find()
         for path in waiting:
             if path not in self._waiting:
                 self._console.print(f"{path} is not complete yet", style="dim", highlight=False, soft_wrap=True)
         self._waiting = waiting
-        return found
+        return complete
 
-    def _due(self, found: Sequence[Found], session: Session) -> Found | None:
+    def _due(self, complete: Sequence[Found], session: Session) -> Found | None:
         """Returns the first checkpoint that is not evaluated, was not tried just now, and notes that it is tried."""
-        cells = of_file(self._file, self._credentials, found).cells
+        cells = of_file(self._file, self._credentials, complete).cells
         open_ = {cell.model for cell in cells if cell.name not in session.settled}
-        for each in found:
-            if each.name in open_ and time.monotonic() - self._tried.get(each.name, -_AGAIN) >= _AGAIN:
-                self._tried[each.name] = time.monotonic()
-                return each
+        for checkpoint in complete:
+            if checkpoint.name in open_ and time.monotonic() - self._tried.get(checkpoint.name, -_AGAIN) >= _AGAIN:
+                self._tried[checkpoint.name] = time.monotonic()
+                return checkpoint
         return None
 
     def _not_complete(self) -> str:

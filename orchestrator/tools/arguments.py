@@ -75,7 +75,7 @@ class ValidationError(ValueError):
 
 
 def tool_error(template: str, **values: str) -> ToolOutput:
-    """Returns an error output with a template's text."""
+    """Returns an error output: the template's text with each {name} filled in."""
     return ToolOutput((text_part(filled(template, values)),), is_error=True)
 
 

@@ -45,7 +45,7 @@ def evaluate(file: Path, *words: str) -> Result:
         ("{limit: 2}", "{settings: {nosuch: 1}}", 6, "--set nosuch=1: known settings are"),
         ("{limit: 2}", "{model: demo}", 6, "model is an option of a single model: write it under `models`"),
         ("{limit: 2}", "{blind: true}", 9, "blind is given by tasks.marvel as well: leave one out"),
-        ("{limit: 2}", "{run: here}", 6, "run is no option of a suite: --run is the folder of the suite"),
+        ("{limit: 2}", "{run: here}", 6, "run is not an option of a suite: --run is the folder of the suite"),
         ("{limit: 2}", "{limit: 2}\n  marvel:", 7, "marvel stands on line 6 already"),
         ('{endpoint: "127.0.0.1:1"}', "{endpoint: nowhere}", 3, "endpoint"),
         ('{endpoint: "127.0.0.1:1"}', '{endpoint: "h:1", model: demo}', 3, "an endpoint and a model to serve"),
