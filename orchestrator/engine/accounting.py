@@ -88,7 +88,7 @@ class Accounting:
 
     @property
     def goes_on(self) -> bool:
-        """Whether items without an outcome are left, as far as that is known."""
+        """True if items without an outcome are left, as far as known."""
         total = self.planned if self.complete else max(self.planned, self.expected or self.planned + 1)
         return self.settled < total
 

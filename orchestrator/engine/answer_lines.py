@@ -1,4 +1,4 @@
-"""The lines of `responses.jsonl` that the engine writes: of calls, of what came of tools, and of answers."""
+"""The lines of `responses.jsonl` that the engine writes: of calls, tool outputs and answers."""
 
 from __future__ import annotations
 
@@ -67,25 +67,28 @@ def _line(episode: Episode, turn: Turn, trajectory: Trajectory | None) -> Respon
 
 
 def tool_line(key: str, name: str, episode: Episode, call: ToolCall, output: ToolOutput, store: StoreMedium) -> bytes:
-    """Returns the line of a tool call and what came of it.
+    """Returns the line of a tool call and its output.
 
     Args:
         key: Its key.
         name: Its name among the lines of the sample.
         episode: The sample.
         call: The call.
-        output: What came of it.
+        output: Its output.
         store: Stores its images.
     """
-    found: dict[str, Any] = {**tool_call_json(call), "content": [_piece_json(each, store) for each in output.content]}
+    fields: dict[str, Any] = {
+        **tool_call_json(call),
+        "content": [_piece_json(piece, store) for piece in output.content],
+    }
     if output.is_error:
-        found["is_error"] = True
+        fields["is_error"] = True
     if output.facts:
-        found["facts"] = dict(output.facts)
+        fields["facts"] = dict(output.facts)
     if sent := output.remote:
-        fields = {"server": sent.server, "name": sent.name, "arguments": sent.arguments}
+        sent_fields = {"server": sent.server, "name": sent.name, "arguments": sent.arguments}
         known = {"name": call.name, "arguments": call.arguments}
-        found["remote"] = {name: value for name, value in fields.items() if value != known.get(name)}
+        fields["remote"] = {name: value for name, value in sent_fields.items() if value != known.get(name)}
     line = ResponseLine(
         key=key,
         sample=episode.sample.key,
@@ -93,25 +96,25 @@ def tool_line(key: str, name: str, episode: Episode, call: ToolCall, output: Too
         task=episode.task,
         request=raw(None),
         attempts=0,
-        tool=raw(found),
+        tool=raw(fields),
         scoring=raw(None),
     )
     return encode(line)
 
 
 def output_of_line(line: Mapping[str, Any], load: LoadImage) -> ToolOutput:
-    """Returns what came of a tool call.
+    """Returns the output of a tool call.
 
     Raises:
-        RunLogError: If the line is not what was written.
-        FileNotFoundError: If an image is not there.
+        RunLogError: If the line is damaged.
+        FileNotFoundError: If an image is missing.
     """
     try:
-        found = line["tool"]
-        content = tuple(_piece_of(each, load) for each in found["content"])
-        remote = {**found["tool_call"], **found["remote"]} if "remote" in found else None
+        fields = line["tool"]
+        content = tuple(_piece_of(piece, load) for piece in fields["content"])
+        remote = {**fields["tool_call"], **fields["remote"]} if "remote" in fields else None
         sent = RemoteCall(remote["server"], remote["name"], remote.get("arguments", "")) if remote else None
-        return ToolOutput(content, found.get("is_error", False), found.get("facts") or {}, sent)
+        return ToolOutput(content, fields.get("is_error", False), fields.get("facts") or {}, sent)
     except (KeyError, TypeError, ValueError) as error:
         raise RunLogError(f"the line of {line.get('key')!r} in {RESPONSES} is damaged ({error!r})") from error
 
@@ -119,25 +122,25 @@ def output_of_line(line: Mapping[str, Any], load: LoadImage) -> ToolOutput:
 def _piece_json(piece: Any, store: StoreMedium) -> dict[str, Any]:
     if not isinstance(piece, Picture):
         return part_json(piece, store)
-    place = {"source": piece.source, **({"box": list(piece.box)} if piece.box else {})}
-    place |= {"source_size": list(piece.source_size)} if piece.source_size else {}
-    return part_json(image_part(piece.data), store) | place
+    origin = {"source": piece.source, **({"box": list(piece.box)} if piece.box else {})}
+    origin |= {"source_size": list(piece.source_size)} if piece.source_size else {}
+    return part_json(image_part(piece.data), store) | origin
 
 
 def _piece_of(line: Mapping[str, Any], load: LoadImage) -> Any:
     if "source" not in line:
         return part_of(line, load)
-    box, size = (tuple(found) if (found := line.get(name)) else None for name in ("box", "source_size"))
+    box, size = (tuple(numbers) if (numbers := line.get(name)) else None for name in ("box", "source_size"))
     return Picture(load(line["image"]["sha256"]), source=line["source"], box=box, source_size=size)
 
 
 def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcome | None, store: StoreMedium) -> bytes:
-    """Returns the line of `responses.jsonl` for a request and what became of it.
+    """Returns the line of `responses.jsonl` for a request and its outcome.
 
     Args:
         prepared: The request.
         result: Its response or failure.
-        ended: The outcome, where there is no answer to score.
+        ended: The outcome if no answer is to be scored, else None.
         store: Stores the answer's images.
     """
     line = prepared.line
@@ -161,8 +164,8 @@ def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcom
 
 def _stamp(seconds: float) -> str:
     """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
-    whole = int(seconds)
-    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
+    second = int(seconds)
+    return f"{_second(second)}.{int((seconds - second) * 1000):03d}Z"
 
 
 @lru_cache(maxsize=8)

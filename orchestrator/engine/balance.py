@@ -18,7 +18,7 @@ class LeastLoaded:
     """
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
-        free = ((_taken(replica), place, replica) for place, replica in enumerate(replicas))
+        free = ((_taken(replica), number, replica) for number, replica in enumerate(replicas))
         self._heap = [entry for entry in free if entry[0] < 1]
         heapq.heapify(self._heap)
 
@@ -26,12 +26,12 @@ class LeastLoaded:
         """Returns the replica with the largest free share, None if none is free."""
         passed, choice = None, None
         while self._heap and choice is None:
-            taken, place, replica = self._heap[0]
+            taken, number, replica = self._heap[0]
             now = _taken(replica)
             if now >= 1:
                 heapq.heappop(self._heap)
             elif now != taken:
-                heapq.heapreplace(self._heap, (now, place, replica))
+                heapq.heapreplace(self._heap, (now, number, replica))
             elif replica is avoid:
                 passed = heapq.heappop(self._heap)
             else:

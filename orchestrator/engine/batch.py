@@ -40,17 +40,17 @@ def bundles(
     """
     stated = max(max_request_bytes - _FRAMING * most, 0)
     limit = min(MOST_BYTES, stated or MOST_BYTES)
-    start = size = whole = 0
+    start = size = full_size = 0
     sent: set[bytes] = set()
     for index, request in enumerate(requests):
         more = _sent_bytes(request, held, sent)
-        large = size + more > limit or whole + request.size > (stated or MAX_MESSAGE_BYTES)
+        large = size + more > limit or full_size + request.size > (stated or MAX_MESSAGE_BYTES)
         if index > start and (index - start >= most or large):
             yield range(start, index)
-            start, size, whole, sent = index, 0, 0, set()
+            start, size, full_size, sent = index, 0, 0, set()
             more = _sent_bytes(request, held, sent)
         size += more
-        whole += request.size
+        full_size += request.size
     if start < len(requests):
         yield range(start, len(requests))
 
@@ -70,15 +70,15 @@ def _sent_bytes(request: Request, held: Callable[[bytes], bool] | None, sent: se
 def answers_of(
     response: model.BatchResponse | None, requests: Sequence[Request], check: Check = checked
 ) -> Iterator[Answer]:
-    """Yields what a BatchResponse says of the requests. Results for calls not made are passed over.
+    """Yields the answers of a BatchResponse. Results for calls that were not made are passed over.
 
     Args:
-        response: One response of the stream; None where its bytes are no message.
-        requests: What was sent.
-        check: What each answer has to pass.
+        response: One response of the stream; None if its bytes are not a message.
+        requests: The requests, as sent.
+        check: Check of each answer.
 
     Raises:
-        CallError: If the response is no message.
+        CallError: If the response is not a message.
     """
     if response is None:
         raise bad_response("the server's bytes are no BatchResponse")
@@ -91,7 +91,7 @@ def outputs_of(response: Response | None, requests: Sequence[Request], check: Ch
     """Returns the outputs, each as the response to a request by itself, or their failures.
 
     Args:
-        response: What answered a request for all of them; None where its bytes are no message.
+        response: The answer to a request for all of them; None if its bytes are not a message.
         requests: The request of each.
         check: What each output has to pass.
 
@@ -107,14 +107,14 @@ def outputs_of(response: Response | None, requests: Sequence[Request], check: Ch
     ]
 
 
-def _output(result: model.SampleResult, whole: model.GenerateResponse, request: Request, check: Check) -> Ending:
+def _output(result: model.SampleResult, answer: model.GenerateResponse, request: Request, check: Check) -> Ending:
     kind = result.WhichOneof("result")
     if kind == "status":
         return CallError.from_status(result.status)
     # The two messages have the same fields, under the same numbers.
     response = model.GenerateResponse.FromString(result.output.SerializeToString())
-    if whole.HasField("served_by"):
-        response.served_by.CopyFrom(whole.served_by)
+    if answer.HasField("served_by"):
+        response.served_by.CopyFrom(answer.served_by)
     try:
         return check(response, request) if kind else bad_response("a sample has neither output nor status")
     except CallError as error:

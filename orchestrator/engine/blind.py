@@ -74,15 +74,15 @@ def _grey_video(facts: Facts) -> bytes:
 
     rate = Fraction(facts.rate).limit_denominator(1001)
     buffer = io.BytesIO()
-    with av.open(buffer, "w", format="mp4") as made:
-        stream = made.add_stream("mpeg4", rate=rate)
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream("mpeg4", rate=rate)
         stream.width, stream.height = facts.width + facts.width % 2, facts.height + facts.height % 2
         grey = np.full((stream.height * 3 // 2, stream.width), 128, np.uint8)
         frame = av.VideoFrame.from_ndarray(grey, format="yuv420p")
         for number in range(max(1, round(facts.duration * facts.rate))):
             frame.pts, frame.time_base = number, 1 / rate
-            made.mux(stream.encode(frame))
-        made.mux(stream.encode())
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
     return buffer.getvalue()
 
 

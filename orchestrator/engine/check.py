@@ -24,12 +24,12 @@ _SPARE_BYTES = 64 * 1024
 _ARGUMENT_BYTES, _OPAQUE_BYTES = 1 << 20, 4 << 20
 """The contract's bounds of a tool call's arguments and of a vendor's reasoning."""
 _ROUNDING = 1e-6
-"""What a sum of log-probabilities may be above 0 by rounding alone."""
+"""Largest excess over 0 that rounding gives a sum of log-probabilities."""
 
 
-def bad_response(words: str) -> CallError:
-    """Returns the failure of a peer that answered what the contract does not allow."""
-    return CallError(grpc.StatusCode.INTERNAL, "bad_response", words)
+def bad_response(defect: str) -> CallError:
+    """Returns the failure of a peer whose answer breaks the contract."""
+    return CallError(grpc.StatusCode.INTERNAL, "bad_response", defect)
 
 
 def checked(response: Response | None, request: Request) -> Response:
@@ -108,12 +108,12 @@ def _verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None) -> st
 
 
 def _counts(counts: scorer.Counts, sent: Mapping[str, int]) -> str:
-    found = {outcome: getattr(counts, outcome) for outcome in Outcome}
-    for outcome, number in found.items():
+    outcomes = {outcome: getattr(counts, outcome) for outcome in Outcome}
+    for outcome, number in outcomes.items():
         known = sent.get(outcome, 0)
         if not known <= number <= known + sent.get("", 0):
             return f"it counts {number:,} items {outcome}, {known:,} were sent"
-    if not counts.planned == sum(found.values()) == sum(sent.values()):
+    if not counts.planned == sum(outcomes.values()) == sum(sent.values()):
         return f"it counts {counts.planned:,} items, {sum(sent.values()):,} were sent"
     return ""
 
@@ -166,8 +166,8 @@ def check_stated(call: Call, info: model.GetModelInfoResponse) -> None:
     """
     refuses = info.system_messages == model.SYSTEM_MESSAGES_REFUSED
     if refuses and any(message.role == model.ROLE_SYSTEM for message in call.messages):
-        words = "the prompt has a system message, and the server states that its model takes none"
-        raise BadRowError("no_system_messages", words)
+        detail = "the prompt has a system message, and the server states that its model takes none"
+        raise BadRowError("no_system_messages", detail)
     most = info.media_limits.max_images
     images = sum(isinstance(medium, Image) for medium in media_of(call.messages)) if most else 0
     if images > most:
@@ -185,17 +185,17 @@ def check_clip(kind: Kind, data: bytes) -> None:
 
 
 def was_cut(response: Response) -> bool:
-    """Whether the output limit ended a response."""
+    """Returns whether the output limit ended a response."""
     return isinstance(response, model.GenerateResponse) and response.finish_reason == model.FINISH_REASON_MAX_TOKENS
 
 
 def is_cut(answer: Answer, choices: Collection[str] = ()) -> bool:
-    """Whether the output limit ended an answer; one that is held to choices is whole once it is one of them."""
+    """Returns whether the output limit ended an answer; one held to choices is complete once it is one of them."""
     return answer.finish_reason == model.FINISH_REASON_MAX_TOKENS and answer.text not in choices
 
 
 def cut_in_reasoning(response: Response) -> bool:
-    """Whether the output limit ended a response before its answer began."""
+    """Returns whether the output limit ended a response before its answer began."""
     return (
         isinstance(response, model.GenerateResponse)
         and was_cut(response)
@@ -205,7 +205,7 @@ def cut_in_reasoning(response: Response) -> bool:
 
 
 def called_tool(response: Response) -> bool:
-    """Whether the model called a tool and said nothing before."""
+    """Returns whether the model called a tool and wrote nothing before."""
     return (
         isinstance(response, model.GenerateResponse)
         and response.finish_reason == model.FINISH_REASON_TOOL_CALLS
@@ -273,13 +273,13 @@ def _tool_calls(response: model.GenerateResponse) -> str:
 def _likelihood(response: model.LikelihoodResponse, request: Request) -> str:
     if len(response.scores) != request.continuations:
         return f"it has {len(response.scores)} scores for {request.continuations} continuations"
-    for place, score in enumerate(response.scores):
+    for number, score in enumerate(response.scores):
         if not _plausible(score.logprob):
-            return f"scores[{place}].logprob is {score.logprob}"
+            return f"scores[{number}].logprob is {score.logprob}"
         if not score.token_count:
-            return f"scores[{place}].token_count is 0"
+            return f"scores[{number}].token_count is 0"
         if defect := _tokens(score.tokens):
-            return f"scores[{place}]: {defect}"
+            return f"scores[{number}]: {defect}"
     return ""
 
 
@@ -293,7 +293,7 @@ def _tokens(tokens: Iterable[model.TokenLogprob]) -> str:
 
 
 def _plausible(logprob: float) -> bool:
-    """Whether a number is a log-probability: minus infinity is, of what the model holds for impossible."""
+    """Returns whether a number is a log-probability; minus infinity, of impossible text, is one."""
     return not math.isnan(logprob) and logprob <= _ROUNDING
 
 
@@ -301,4 +301,4 @@ _FINISHED = set(model.FinishReason.values()) - {model.FINISH_REASON_UNSPECIFIED}
 _CUT = (model.FINISH_REASON_MAX_TOKENS, model.FINISH_REASON_CONTENT_FILTER)
 """Ends of an output by which it need not keep its format."""
 _READ = (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED, Outcome.UNJUDGED)
-"""What reading an answer can come to: the others are outcomes of items without an answer."""
+"""Outcomes of an answer that was read; the others are of items without an answer."""

@@ -1,4 +1,4 @@
-"""What a run changes in a benchmark's own requests: decoding, form of the answer, chat template, grey images."""
+"""Changes of a run to a benchmark's own requests: decoding, form of the answer, chat template, grey images."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Deviations:
             config.seed = (int.from_bytes(digest[:8]) >> 1) + repeat  # which one request for all repeats asks for
         if labels:
             config.response_format.choices.texts.extend(labels)
-            config.ClearField("stop")  # nothing stands behind the label
+            config.ClearField("stop")  # nothing follows the label
             longest = max(len(label.encode()) for label in labels) + _SPARE_TOKENS
             if config.HasField("max_output_tokens"):
                 config.max_output_tokens = max(config.max_output_tokens, longest)

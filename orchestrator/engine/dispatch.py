@@ -85,11 +85,11 @@ class Dispatcher:
 
     @property
     def pause(self) -> str:
-        """Why jobs wait to be sent, and until when, in words; "" where none waits long."""
+        """Reason and end of the wait of jobs to be sent; "" if none waits long."""
         if not self.waiting:
             return ""
-        if words := self.pool.pause:
-            return words
+        if reason := self.pool.pause:
+            return reason
         jobs = [entry[2] for entry in self._later if entry[2].streak.count >= _TOLD_FAILURES]
         some = f"{len(jobs):,} request{'s' if len(jobs) > 1 else ''}"
         return f"{some} failed and will be sent again: {jobs[0].failure}" if jobs else ""
@@ -148,8 +148,8 @@ class Dispatcher:
             if repeats is None:
                 self._fresh.appendleft(job)
                 break
-            for each in (jobs := [job, *repeats]):
-                each.attempts += 1
+            for sent in (jobs := [job, *repeats]):
+                sent.attempts += 1
                 self._budget.sent()
             replica.in_flight += len(jobs)
             self._sent += len(jobs)
@@ -164,9 +164,9 @@ class Dispatcher:
             self._wake(self._later[0][0] - now)
 
     def _repeats(self, replica: Replica, job: Job) -> list[Job] | None:
-        """Takes from the queue what goes out with a job: repeats of its prompt. None where they have to wait for room.
+        """Takes the repeats of a job's prompt, which are sent with it, from the queue. None if they wait for room.
 
-        They wait behind what the replica works on, so that a prompt is read once and not for each place that gets free.
+        They wait for the replica's current work, so that their shared prompt is prefilled once, not for each free slot.
         """
         if job.prompt is None or job.alone:
             return []
@@ -324,9 +324,9 @@ class Dispatcher:
     def _retry(self, replica: Replica, job: Job, error: CallError) -> bool:
         """Handles a failure; returns whether the job is sent again, or the run stops."""
         if error.consequence.abort:
-            what = "is not paid for" if error.reason == "quota_exhausted" else "refuses the credential"
+            defect = "is not paid for" if error.reason == "quota_exhausted" else "refuses the credential"
             refused = error.reason == SETTING_REFUSED
-            self._stop(ConfigError(str(error) if refused else f"{replica.address} {what}: {error}"))
+            self._stop(ConfigError(str(error) if refused else f"{replica.address} {defect}: {error}"))
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             replica.full(error)

@@ -103,11 +103,11 @@ def take_output(episode: Episode, log: RunLog, output: ToolOutput) -> ToolLine:
     """Takes the output of the next tool call of a trajectory under way; returns its line. Raises as `build`."""
     trajectory = episode.trajectory
     assert trajectory is not None
-    place = trajectory.left.start
-    name = call_name(trajectory.answered, episode.turn.name, place + 1)
+    number = trajectory.left.start
+    name = call_name(trajectory.answered, episode.turn.name, number + 1)
     key = episode.sample.call_key(name)
     store = partial(_stored_picture, log, trajectory.names)
-    line = tool_line(key, name, episode, trajectory.calls[place], output, store)
+    line = tool_line(key, name, episode, trajectory.calls[number], output, store)
     trajectory.add_output(output)
     return ToolLine(key, line, output.is_error)
 
@@ -201,35 +201,35 @@ def _trajectory(episode: Episode, answers: Sequence[Answer], log: RunLog, change
     turn, key = episode.turn, episode.key
     call = changes.seen(turn.ask(answers))
     decoded = partial(changes.decoded, key=key, scoring=turn.scoring)
-    made: Trajectory
+    trajectory: Trajectory
     if isinstance(turn.play, Rounds):
-        made = RoundsTrajectory(turn.play, call, key, decoded)
+        trajectory = RoundsTrajectory(turn.play, call, key, decoded)
     elif isinstance(turn.play, Equipped):
-        made = LookupTrajectory(turn.play, call, key, decoded)
+        trajectory = LookupTrajectory(turn.play, call, key, decoded)
     else:
         assert isinstance(turn.play, Play)
-        made = Trajectory(turn.play, call, key, decoded)
+        trajectory = Trajectory(turn.play, call, key, decoded)
     for number, logged in enumerate(episode.logged):
         line = log.responses.read(logged.offset)
         if not number:
-            made.first_line = orjson.dumps(line["request"])
+            trajectory.first_line = orjson.dumps(line["request"])
         else:
-            made.step(model.GetModelInfoResponse())
-        made.add_answer(answer_of_line(line, log.images.get))
+            trajectory.step(model.GetModelInfoResponse())
+        trajectory.add_answer(answer_of_line(line, log.images.get))
         for offset in logged.tools:
-            made.add_output(output_of_line(log.responses.read(offset), log.images.get))
+            trajectory.add_output(output_of_line(log.responses.read(offset), log.images.get))
     if episode.beyond:
-        made.end_of_context(episode.beyond)
+        trajectory.end_of_context(episode.beyond)
     if episode.logged:
-        made.digests += map(_digest, made.media)
-    episode.trajectory, episode.logged = made, ()
-    return made
+        trajectory.digests += map(_digest, trajectory.media)
+    episode.trajectory, episode.logged = trajectory, ()
+    return trajectory
 
 
 def _tool_lines(episode: Episode, log: RunLog, changes: Deviations) -> Iterator[ToolLine]:
     trajectory = _trajectory(episode, [_answer(answer, log) for answer in episode.answers], log, changes)
-    for place in trajectory.left:
-        output = trajectory.run(place)
+    for number in trajectory.left:
+        output = trajectory.run(number)
         if isinstance(output, RemoteCall):
             trajectory.pending = output
             return
@@ -251,27 +251,27 @@ def _judged(episode: Episode, trajectory: Trajectory, end: Done, after_cut: bool
 def prompts_of(built: Sequence[PreparedRequest | JudgedAnswer | UnsentOutcome]) -> list[object]:
     """Returns for each request one object that it shares with the repeats of its prompt beside it; None without any.
 
-    Repeats stand one behind the other, and their seeds count up.
+    Repeats follow each other, and their seeds count up.
     """
-    found: list[object] = [None] * len(built)
+    prompts: list[object] = [None] * len(built)
     start = 0
-    for place in range(1, len(built) + 1):
-        first, this = built[start], built[place] if place < len(built) else None
+    for end in range(1, len(built) + 1):
+        first, this = built[start], built[end] if end < len(built) else None
         if (
             isinstance(first, PreparedRequest)
             and isinstance(this, PreparedRequest)
-            and _repeats(this, first, place - start)
+            and _repeats(this, first, end - start)
         ):
             continue
-        if place - start > 1:
-            found[start:place] = [object()] * (place - start)
-        start = place
-    return found
+        if end - start > 1:
+            prompts[start:end] = [object()] * (end - start)
+        start = end
+    return prompts
 
 
-def _repeats(this: PreparedRequest, first: PreparedRequest, place: int) -> bool:
+def _repeats(this: PreparedRequest, first: PreparedRequest, number: int) -> bool:
     same = split_repeat(this.key)[0] == split_repeat(first.key)[0] and this.stage == first.stage
-    return same and is_repeat(this.request, first.request, place)
+    return same and is_repeat(this.request, first.request, number)
 
 
 def _stored_picture(log: RunLog, names: dict[int, str], medium: Medium) -> str:

@@ -107,13 +107,13 @@ class _Reader:
             return model.Part(tool_call=model.ToolCall(**reference))
         if kind == "tool_result":
             content = map(self._part, reference["content"])
-            made = model.ToolResult(tool_call_id=reference["tool_call_id"], content=content)
-            made.is_error = reference.get("is_error", False)
-            return model.Part(tool_result=made)
+            result = model.ToolResult(tool_call_id=reference["tool_call_id"], content=content)
+            result.is_error = reference.get("is_error", False)
+            return model.Part(tool_result=result)
         digest = bytes.fromhex(reference["sha256"])
         if kind == "image":
             data = self._log.images.get(reference["sha256"]) if self._images else b""
             return model.Part(image=model.Image(data=data, media_type=reference["media_type"], sha256=digest))
-        found = model.Part()
-        getattr(found, kind).sha256 = digest
-        return found
+        clip = model.Part()
+        getattr(clip, kind).sha256 = digest
+        return clip

@@ -9,7 +9,7 @@ from lyncean.rpc import CallError, Credentials
 
 
 def not_there(error: CallError) -> bool:
-    """Whether a failure means that no server is at the address, unlike one of a server that is not ready."""
+    """Returns whether a failure means that no server listens at the address, unlike that of a server not yet ready."""
     return error.code is grpc.StatusCode.DEADLINE_EXCEEDED or "failed to connect" in str(error)
 
 

@@ -63,11 +63,11 @@ class Finishing:
                 del self._open[key]
 
     def is_open(self, key: str) -> bool:
-        """Whether the last line of an answer is cut and is to be finished."""
+        """Returns whether the last line of an answer is cut and is to be finished."""
         return key in self._open
 
     def is_stale(self, key: str, earlier: str) -> bool:
-        """Whether the line of a turn is of before its earlier turn was finished: it was asked with the cut answer."""
+        """Returns whether a turn was asked with the cut answer of its earlier turn, which is finished by now."""
         if not self._limit:
             return False
         return self._ledger.log.entry(key).offset < self._ledger.log.entry(earlier).offset
@@ -93,7 +93,7 @@ class Finishing:
         self._ledger.add_response(key, outcome, _given_up(begun.line, self._limit, error.reason))
 
     def _is_short(self, line: Mapping[str, Any]) -> bool:
-        """Whether the answer on a line of `responses.jsonl` is cut and may be longer."""
+        """Returns whether the answer on a line of `responses.jsonl` is cut and may be longer."""
         done = (line.get("finished") or {}).get("limit", 0)
         cut = line.get("response", {}).get("finish_reason") == LIMIT and line_is_cut({**line, "after_cut": False})
         return cut and done < self._limit and answer_tokens(line) < self._limit
@@ -116,19 +116,19 @@ def applied(call: Call, line: Mapping[str, Any], limit: int, info: model.GetMode
     if not prefix:
         return replace(call, config=config), begun
     config.ClearField("thinking_budget")  # the reasoning is over
-    said = Message(model.ROLE_ASSISTANT, (text_part(prefix),), line["response"].get("reasoning", ""))
-    return replace(call, messages=(*call.messages, said), config=config), begun
+    beginning = Message(model.ROLE_ASSISTANT, (text_part(prefix),), line["response"].get("reasoning", ""))
+    return replace(call, messages=(*call.messages, beginning), config=config), begun
 
 
 def _prefix(call: Call, line: Mapping[str, Any]) -> str:
-    """Returns what a server can go on from; "" where that would not be the answer without a limit.
+    """Returns the text that a server can continue; "" where that would differ from an answer without a limit.
 
-    Reasoning that was cut, or that the server keeps to itself, cannot be gone on from: an answer's beginning closes it.
+    Reasoning that was cut, or that the server keeps to itself, cannot be continued: an answer's beginning closes it.
     """
     response = line["response"]
     secret = int((response.get("usage") or {}).get("reasoning_tokens", 0)) and not response.get("reasoning")
-    own = call.messages[-1].role == model.ROLE_ASSISTANT
-    if secret or own or call.config.HasField("response_format") or call.config.top_logprobs:
+    prefilled = call.messages[-1].role == model.ROLE_ASSISTANT
+    if secret or prefilled or call.config.HasField("response_format") or call.config.top_logprobs:
         return ""
     # White space at the end may not survive a chat template: the model says it again.
     return "".join(part.get("text", "") for part in response["parts"]).rstrip()
@@ -137,21 +137,21 @@ def _prefix(call: Call, line: Mapping[str, Any]) -> str:
 def _merged(begun: Begun, response: Response, limit: int) -> tuple[Response, Finished]:
     assert isinstance(response, model.GenerateResponse)
     earlier, before = begun.line["response"], begun.line["response"].get("usage") or {}
-    whole = model.GenerateResponse()
-    whole.CopyFrom(response)
+    merged = model.GenerateResponse()
+    merged.CopyFrom(response)
     new = "".join(part.text for part in response.parts)
-    said = response.usage.output_tokens or begun.limit
-    length = said
+    new_tokens = response.usage.output_tokens or begun.limit
+    length = new_tokens
     if begun.prefix:
-        del whole.parts[:]
-        whole.parts.add(text=begun.prefix + new)
-        whole.reasoning = earlier.get("reasoning", "") + response.reasoning
+        del merged.parts[:]
+        merged.parts.add(text=begun.prefix + new)
+        merged.reasoning = earlier.get("reasoning", "") + response.reasoning
         length += answer_tokens(begun.line)
     for name in _SUMMED:
-        setattr(whole.usage, name, getattr(whole.usage, name) + int(before.get(name, 0)))
+        setattr(merged.usage, name, getattr(merged.usage, name) + int(before.get(name, 0)))
     # A server with a limit of its own is asked for more as long as it goes on.
-    more = bool(begun.prefix and new.strip()) and said < begun.limit
-    return whole, Finished(0 if more else limit, length, begun.prefix != "", _spent(begun.line))
+    more = bool(begun.prefix and new.strip()) and new_tokens < begun.limit
+    return merged, Finished(0 if more else limit, length, begun.prefix != "", _spent(begun.line))
 
 
 def _given_up(line: Mapping[str, Any], limit: int, why: str) -> bytes:

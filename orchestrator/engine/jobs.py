@@ -18,9 +18,9 @@ class Job:
     """One call on its way to an answer; equal to itself alone.
 
     Attributes:
-        request: What is sent.
-        owner: Whatever the caller wants back with the result.
-        attempts: How often it was sent.
+        request: The request, as sent.
+        owner: An object of the caller, returned with the result.
+        attempts: Times that it was sent.
         patience: Its failures, from the first one on.
         alone: Whether it is not to share a call with others: it failed before.
         streak: Its last failures, as far as they are alike.
@@ -58,7 +58,7 @@ class Result:
 
 
 class Sent:
-    """When a call was sent, and to which replica.
+    """The time at which a call was sent, and its replica.
 
     Attributes:
         replica: The replica.

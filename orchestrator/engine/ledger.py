@@ -23,7 +23,7 @@ from orchestrator.run_folder.unreadable import understood
 _SYNC_SECONDS = 0.5
 _DISK_SECONDS = 600.0
 LEAST_DISK_SECONDS = 30.0
-"""How long a disk may always take: a full cache is written back meanwhile."""
+"""Seconds that a disk may always take: a full cache is written back meanwhile."""
 _NO_SCORES: Mapping[str, float] = {}
 
 T = TypeVar("T")
@@ -166,9 +166,9 @@ class Ledger:
             self._hurry.clear()
             waiting, self._waiting = self._waiting, []
             await self.sync()
-            for each in waiting:
-                if not each.done():
-                    each.set_result(None)
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def synced(self) -> None:
         """Waits until what the log has now would survive a power cut; those who wait together share the way there."""
@@ -181,7 +181,7 @@ class Ledger:
         """Makes what the log has so far survive a power cut, answers before verdicts.
 
         Raises:
-            RunLogError: If a log is no longer there or cannot be written, or the disk does not answer.
+            RunLogError: If a log is missing or cannot be written, or the disk does not answer.
         """
         verdicts = self.log.begin_sync()
         await self.on_disk(self.log.sync_answers)

@@ -18,11 +18,11 @@ class LookupTrajectory(Trajectory):
         ConfigError: If the run has no such tool.
     """
 
-    def __init__(self, given: Equipped, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
-        if given.lookups.tool not in (tool.describe().name for tool in given.play.box.tools):
-            raise ConfigError(f"no server of --tools has the tool {given.lookups.tool}, which the task calls")
-        super().__init__(given, call, key, decoded)
-        self._lookups, self._equipment, self._decoded = given.lookups, given.play, decoded
+    def __init__(self, equipment: Equipped, call: Call, key: str, decoded: Callable[[Call], Call]) -> None:
+        if equipment.lookups.tool not in (tool.describe().name for tool in equipment.play.box.tools):
+            raise ConfigError(f"no server of --tools has the tool {equipment.lookups.tool}, which the task calls")
+        super().__init__(equipment, call, key, decoded)
+        self._lookups, self._equipment, self._decoded = equipment.lookups, equipment.play, decoded
         self._first = self._call
         self._found: list[ToolResult] = []
 
@@ -39,7 +39,7 @@ class LookupTrajectory(Trajectory):
             self._ended = Done(answer)
             return
         listed = enumerate(self._lookups.calls(answer))
-        self.calls = tuple(ToolCall(f"call_{number}", self._lookups.tool, words) for number, words in listed)
+        self.calls = tuple(ToolCall(f"call_{number}", self._lookups.tool, arguments) for number, arguments in listed)
 
     def _next(self, answer: Answer, info: model.GetModelInfoResponse) -> Ask | Done:
         self._found = list(self._results)

@@ -1,4 +1,4 @@
-"""How the engine runs."""
+"""Options of the engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the engine runs; nothing here but `changes` changes a result.
+    """Options of the engine; only `changes` changes a result.
 
     Attributes:
         timeout: Deadline of one call, seconds.
         patience: Seconds for which a call that meets full or absent servers is sent again.
-        changes: What is changed in the benchmark's requests.
+        changes: Changes to the benchmark's requests.
         shard: (index from 0, number of shards); None runs everything.
-        repeats: How often each sample is asked; repeats come one behind the other.
+        repeats: Times that each sample is asked; its repeats follow each other.
         tools: Servers of tools, connected.
     """
 

@@ -1,4 +1,4 @@
-"""The replicas behind the endpoints of one model: resolved, checked, watched, closed."""
+"""The replicas at the endpoints of one model: resolved, checked, watched, closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ again as there are slots."""
 _LOOK_AGAIN_SECONDS = 0.02
 """The same after a look that confirmed nothing."""
 REACH_SECONDS = 15.0
-"""How long an endpoint may be out of reach at the start. One that is reached and still loads
+"""Seconds that an endpoint may be out of reach at the start. One that is reached and still loads
 its model is waited for as long as patience lasts."""
 
 _ASKED_FOR = {
@@ -44,7 +44,7 @@ _ASKED_FOR = {
     model.CAPABILITY_AUDIO_INPUT,
     model.CAPABILITY_VIDEO_INPUT,
 }
-"""What one replica of a model cannot lack if another has it."""
+"""Capabilities that no replica of a model lacks if another has them."""
 
 Notify = Callable[[str], None]
 
@@ -61,7 +61,7 @@ class Pool:
         resolver: Looks names up.
 
     Attributes:
-        endpoint_model: The model that an endpoint behind the servers says it is; "" until it is known.
+        endpoint_model: The model that the servers' own endpoint names; "" until it is known.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Pool:
 
     @property
     def info(self) -> model.GetModelInfoResponse:
-        """What the model is, after `connect`."""
+        """The model's description, after `connect`."""
         assert self.reference is not None, "connect first"
         return self.reference
 
@@ -113,13 +113,13 @@ class Pool:
 
     @property
     def pause(self) -> str:
-        """Why no replica takes calls, and until when, in words; "" where one does, or did a moment ago."""
+        """Reason and end of the wait for a replica; "" if one takes calls, or did a moment ago."""
         if ready := self.ready:
             return f"waiting for {ready[0].rest}" if all(replica.resting for replica in ready) else ""
         spent = time.monotonic() - self._usable_at
         left = max(0.0, self._patience - spent)
-        words = f"waiting for {self._names()} for {spent:.0f} s, {left:.0f} s more at most: {self._last_error()}"
-        return words if spent >= SAID_AFTER else ""
+        reason = f"waiting for {self._names()} for {spent:.0f} s, {left:.0f} s more at most: {self._last_error()}"
+        return reason if spent >= SAID_AFTER else ""
 
     async def connect(self) -> model.GetModelInfoResponse:
         """Waits until a replica answers, checks that those which do hold the same model, and starts watching.
@@ -178,10 +178,10 @@ class Pool:
             raise IncompleteError(self._silence(time.monotonic() - self._usable_at))
 
     def other_model(self, name: str) -> str:
-        """Returns why an answer is not of this run's model; "" where it is, or where nothing is known.
+        """Returns why an answer is not of this run's model; "" if it is, or if nothing is known.
 
         Args:
-            name: The model that the endpoint behind a server says has answered; the first one is the run's.
+            name: The model that answered, as a server's own endpoint says; the first one is the run's.
         """
         self.endpoint_model = self.endpoint_model or name
         if name in ("", self.endpoint_model):
@@ -200,8 +200,8 @@ class Pool:
 
     async def _resolve(self) -> None:
         hosts: dict[str, str | None] = {}
-        found = await asyncio.gather(*map(self._look_up, self.endpoints))
-        for endpoint, addresses in zip(self.endpoints, found, strict=True):
+        resolved = await asyncio.gather(*map(self._look_up, self.endpoints))
+        for endpoint, addresses in zip(self.endpoints, resolved, strict=True):
             host = None if endpoint.literal else endpoint.host
             hosts.update((address, host) for address in addresses)
         make_room(len(hosts))
@@ -223,7 +223,7 @@ class Pool:
                 self._addresses[endpoint] = await wait.bound(self._resolver(endpoint))
                 self._unknown.discard(endpoint)
         except (OSError, OverdueError) as error:
-            # A name service that stumbles is no reason to drop replicas that work.
+            # A failing name service is not a reason to drop replicas that work.
             reason = error.strerror or error if isinstance(error, OSError) else error
             self._last_resolve_error = f"the name {endpoint.host} is not known: {reason}"
             if self.ready and endpoint not in self._unknown:
@@ -295,9 +295,9 @@ class Pool:
         reference = self.reference or info
         if not info.model_name and strict:
             raise ConfigError(f"{replica.address}: its GetModelInfo has no model_name, and results need one: set it")
-        found = {_difference(reference, each) for each in (info, *others)}
-        difference = max(found) if info.model_name else "its GetModelInfo has no model_name"
-        if not info.boot_id and (len(found) > 1 or (not difference and replica.turned)):
+        differences = {_difference(reference, other) for other in (info, *others)}
+        difference = max(differences) if info.model_name else "its GetModelInfo has no model_name"
+        if not info.boot_id and (len(differences) > 1 or (not difference and replica.turned)):
             self._defect = ConfigError(
                 f"{replica.address} answers as several models by turns ({difference or replica.turned}), and its "
                 "answers do not say which gave them (boot_id): connect to each server by an address of its own, and "
@@ -320,7 +320,7 @@ class Pool:
         replica.admit(info, self._concurrency, look)
         if new and not info.boot_id:
             both = (self._look_at_connections(replica), self._look_at_answers(replica))
-            self._looks[replica] = [self._spawn(each) for each in both]
+            self._looks[replica] = [self._spawn(check) for check in both]
 
     async def _look_at_answers(self, replica: Replica) -> None:
         """Asks a server that does not say in each response who it is after its answers, the last ones included."""
@@ -365,7 +365,7 @@ class Pool:
         return errors[-1] if errors else self._last_resolve_error or "no address"
 
     def _loading(self) -> bool:
-        """Whether a server is there and says that it is not ready."""
+        """True if a server is reached and says that it is not ready."""
         return any(replica.reached for replica in self.replicas.values())
 
     def _silence(self, seconds: float) -> str:

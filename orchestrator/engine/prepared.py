@@ -16,7 +16,7 @@ from orchestrator.samples import Answer, Sample, Turn
 
 
 class LoggedCall(NamedTuple):
-    """Where the line of a call begins, and those of the results of its tools."""
+    """Offsets of the line of a call and of the lines of its tools' results."""
 
     offset: int
     tools: list[int]
@@ -71,7 +71,7 @@ class Episode:
 
     @property
     def over(self) -> bool:
-        """Whether every turn has its answer."""
+        """True if every turn has its answer."""
         return len(self.answers) == len(self.sample.turns)
 
 

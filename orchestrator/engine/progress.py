@@ -1,4 +1,4 @@
-"""What is left of each sample to ask, by the log; what ends without an answer, and with it every later turn."""
+"""The requests left of each sample, by the log; turns that end without an answer, and with them all later ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Progress:
         self._shard, self._score_later = shard, score_later
 
     def plan(self, sample: Sample) -> Episode | None:
-        """Counts a sample's items and passes over what the log holds; returns what is left to ask."""
+        """Counts a sample's items and passes over those that the log holds; returns the rest."""
         if self._shard and shard_of(sample.key, self._shard[1]) != self._shard[0]:
             return None
         episode = Episode(sample)
@@ -50,8 +50,8 @@ class Progress:
         calls = self._ledger.log.resumed and sample.turns[0].play
         if all(entry.state is State.NONE for entry in known) and not calls:
             return episode
-        whole = len(known) == 1 and known[0].state is State.ANSWERED and not self._finishing.is_open(episode.key)
-        if whole and (outcome := self._ledger.settled(known[0])):
+        complete = len(known) == 1 and known[0].state is State.ANSWERED and not self._finishing.is_open(episode.key)
+        if complete and (outcome := self._ledger.settled(known[0])):
             self._ledger.accounting.resume(task, outcome)
             return None
         return None if self.resume(episode) else episode

@@ -23,7 +23,7 @@ from orchestrator.engine.wire import Request, Response, batch_of, samples_of
 
 PROBE_TIMEOUT = 5.0
 LOOK_SECONDS = 10.0
-"""How long an answer waits until it is known who gave it. Then it is asked for again, elsewhere if there is a where."""
+"""Seconds that an answer waits until its server is known; then it is asked for again, elsewhere if possible."""
 _SERVICE = model.DESCRIPTOR.services_by_name["ModelService"].full_name
 _READERS: dict[str, Callable[[bytes], Response | None]] = {
     "Generate": parsing(model.GenerateResponse.FromString),
@@ -97,7 +97,7 @@ class Replica:
 
     @property
     def files(self) -> SentFiles:
-        """What is held there of the files that were sent; nothing is assumed of another start or connection."""
+        """The files sent that the replica holds; nothing is assumed of another start or connection."""
         if self._sent_to != self.now():
             self._sent, self._sent_to = SentFiles(self.info), self.now()
         return self._sent
@@ -114,7 +114,7 @@ class Replica:
 
     @property
     def resting(self) -> bool:
-        """Whether it asked for a pause that is not over."""
+        """True if it asked for a pause that is not over."""
         return time.monotonic() < self._rests_until
 
     @property
@@ -144,7 +144,7 @@ class Replica:
         """Calls GetModelInfo.
 
         Raises:
-            CallError: If there is no response, or the connection changed meanwhile.
+            CallError: If it does not respond, or the connection changed meanwhile.
         """
         connection = self._connection
         info = await call(self._get_info, b"", timeout=timeout, metadata=self._metadata)
@@ -210,16 +210,16 @@ class Replica:
             self.wanted.clear()
         self._looked.set()
 
-    async def ask(self, request: Request, timeout: float, *, whole: bool = False) -> Ending:
-        """Sends one request and returns its response or failure: a failure for whatever breaks the contract, too.
+    async def ask(self, request: Request, timeout: float, *, in_full: bool = False) -> Ending:
+        """Sends one request and returns its response or failure; a response that breaks the contract is a failure.
 
         Args:
             request: The request.
             timeout: Deadline in seconds.
-            whole: Whether the bytes of all files are sent, whatever is held there.
+            in_full: Whether the bytes of all files are sent, even of those that the replica holds.
         """
         try:
-            response = checked(await self._call(request, timeout, whole), request)
+            response = checked(await self._call(request, timeout, in_full), request)
             self.files.answered(request)
             return response
         except CallError as error:
@@ -232,7 +232,7 @@ class Replica:
         except CallError as error:
             return error
 
-    async def _call(self, request: Request, timeout: float, whole: bool = False) -> Response | None:
+    async def _call(self, request: Request, timeout: float, in_full: bool = False) -> Response | None:
         """Makes one call, again with the bytes of files that are missing there.
 
         Raises:
@@ -240,7 +240,7 @@ class Replica:
         """
         method, limit = self._methods[request.method], self.info.max_request_bytes
         check_size(request.size, limit)  # files count as if they were sent
-        for full in (True,) if whole else (False, False, True):
+        for full in (True,) if in_full else (False, False, True):
             pieces = self._pieces(request, set(), full)
             try:
                 if sum(map(len, pieces)) > _LARGE:
@@ -255,19 +255,19 @@ class Replica:
                 self.files.refused(error, request)
         raise bad_response("it lacks files whose bytes it was sent")
 
-    def _pieces(self, request: Request, sent: set[bytes], whole: bool = False) -> Sequence[bytes]:
+    def _pieces(self, request: Request, sent: set[bytes], in_full: bool = False) -> Sequence[bytes]:
         """Returns the pieces of a request as they are sent now.
 
         Args:
             request: The request.
             sent: SHA-256 of the files whose bytes stand in the same message before it; its own are added.
-            whole: Whether the bytes of all others are sent.
+            in_full: Whether the bytes of all others are sent.
         """
         files = self.files
         if not files.capacity or not any(request.digests):
             return request.chunks
         held = files.sending(request)
-        if not whole:
+        if not in_full:
             sent |= held
         return request.by_hash(sent)
 
@@ -302,13 +302,13 @@ class Replica:
                     answered.append((index, answer))
             if answered:
                 yield answered
-        again = await asyncio.gather(*(self.ask(requests[index], timeout, whole=True) for index in missed))
+        again = await asyncio.gather(*(self.ask(requests[index], timeout, in_full=True) for index in missed))
         if again:
             yield list(zip(missed, again, strict=True))
 
     @property
     def identifies(self) -> bool:
-        """Whether each response says who gave it."""
+        """True if each response names its server."""
         return bool(self.info.boot_id)
 
     def now(self) -> tuple[str, int]:
@@ -333,7 +333,7 @@ class Replica:
         return ending
 
     def _identify(self, response: Response) -> None:
-        """Holds who gave a response against who was admitted.
+        """Compares the server of a response with the one that was admitted.
 
         Raises:
             CallError: UNAVAILABLE, so that GetModelInfo is asked before anything else.
@@ -348,8 +348,8 @@ class Replica:
             return
         server, revision = response.served_by, self.info.model_revision
         if server.model_revision != revision:
-            words = f"the response is of model_revision {server.model_revision!r}, this run is of {revision!r}"
-            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", words)
+            detail = f"the response is of model_revision {server.model_revision!r}, this run is of {revision!r}"
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_changed", detail)
         if server.boot_id not in self._boots:
             raise CallError(
                 grpc.StatusCode.UNAVAILABLE, "identity_unknown", "the server was restarted: it is looked at"
@@ -384,8 +384,8 @@ class Replica:
                     await self._looked.wait()
         self.unconfirmed -= 1
         if self._agreeing_look < look or self._connection != since:
-            words = "the server may have become another one while the call was under way, and does not say who answered"
-            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", words)
+            text = "the server may have become another one while the call was under way, and does not say who answered"
+            raise CallError(grpc.StatusCode.UNAVAILABLE, "identity_unknown", text)
 
     def failed(self, error: CallError) -> None:
         """Counts a failure. `reached` tells a server that is not ready from one that is not there."""

@@ -1,4 +1,4 @@
-"""Endpoints: what `--endpoint` takes, and the addresses behind a name."""
+"""Endpoints: the values of `--endpoint`, and the addresses of a name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Endpoint:
 
     @property
     def literal(self) -> bool:
-        """Whether the host is an address and not a name."""
+        """True if the host is an address and not a name."""
         try:
             ipaddress.ip_address(self.host)
         except ValueError:
@@ -34,23 +34,23 @@ class Endpoint:
 
 
 Resolver = Callable[[Endpoint], Awaitable[Sequence[str]]]
-"""Returns the `address:port` of every replica behind an endpoint; OSError if it cannot."""
+"""Returns the `address:port` of every replica of an endpoint; OSError if it cannot."""
 
 
-def parse_endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
-    """Reads `H:P[,H:P...]`, each word possibly several.
+def parse_endpoints(texts: Sequence[str]) -> tuple[Endpoint, ...]:
+    """Reads endpoints, one or several in each text: `H:P[,H:P...]`.
 
     Raises:
-        ConfigError: If one is not `host:port`, or names a user, or a word names none: an empty variable in
+        ConfigError: If one is not `host:port`, or names a user, or a text names none: an empty variable in
             a script must not become "start one".
     """
     endpoints: dict[Endpoint, None] = {}
-    for word in words:
-        if not word.strip(" ,"):
-            raise ConfigError(f"endpoint {word!r} is empty: give host:port, for example 127.0.0.1:50051")
-        if reason := refused_user(word):
+    for text in texts:
+        if not text.strip(" ,"):
+            raise ConfigError(f"endpoint {text!r} is empty: give host:port, for example 127.0.0.1:50051")
+        if reason := refused_user(text):
             raise ConfigError(f"endpoint {reason}")
-    for part in (part.strip() for word in words for part in word.split(",")):
+    for part in (part.strip() for text in texts for part in text.split(",")):
         if not part:
             continue
         host, colon, port = part.rpartition(":")
@@ -67,7 +67,7 @@ def join(host: str, port: int) -> str:
 
 
 async def resolve(endpoint: Endpoint) -> Sequence[str]:
-    """Looks an endpoint's name up: one `address:port` per A record (AAAA where there is no A).
+    """Looks an endpoint's name up: one `address:port` per A record (AAAA without an A).
 
     Raises:
         OSError: If the name is not known.

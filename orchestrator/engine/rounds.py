@@ -24,8 +24,10 @@ class RoundsTrajectory(Trajectory):
         self._answers.append(answer)
 
     def _next(self, answer: Answer, info: model.GetModelInfoResponse) -> Ask | Done:
-        found = self._follow(tuple(self._answers))
-        return Done(found) if isinstance(found, Answer) else self._asked(tuple(found), len(found), info)
+        following = self._follow(tuple(self._answers))
+        if isinstance(following, Answer):
+            return Done(following)
+        return self._asked(tuple(following), len(following), info)
 
     def _limited(self, limit: str) -> Done:
         return Done(None, f"the rounds met their limit of {limit} before the task had an answer")

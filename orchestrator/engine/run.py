@@ -36,11 +36,11 @@ _MOST_REPEATS = 64
 """With more of them, not all of a sample are built at once."""
 _STRIDE = 2048
 _BUILDS = 2
-"""How many batches are built at once: a thread finds the next one there when it is done with the first."""
+"""Batches built concurrently; two keep the worker thread busy."""
 _FEW_CALLS = 8
 """With no more than these under way, a Batch being one, the event loop waits for what is built next."""
 STOP_SECONDS = 30.0
-"""How long a run that was told to stop waits for calls in flight and their verdicts."""
+"""Seconds that a stopping run waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
 
 
@@ -188,13 +188,13 @@ class Engine:
         self.ledger.log.flush()
 
     def _wanted(self, episodes: list[Episode]) -> list[Episode]:
-        """Returns those of some episodes that are to be asked still; the others are no longer planned."""
+        """Returns the episodes that are still to be asked; the others are no longer planned."""
         if (stopping := self.ledger.stopping) is None:
             return episodes
-        for episode in (unwanted := [each for each in episodes if not stopping.wanted(each.sample.key)]):
+        for episode in (unwanted := [one for one in episodes if not stopping.wanted(one.sample.key)]):
             turns = episode.sample.turns[len(episode.answers) :]
             self.ledger.accounting.unplan(episode.task, sum(turn.scoring is not None for turn in turns))
-        return [each for each in episodes if each not in unwanted] if unwanted else episodes
+        return [episode for episode in episodes if episode not in unwanted] if unwanted else episodes
 
     def _drop_unwanted(self) -> None:
         """Takes back what waits to be sent and need not be."""
@@ -211,7 +211,7 @@ class Engine:
         return sum(dispatcher.in_flight for dispatcher in self._dispatchers.values()) > _FEW_CALLS
 
     def _full(self) -> bool:
-        """Whether enough is prepared: twice what can be in flight, or less where it is large."""
+        """Returns whether enough is prepared: twice the calls that can be in flight, or less if they are large."""
         if len(self._builds) >= (_BUILDS if self._largest else 1):
             return True
         dispatchers = self._dispatchers.values()
@@ -232,10 +232,10 @@ class Engine:
         log, changes = self.ledger.log, self._options.changes
         try:
             episodes = await self._run_tools(episodes)
-            made = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
+            requests = await self._worker.each(lambda episode: build(episode, log, changes, self._server), episodes)
             going = set(map(id, self._wanted(episodes)))
-            prompts = prompts_of(made) if together and self._options.repeats > 1 else [None] * len(made)
-            for episode, built, prompt in zip(episodes, made, prompts, strict=True):
+            prompts = prompts_of(requests) if together and self._options.repeats > 1 else [None] * len(requests)
+            for episode, built, prompt in zip(episodes, requests, prompts, strict=True):
                 self._largest = max(self._largest, built.request.size if isinstance(built, PreparedRequest) else 1)
                 if id(episode) not in going:
                     self._open -= 1
@@ -255,27 +255,27 @@ class Engine:
 
     async def _run_tools(self, episodes: list[Episode]) -> list[Episode]:
         """Runs the tools that the last answers call, and logs the results; returns the episodes that go on."""
-        calling = [each for each in episodes if each.trajectory or each.logged]
+        calling = [episode for episode in episodes if episode.trajectory or episode.logged]
         if not calling:
             return episodes
         log, changes = self.ledger.log, self._options.changes
-        found = await self._worker.each(lambda episode: run_tools(episode, log, changes), calling)
+        outputs = await self._worker.each(lambda episode: run_tools(episode, log, changes), calling)
         ended = set()
-        for episode, lines in zip(calling, found, strict=True):
+        for episode, lines in zip(calling, outputs, strict=True):
             if isinstance(lines, UnsentOutcome):
                 self._end_unsent(episode, lines)
                 ended.add(id(episode))
                 continue
-            for each in lines:
-                self.ledger.used_tool(each.is_error)
-                self.ledger.add_call(each.key, None, each.line, episode.rule)
-        if any(found):
+            for line in lines:
+                self.ledger.used_tool(line.is_error)
+                self.ledger.add_call(line.key, None, line.line, episode.rule)
+        if any(outputs):
             await self.ledger.synced()
         for episode in calling:
             if episode.trajectory and episode.trajectory.pending and id(episode) not in ended:
                 self._tools.begin(episode)
                 ended.add(id(episode))
-        return [each for each in episodes if id(each) not in ended]
+        return [episode for episode in episodes if id(episode) not in ended]
 
     def _server(self, stage: str) -> model.GetModelInfoResponse:
         return (self._dispatchers.get(stage) or self._dispatchers[""]).pool.info
@@ -371,7 +371,7 @@ class Engine:
         self._end(built.episode, ended)
 
     def _end(self, episode: Episode, ended: UnsentOutcome) -> None:
-        """Ends a turn whose last call has a line that says why there is no answer."""
+        """Ends a turn whose last call has a line with the reason for the missing answer."""
         end = self._progress.end_unsent if episode.turn.play else self._progress.end
         end(episode, ended)
         self._close()

@@ -100,7 +100,7 @@ class ScorerClient:
 
     @property
     def room(self) -> bool:
-        """Whether another item can be taken."""
+        """True if another item can be taken."""
         return len(self._pending) < _PENDING_ITEMS and self._bytes < _PENDING_BYTES
 
     async def list_rules(self) -> scorer.ListRulesResponse:
@@ -218,7 +218,7 @@ class ScorerClient:
         Raises:
             IncompleteError: If the scorer stays away for longer.
             EngineError: If it finds an item or a metric at fault.
-            Exception: Whatever the items raise.
+            Exception: The exception that the items raise.
         """
         summary = await self._patiently(items, tuple(metrics))
         if summary is None:
@@ -307,7 +307,7 @@ class ScorerClient:
                         await asyncio.sleep(_GATHER_SECONDS)
                     await stream.write(self._batch())
                 elif self._closing:
-                    # The scorer ends the stream behind its last verdict: what it left out is then known.
+                    # The scorer ends the stream after its last verdict: the items left out are then known.
                     await stream.done_writing()
                     self._silence_wait.begin()
                     break

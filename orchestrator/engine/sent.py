@@ -1,4 +1,4 @@
-"""Which files a replica holds, as far as can be known from here: they are sent to it by their hash alone."""
+"""Files that a replica holds, as far as the client knows: they are sent by their hash alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SentFiles:
     """The files that one start of a replica was sent, those used last, as it holds them itself.
 
     It may be wrong either way: the replica then refuses, and gets the bytes. Where it refuses often, by being small,
-    shared or several servers behind one address, nothing is sent by its hash any more.
+    shared or several servers at one address, nothing is sent by its hash any more.
 
     Args:
         info: The replica's description.
@@ -78,10 +78,10 @@ class SentFiles:
         self._misses += 1
         named = set(error.metadata.get("sha256", "").split(","))
         files = {sha256 for sha256, _ in request.files}
-        for sha256 in {each for each in files if each.hex() in named} or files:
+        for sha256 in {digest for digest in files if digest.hex() in named} or files:
             self._size -= self._files.pop(sha256, (0, 0.0))[0]
 
 
 def not_held(error: CallError) -> bool:
-    """Whether a replica refused a request because it does not hold its files."""
+    """Returns whether a replica refused a request because it does not hold its files."""
     return error.reason == NOT_HELD

@@ -17,7 +17,7 @@ _OF_SERVERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED)
 
 
 class Streak:
-    """Failures of one call, one behind the other, with one status and reason."""
+    """Consecutive failures of one call with one status and reason."""
 
     __slots__ = ("_kind", "_since", "count")
 
@@ -43,8 +43,8 @@ class Streak:
         return long and answered > self._since
 
     def told(self, error: CallError) -> CallError:
-        """Returns the failure with how often it came."""
+        """Returns the failure with its count."""
         if self.count < LEAST_TRIES:
             return error
-        words = f"{error} ({self.count} times in {time.monotonic() - self._since:.0f} s)"
-        return CallError(error.code, error.reason, words, error.metadata, error.retry_after)
+        message = f"{error} ({self.count} times in {time.monotonic() - self._since:.0f} s)"
+        return CallError(error.code, error.reason, message, error.metadata, error.retry_after)

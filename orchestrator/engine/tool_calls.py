@@ -70,11 +70,11 @@ class ToolCalls:
                 async with self._servers[trajectory.pending.server].slots:
                     if ledger.draining:
                         return
-                    found = await self._made(episode, trajectory)
-                    if isinstance(found, UnsentOutcome):
-                        self._end(episode, found)
+                    output = await self._made(episode, trajectory)
+                    if isinstance(output, UnsentOutcome):
+                        self._end(episode, output)
                         return
-                    for line in found:
+                    for line in output:
                         ledger.used_tool(line.is_error)
                         ledger.add_call(line.key, None, line.line, episode.rule)
                 await ledger.synced()
@@ -89,13 +89,13 @@ class ToolCalls:
         call = trajectory.pending
         assert call is not None
         [images] = await self._worker.each(_images, [trajectory])
-        history = [each for each in trajectory.made if each[0].server == call.server]
+        history = [earlier for earlier in trajectory.made if earlier[0].server == call.server]
         server = self._servers[call.server]
         try:
             output = await server.make(call, images, history)
         except CallError as error:
             return UnsentOutcome(Outcome.FAILED, error.reason, f"the server of tools at {server.endpoint}: {error}")
-        [lines] = await self._worker.each(lambda made: self._taken(episode, made), [output])
+        [lines] = await self._worker.each(lambda result: self._taken(episode, result), [output])
         return lines
 
     def _taken(self, episode: Episode, output: ToolOutput) -> list[ToolLine] | UnsentOutcome:

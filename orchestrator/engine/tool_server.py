@@ -41,7 +41,7 @@ from orchestrator.tools.types import MADE, Picture, RemoteCall, ToolOutput
 _SERVICE = pb.DESCRIPTOR.services_by_name["ToolService"].full_name
 _LIST_SECONDS = 10.0
 _MOST_CALLS = 256
-"""Calls in flight at a server, whatever it says that it can take."""
+"""Most calls in flight at a server, even if it states more."""
 _LONG_BYTES = 256 * 1024
 """Messages that take longer to make or to check than a thread costs."""
 _MOST_REVISION = 1024
@@ -238,8 +238,8 @@ class ToolServer:
             CallError: It breaks the contract, or other tools gave it.
         """
         if response.revision != self.listing.revision:
-            words = f"its tools have the revision {response.revision[:100]!r}, and the run began with another"
-            raise CallError(grpc.StatusCode.FAILED_PRECONDITION, OTHER_REVISION, words)
+            detail = f"its tools have the revision {response.revision[:100]!r}, and the run began with another"
+            raise CallError(grpc.StatusCode.FAILED_PRECONDITION, OTHER_REVISION, detail)
         if why := wrong_result(response):
             raise bad_response(why)
         content = tuple(
@@ -317,14 +317,14 @@ def wrong_result(response: pb.CallToolResponse) -> str:
         return "its result holds nothing, or something beside texts and images"
     texts = sum(len(part.text.encode()) for part in response.content)
     images = [part.image.data for part in response.content if part.HasField("image")]
-    for what, count, most in (
+    for unit, count, most in (
         ("parts", len(response.content), MAX_PARTS),
         ("bytes of text", texts, MAX_TEXT),
         ("bytes of images", sum(map(len, images)), MAX_IMAGES),
         ("facts", len(response.facts), MAX_FACTS),
     ):
         if count > most:
-            return f"its result has {count:,} {what}, the limit is {most:,}"
+            return f"its result has {count:,} {unit}, the limit is {most:,}"
     if not all(map(math.isfinite, response.facts.values())):
         return "a fact of its result is not finite"
     return next((f"an image of its result: {why}" for data in images if (why := damage(data))), "")

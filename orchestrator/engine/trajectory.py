@@ -45,14 +45,14 @@ CALL_LIMIT, CONTEXT_LIMIT = "call_limit", "context_limit"
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What the models of a run may call while they answer.
+    """Tools that the models of a run may call while they answer.
 
     Attributes:
         box: The tools, and the form of their calls.
         max_calls: Requests to the model of one trajectory at most.
         names: The tools by their names in `--tools`.
         servers: The servers of tools among them, once they are asked.
-        max_tokens: Output tokens of a trajectory after which no further request is made; 0 is no bound.
+        max_tokens: Output tokens of a trajectory after which no further request is made; unbounded if 0.
     """
 
     box: Toolbox
@@ -236,12 +236,15 @@ class Trajectory:
         """Ends the trajectory: its last request was refused, in the server's words, since it is beyond the context."""
         self._ended = replace(self._limited("the context"), detail=detail, reason=CONTEXT_LIMIT)
 
-    def run(self, place: int) -> ToolOutput | RemoteCall:
-        """Makes a tool call and returns what came of it, or the call that a server is to make."""
-        found = self._play.box.protocol.call(self.calls[place], self._play.box.tools, self.pictures)
-        if isinstance(found, RemoteCall) and sum(call.server == found.server for call, *_ in self.made) >= MAX_HISTORY:
+    def run(self, number: int) -> ToolOutput | RemoteCall:
+        """Makes a tool call and returns its output, or the call that a server is to make."""
+        output = self._play.box.protocol.call(self.calls[number], self._play.box.tools, self.pictures)
+        if (
+            isinstance(output, RemoteCall)
+            and sum(call.server == output.server for call, *_ in self.made) >= MAX_HISTORY
+        ):
             return tool_error("The call was not run: {most} were run before.", most=f"{MAX_HISTORY:,}")
-        return found
+        return output
 
     def add_output(self, output: ToolOutput) -> None:
         """Takes the output of the next tool call."""
@@ -288,8 +291,8 @@ class Trajectory:
         config = model.GenerationConfig()
         config.CopyFrom(self._call.config)
         bare, repeat = split_repeat(self._key)
-        words = f"{(self._seed - repeat) % 2**64}|{bare}|{self.answered + 1}"
-        config.seed = (int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) >> 1) + repeat
+        text = f"{(self._seed - repeat) % 2**64}|{bare}|{self.answered + 1}"
+        config.seed = (int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 1) + repeat
         return config
 
     def _limited(self, limit: str) -> Done:

@@ -26,10 +26,10 @@ class Request:
     """A serialized GenerateRequest or LikelihoodRequest in pieces, and the method that takes it; never changed.
 
     Attributes:
-        continuations: How many scores are to come back; 0 for Generate.
-        modality: What Generate is to make.
+        continuations: Number of scores expected; 0 for Generate.
+        modality: Modality that Generate is to produce.
         max_output_tokens: Its bound, 0 where there is none.
-        choices: What the answer may be; empty where it may be anything.
+        choices: Texts that the answer may be; empty if it is free.
         sampled: Whether its answer is drawn: its last piece then differs from that of a repeat by the seed alone.
         messages: The conversation, which all pieces but the last are.
         digests: SHA-256 of each of its images and clips, in their order; b"" for one that is always sent.
@@ -64,7 +64,7 @@ class Request:
         if not any(self.digests):
             return []
         media = zip(self.digests, media_of(self.messages), strict=True)
-        return [(digest, len(each.data)) for digest, each in media if digest]
+        return [(digest, len(medium.data)) for digest, medium in media if digest]
 
     def by_hash(self, held: set[bytes]) -> Sequence[bytes]:
         """Returns the pieces with the hashes of files in them, which stand alone for those that are held.
@@ -100,13 +100,13 @@ def request_of(call: Call, digests: Sequence[bytes] = ()) -> Request:
     return Request("Generate", chunks, 0, call.modality, tokens, choices, sampled, messages, digests, bool(call.tools))
 
 
-def is_repeat(request: Request, first: Request, place: int) -> bool:
-    """Whether a request is the output at a place, from 0, of what a first one would be if it asked for several."""
+def is_repeat(request: Request, first: Request, number: int) -> bool:
+    """Returns whether a request equals output `number`, from 0, of a first request made for several samples."""
     if not (request.sampled and first.sampled) or request.chunks[:-1] != first.chunks[:-1]:
         return False
-    one, other = (model.GenerateRequest.FromString(each.chunks[-1]) for each in (first, request))
+    one, other = (model.GenerateRequest.FromString(call.chunks[-1]) for call in (first, request))
     if one.config.HasField("seed"):
-        one.config.seed = (one.config.seed + place) % 2**64
+        one.config.seed = (one.config.seed + number) % 2**64
     return one == other
 
 
@@ -144,8 +144,8 @@ def _part(part: Part, digests: Iterator[bytes], held: set[bytes]) -> list[bytes]
         tag, medium, about = _IMAGE, part.image.data, _media_type(part.image.media_type)
     elif part.tool_call:
         call = part.tool_call
-        made = model.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
-        return [model.Part(tool_call=made).SerializeToString()]
+        message = model.ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        return [model.Part(tool_call=message).SerializeToString()]
     elif part.tool_result:
         return _field(_TOOL_RESULT, _tool_result(part.tool_result, digests, held))
     else:

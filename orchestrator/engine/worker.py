@@ -16,7 +16,7 @@ TURN_SECONDS = 0.01
 LONG_SECONDS = 0.02
 """Work on one item that takes longer holds up answers. Opening a row group of 16 MB of images takes half of it."""
 MOST_TURNS = 64
-"""How often work is done in the thread before it is tried without: once at first, then doubling up to this."""
+"""Most turns of work in the thread before it is tried without: one at first, then doubling up to this."""
 
 
 class Worker:
@@ -44,10 +44,10 @@ class Worker:
         self._idle = asyncio.Event()
 
     async def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Returns what the work makes of each item, in order; once one takes long, the rest is done in the thread.
+        """Returns the result of the work for each item, in order; once one takes long, the rest is done in the thread.
 
         Raises:
-            Exception: What the work raises; later items are not begun.
+            Exception: The exception that the work raises; later items are not begun.
         """
         done: list[Result] = []
         while len(done) < len(items):
@@ -78,7 +78,7 @@ class Worker:
                 self._idle.set()
 
     def _at_once(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Returns what is made of the items until the event loop is due its turn."""
+        """Returns the results of the items until the event loop is due its turn."""
         done: list[Result] = []
         started = began = self._clock()
         for item in items:

@@ -92,7 +92,7 @@ def _bytes_are_never_sent_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SentFiles, "refused", _nothing)
     patch.setattr(SentFiles, "sending", lambda files, request: {sha256 for sha256, _ in request.files})
     real = Replica._pieces
-    patch.setattr(Replica, "_pieces", lambda replica, request, sent, whole=False: real(replica, request, sent))
+    patch.setattr(Replica, "_pieces", lambda replica, request, sent, in_full=False: real(replica, request, sent))
 
 
 def _hashes_are_of_other_files(patch: pytest.MonkeyPatch) -> None:
