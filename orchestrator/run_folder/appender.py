@@ -17,8 +17,8 @@ from orchestrator.run_folder.scanning import damaged
 class Appender:
     """An append-only file of whole lines.
 
-    `add` only collects; `flush` writes what was collected with one system call. Whatever
-    cannot be written whole is taken back, so that the file always ends with a whole line.
+    `add` only collects; `flush` writes the collected lines with one system call. A line that
+    cannot be written in full is taken back, so that the file always ends with a complete line.
 
     Args:
         path: The file.
@@ -61,11 +61,11 @@ class Appender:
         return offset
 
     def flush(self, count: int | None = None) -> None:
-        """Writes what was collected, or the first so many lines of it.
+        """Writes the collected lines, or the first `count` of them.
 
         Raises:
             RunWriteError: If the disk is full or gone, now or before; the lines collected are then lost, and
-                the calls behind them are made again on resume.
+                their calls are made again on resume.
             RunLockError: If the folder's lock is lost; so are the lines then.
         """
         with self._writing:
@@ -96,7 +96,7 @@ class Appender:
         self._end = self._written
 
     def _give_up(self, error: OSError | RunLockError) -> RunLogError:
-        """Takes back what was written in part; nothing is written any more, since behind it no line would be whole."""
+        """Takes back a partial write and stops writing: no line after it would be complete."""
         self._broken = error if isinstance(error, RunLockError) else write_error(self.path, error)
         self._lines.clear()
         self._end = self._written

@@ -18,7 +18,7 @@ LIMIT = "FINISH_REASON_MAX_TOKENS"
 
 
 class Finished(Struct, frozen=True, omit_defaults=True):
-    """How far a cut answer is finished.
+    """Progress of finishing a cut answer.
 
     Attributes:
         limit: The most output tokens to which it was finished; 0 where the server goes on.
@@ -49,7 +49,7 @@ class FinishLine(Struct):
 
 
 class CutCount(NamedTuple):
-    """How many answers are cut, of so many planned items."""
+    """Number of cut answers among the planned items."""
 
     items: int
     planned: int
@@ -65,17 +65,17 @@ class CutCount(NamedTuple):
 
 
 def cut_counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, CutCount]:
-    """Returns the counts in the results of tasks, without those of before cut answers were counted."""
+    """Returns the counts in the results of tasks, without older results that do not count cut answers."""
     return {
-        task: CutCount(int(found["cut"]["items"]), int(found["counts"]["planned"]))
-        for task, found in tasks.items()
-        if "cut" in found
+        task: CutCount(int(results["cut"]["items"]), int(results["counts"]["planned"]))
+        for task, results in tasks.items()
+        if "cut" in results
     }
 
 
 def total(counts: Mapping[str, CutCount]) -> CutCount:
     """Returns the counts of several tasks in one."""
-    return CutCount(sum(each.items for each in counts.values()), sum(each.planned for each in counts.values()))
+    return CutCount(sum(count.items for count in counts.values()), sum(count.planned for count in counts.values()))
 
 
 def answer_tokens(line: Mapping[str, Any]) -> int:
@@ -85,13 +85,14 @@ def answer_tokens(line: Mapping[str, Any]) -> int:
     response, request = line.get("response") or {}, line.get("request") or {}
     used = int((response.get("usage") or {}).get("output_tokens", 0))
     limits = (
-        (each or {}).get("max_output_tokens", 0) for each in (response.get("effective_config"), request.get("config"))
+        (config or {}).get("max_output_tokens", 0)
+        for config in (response.get("effective_config"), request.get("config"))
     )
     return used or next((int(limit) for limit in limits if limit), 0)
 
 
 def line_is_cut(line: Mapping[str, Any]) -> bool:
-    """Whether the answer on a line of `responses.jsonl` is cut, or follows an output that is."""
+    """Returns whether the answer on a line of `responses.jsonl` is cut, or follows an output that is."""
     if line.get("after_cut"):
         return True
     response = line.get("response") or {}
@@ -99,5 +100,5 @@ def line_is_cut(line: Mapping[str, Any]) -> bool:
         return (line.get("error") or {}).get("reason") == CUT_REASONING
     form = ((line.get("request") or {}).get("config") or {}).get("response_format") or {}
     choices = (form.get("choices") or {}).get("texts", ())
-    # What is held to choices is whole once it is one of them.
+    # An answer held to choices is complete once it is one of them.
     return "".join(part.get("text", "") for part in response["parts"]) not in choices

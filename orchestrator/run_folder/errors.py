@@ -1,4 +1,4 @@
-"""What goes wrong with the files of a run folder, as its user is told."""
+"""Errors of the files of a run folder, as its user reads them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the results and the page of a finished run were made from, so that the same command need not make them again.
+"""The inputs of a finished run's results and page, so that the same command need not make them again.
 
-The file `.finished` has the SHA-256 of the logs, of what was made of them, and of all else that went into it. Whatever
-differs, or cannot be read, is made anew; the file may be deleted. A run that is made in a moment has none.
+The file `.finished` has the SHA-256 of the logs, of the results and of every other input. Outputs whose inputs
+differ, or cannot be read, are made anew; the file may be deleted. A run that is made in a moment has none.
 """
 
 from __future__ import annotations
@@ -143,6 +143,6 @@ def _code() -> bytes:
 
 
 def _files(package: str) -> Iterator[Path]:
-    found = find_spec(package)
-    for place in (found.submodule_search_locations or ()) if found else ():
-        yield from sorted(file for file in Path(place).rglob("*") if file.suffix in _CODE)
+    module = find_spec(package)
+    for folder in (module.submodule_search_locations or ()) if module else ():
+        yield from sorted(file for file in Path(folder).rglob("*") if file.suffix in _CODE)

@@ -61,9 +61,9 @@ class Index:
         # Four bytes are enough for logs of less than 2 GiB.
         longest = max(log_bytes(run, [name]) for name in logs)
         self._offset: Any = np.int32 if longest <= np.iinfo(np.int32).max else np.int64
-        found: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
+        offsets: dict[str, Offsets] = {name: np.zeros(0, self._offset) for name in (RESPONSES, VERDICTS)}
         for name in logs:
-            self._read(run / name, name, found)
+            self._read(run / name, name, offsets)
             release()
         count = len(self._keys)
         # Of millions of items few are looked up by their hash, and names are let go once they are sorted.
@@ -74,19 +74,19 @@ class Index:
         if order is not None:
             self._place[order] = np.arange(count, dtype=np.uint32)
             for name in logs:
-                found[name] = found[name][order]
+                offsets[name] = offsets[name][order]
         self._place, self._task = mapped(self._place), mapped(self._task)
-        self.responses, self.verdicts = found[RESPONSES], found[VERDICTS]
+        self.responses, self.verdicts = offsets[RESPONSES], offsets[VERDICTS]
         release()
 
     def __len__(self) -> int:
         return len(self.responses)
 
     def find(self, key: str) -> int | None:
-        """Returns an item's place in the order, None if there is none of that key."""
+        """Returns an item's position in the order, None if no item has that key."""
         wanted = _hashes([key.encode()])[0]
-        place = int(np.searchsorted(self._keys, wanted))
-        return int(self._place[place]) if place < len(self) and self._keys[place] == wanted else None
+        position = int(np.searchsorted(self._keys, wanted))
+        return int(self._place[position]) if position < len(self) and self._keys[position] == wanted else None
 
     def by_task(self, offsets: Offsets) -> dict[str, Offsets]:
         """Returns `responses` or `verdicts` by task, each in the order of the keys' hashes, missing lines left out."""
@@ -94,10 +94,13 @@ class Index:
         numbers: dict[str, list[int]] = {}
         for name, number in self._tasks.items():
             numbers.setdefault(name.removesuffix("/"), []).append(number)
-        return {name: offsets[np.isin(task, own) & (offsets >= 0)] for name, own in sorted(numbers.items())}
+        return {
+            name: offsets[np.isin(task, task_numbers) & (offsets >= 0)]
+            for name, task_numbers in sorted(numbers.items())
+        }
 
-    def _read(self, path: Path, log: str, found: dict[str, Offsets]) -> None:
-        """Takes the lines of a log: those of known items at once, the others behind the last."""
+    def _read(self, path: Path, log: str, offsets: dict[str, Offsets]) -> None:
+        """Takes the lines of a log: those of known items at once, the others after the last."""
         left_out = {key.encode() for key in self._beyond}
         new = _Columns()
         for part in heads(path):
@@ -109,30 +112,30 @@ class Index:
             known = np.zeros(len(keys), bool)
             if len(self._keys):
                 known = self._keys[np.minimum(places, len(self._keys) - 1)] == keys
-            found[log][places[known]] = starts[known]  # of several lines of one item the last stays
+            offsets[log][places[known]] = starts[known]  # of several lines of one item the last stays
             unknown = np.flatnonzero(~known).tolist()
             if unknown:
                 new.add(
                     keys[~known], starts[~known], [names[at].decode() for at in unknown], self._tasks, self._natural
                 )
         if len(new.keys):
-            self._insert(new, log, found)
+            self._insert(new, log, offsets)
 
-    def _insert(self, new: _Columns, log: str, found: dict[str, Offsets]) -> None:
+    def _insert(self, new: _Columns, log: str, columns: dict[str, Offsets]) -> None:
         """Puts new items among the known, in the order of their hashes; of several lines of one item the last."""
-        # Millions of items: what is not needed any more is let go at once.
+        # Millions of items: arrays that are no longer needed are freed at once.
         keys = new.keys.read()
         order = np.argsort(keys, kind="stable").astype(np.uint32)
-        keys.sort(kind="stable")  # where they lie: a sorted copy would be both at once
+        keys.sort(kind="stable")  # in place: a sorted copy would hold both at once
         if not (last := np.append(keys[1:] != keys[:-1], True)).all():
             keys, order = keys[last], order[last]
         keys = mapped(keys)
         tasks, starts = _narrow(new.tasks.read())[order], new.starts.read().astype(self._offset)[order]
         names = new.named(order) if self._natural else self._names
-        offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in found}
+        offsets = {name: starts if name == log else np.full(len(keys), -1, self._offset) for name in columns}
         if not len(self._keys):
             self._keys, self._task, self._names = keys, tasks, names
-            found |= offsets
+            columns |= offsets
             return
         joined = np.concatenate([self._keys, keys])
         order = np.argsort(joined, kind="stable").astype(np.uint32)
@@ -140,8 +143,8 @@ class Index:
         self._task = np.concatenate([self._task, tasks])[order]
         if self._natural:
             self._names = np.concatenate([self._names, names])[order]
-        for name in found:
-            found[name] = np.concatenate([found[name], offsets[name]])[order]
+        for name in columns:
+            columns[name] = np.concatenate([columns[name], offsets[name]])[order]
 
 
 class _Columns:
@@ -165,24 +168,24 @@ class _Columns:
                 self._pack()
 
     def named(self, lines: NDArray[np.uint32]) -> NDArray[Any]:
-        """Returns the sorting names of some lines, and lets all of them go part by part."""
+        """Returns the sorting names of some lines, and frees all names part by part."""
         if self._latest:
             self._pack()
-        place = np.full(sum(map(len, self._names)), -1, np.int32)
-        place[lines] = np.arange(len(lines), dtype=np.int32)
+        positions = np.full(sum(map(len, self._names)), -1, np.int32)
+        positions[lines] = np.arange(len(lines), dtype=np.int32)
         names: NDArray[Any] = np.zeros(len(lines), np.result_type(*(part.dtype for part in self._names)))
-        end = len(place)
+        end = len(positions)
         while self._names:
             part = self._names.pop()
-            places = place[end - len(part) : end]
+            targets = positions[end - len(part) : end]
             end -= len(part)
-            names[places[places >= 0]] = part[places >= 0]
+            names[targets[targets >= 0]] = part[targets >= 0]
         return names
 
     def _pack(self) -> None:
-        found, self._latest = self._latest, []
-        kind: Any = np.bytes_ if max(map(len, found)) <= _SHORT else object
-        self._names.append(np.array(found, kind))
+        names, self._latest = self._latest, []
+        kind: Any = np.bytes_ if max(map(len, names)) <= _SHORT else object
+        self._names.append(np.array(names, kind))
 
 
 def _narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:
@@ -216,8 +219,8 @@ def _natural_order(names: NDArray[Any], task: NDArray[Any], tasks: dict[str, int
         return np.argsort(names, kind="stable")
     heads = {number: _head(name) for name, number in tasks.items()}
     if not all(heads.values()):  # keys that name no task stand between tasks
-        whole = [heads[number] + name for number, name in zip(task.tolist(), names.tolist(), strict=True)]
-        return np.argsort(np.array([name.rstrip(b"\0") for name in whole], object), kind="stable")
+        keys = [heads[number] + name for number, name in zip(task.tolist(), names.tolist(), strict=True)]
+        return np.argsort(np.array([name.rstrip(b"\0") for name in keys], object), kind="stable")
     parts = [np.flatnonzero(task == number) for number in sorted(heads, key=heads.__getitem__)]
     return np.concatenate([rows[np.argsort(names[rows], kind="stable")] for rows in parts])
 

@@ -77,7 +77,7 @@ class KeyTable:
         table &= np.uint8(~flags & 0xFF)
 
     def any(self, flags: int, mask: int) -> bool:
-        """Whether of some key the flag bits under `mask` are `flags`."""
+        """Returns whether any key's flag bits under `mask` equal `flags`."""
         return bool((np.frombuffer(self._flags, np.uint8) & np.uint8(mask | _USED) == np.uint8(flags | _USED)).any())
 
     def clear(self, flags: int, mask: int) -> None:
@@ -185,8 +185,8 @@ class KeyTable:
 
 def digests(keys: Iterable[bytes]) -> NDArray[np.uint64]:
     """Returns the hashes of keys in UTF-8: shape [keys, 2], the low half of each before the high one."""
-    found = b"".join([hashlib.blake2b(key, digest_size=16).digest() for key in keys])
-    return np.frombuffer(found, "<u8").reshape(-1, 2)
+    joined = b"".join([hashlib.blake2b(key, digest_size=16).digest() for key in keys])
+    return np.frombuffer(joined, "<u8").reshape(-1, 2)
 
 
 @lru_cache(maxsize=_LATEST)

@@ -1,4 +1,4 @@
-"""What people say of a run's answers: `labels.jsonl`, append-only, one line for each label."""
+"""People's labels of a run's answers: `labels.jsonl`, append-only, one line for each label."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def read(run: Path) -> tuple[int | None, Labels]:
     Raises:
         RunLogError: If a line is damaged, or the lines have several seeds.
     """
-    found: Labels = {}
+    labels: Labels = {}
     seeds = set()
     for _, line in scan(run / LABELS, LabelLine):
         seeds.add(line.seed)
-        mine = found.setdefault(line.by, {})
+        mine = labels.setdefault(line.by, {})
         mine.pop(line.key, None)
         if line.mark != "undone":
             mine[line.key] = line
     if len(seeds) > 1:
         raise RunLogError(
-            f"{run / LABELS} holds labels of several seeds ({', '.join(map(str, sorted(seeds)))}): they are no uniform "
-            "sample together; delete the lines of all but one"
+            f"{run / LABELS} holds labels of several seeds ({', '.join(map(str, sorted(seeds)))}): they are not a "
+            "uniform sample together; delete the lines of all but one"
         )
-    return next(iter(seeds), None), found
+    return next(iter(seeds), None), labels
 
 
 def _kinds(labels: Labels, task: str) -> Mapping[str, Mapping[str, float]]:
@@ -70,17 +70,17 @@ def _kinds(labels: Labels, task: str) -> Mapping[str, Mapping[str, float]]:
         for key, line in mine.items():
             if line.kind and key.partition("/")[0] == task:
                 named.setdefault(key, []).append(line.kind)
-    return {key: {kind: found.count(kind) / len(found) for kind in found} for key, found in named.items()}
+    return {key: {kind: kinds.count(kind) / len(kinds) for kind in kinds} for key, kinds in named.items()}
 
 
 def scores(labels: Labels) -> Mapping[str, list[float]]:
-    """Returns the scores of each item that has any, one of each person who gave one."""
-    found: dict[str, list[float]] = {}
+    """Returns the scores of each labelled item, one of each person."""
+    by_key: dict[str, list[float]] = {}
     for mine in labels.values():
         for key, line in mine.items():
             if isinstance(line.score, float):
-                found.setdefault(key, []).append(line.score)
-    return found
+                by_key.setdefault(key, []).append(line.score)
+    return by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def error_kinds(run: Run) -> list[ErrorKinds]:
     """Returns the kinds of error in each task of a run that has any.
 
     Raises:
-        RunLogError: A label is damaged.
+        RunLogError: If a label is damaged.
     """
-    labels, found = read(run.path)[1], []
+    labels, kinds_by_task = read(run.path)[1], []
     for task in run.tasks:
         if named := _kinds(labels, task):
             sums: dict[str, float] = {}
@@ -121,5 +121,5 @@ def error_kinds(run: Run) -> list[ErrorKinds]:
                 for kind, part in kinds.items():
                     sums[kind] = sums.get(kind, 0.0) + part
             shares = {kind: sums[kind] / len(named) for kind in sorted(sums, key=lambda kind: (-sums[kind], kind))}
-            found.append(ErrorKinds(task, len(named), shares))
-    return found
+            kinds_by_task.append(ErrorKinds(task, len(named), shares))
+    return kinds_by_task

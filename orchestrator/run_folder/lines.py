@@ -24,7 +24,7 @@ from orchestrator.run_folder.cut import CUT_REASONING, Finished
 
 
 class Head(Struct, frozen=True):
-    """What every line begins with.
+    """The beginning of every line.
 
     Attributes:
         key: The item's key.
@@ -66,19 +66,19 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
 
     Attributes:
         key: The item's key.
-        outcome: Set where there is no answer to score.
+        outcome: Set if no answer is to be scored.
         sample: Key of the sample that the request is a turn of.
         turn: Name of the turn, "" for a single one.
         task: The task's name.
         method: "generate" or "likelihood"; "" where nothing was sent.
         request: The request as proto3 JSON, images as references; null where nothing was sent.
         response: The response, likewise.
-        error: Why there is no answer.
+        error: Reason for the missing answer.
         replica: Address of the server that answered.
-        boot_id: Which start of that server answered, where it says so.
-        endpoint: Who answered behind that server, where it passes answers on and knows.
-        attempts: How often the request was sent.
-        seconds: How long the last attempt took.
+        boot_id: The start of that server that answered, if it says so.
+        endpoint: The origin of an answer that the server passed on, if it knows.
+        attempts: Times that the request was sent.
+        seconds: Duration of the last attempt.
         started: When it began, RFC 3339 in UTC.
         after_cut: Whether the answer follows an output of an unscored turn that the output limit ended.
         finished: How far a cut answer was finished, whose line this one replaces.
@@ -220,7 +220,7 @@ class UsageLine(Struct):
 
 
 class OriginLine(Struct):
-    """Of a line of `responses.jsonl`, who answered behind the server."""
+    """Of a line of `responses.jsonl`, the origin of an answer that a server passed on."""
 
     endpoint: Origin = Origin()
 
@@ -233,7 +233,7 @@ class SampleLine(Struct):
 
 
 class EndedLine(Struct):
-    """Of a line of `responses.jsonl`, why there is no answer."""
+    """Of a line of `responses.jsonl`, the reason for a missing answer."""
 
     key: str
     task: str
@@ -253,7 +253,7 @@ class CountedLine(Struct):
 
     @property
     def by_judge(self) -> bool:
-        """Whether it is a judge that left the item unjudged; code of a task or a plugin does it as well."""
+        """True if a judge left the item unjudged; code of a task or a plugin can do so as well."""
         return self.outcome == "unjudged" and self.reason.startswith("judge_")
 
 
@@ -264,13 +264,13 @@ class JudgedLine(Struct):
 
     @property
     def judged(self) -> bool:
-        """Whether a judge was asked for the verdict."""
+        """True if a judge was asked for the verdict."""
         return self.judge is not UNSET
 
 
 T = TypeVar("T")
 DamagedLine = msgspec.DecodeError
-"""What `decode` raises: the line is not JSON, or lacks a field, or a field has another type."""
+"""Raised by `decode`: the line is not JSON, lacks a field, or a field has another type."""
 
 _SEAL = len(b',"crc32":"00000000"}')
 _ANSWER = b',"answer":"'
@@ -388,7 +388,7 @@ def _seal(start: bytes | memoryview) -> bytes:
 
 
 def identity_hash(identity: Mapping[str, Any]) -> str:
-    """Returns the sha256 of a manifest's identity, whatever the order of its fields."""
+    """Returns the sha256 of a manifest's identity; the order of its fields does not count."""
     return hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

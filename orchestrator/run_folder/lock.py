@@ -45,7 +45,7 @@ def is_written(path: Path) -> bool:
 
 
 class Lock:
-    """What makes this process the one that writes to a run folder; `close` lets the folder go."""
+    """Makes this process the only writer of a run folder; `close` releases the folder."""
 
     def __init__(self, file: Path, fd: int) -> None:
         self._file = file
@@ -54,7 +54,7 @@ class Lock:
 
     @property
     def stands(self) -> bool:
-        """Whether the file that is locked is still the one at its path, which others would lock."""
+        """True if the locked file is still the one at its path, which others would lock."""
         try:
             return os.path.samestat(self._file.stat(), self._state)
         except OSError:

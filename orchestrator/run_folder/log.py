@@ -29,7 +29,7 @@ _STATE, _PLANNED, _VERDICT = 0b11, 0b100, 0b111000
 
 
 class State(IntEnum):
-    """What the log holds of one call."""
+    """State of one call in the log."""
 
     NONE = 0
     ANSWERED = 1
@@ -40,10 +40,10 @@ class State(IntEnum):
 
 
 class Entry(NamedTuple):
-    """What is known of one key.
+    """State of one key in the log.
 
     Attributes:
-        state: What `responses.jsonl` holds.
+        state: State by `responses.jsonl`.
         offset: Where its line begins there; meaningless for State.NONE.
         verdict: The outcome in `verdicts.jsonl`, None if there is none.
         planned: Whether this process has planned it.
@@ -132,12 +132,12 @@ class RunLog:
         """Notes that the keys of some strides are planned, as far as nothing is left to do for any of a stride's.
 
         Args:
-            keys: The keys of all strides, one stride behind the other: shape [keys].
+            keys: The keys of all strides, one stride after the other: shape [keys].
             sizes: How many of them each stride has: shape [strides].
 
         Returns:
-            Whether a stride is over, shape [strides], and for each key the number of its outcome (`outcome_of`): 0
-            where it is not scored, or its stride is not over since a key of it is to be asked or scored still, or was
+            True for each stride that is over, shape [strides], and each key's outcome as a number (`outcome_of`): 0
+            if it is not scored, or its stride is not over since a key of it is to be asked or scored still, or was
             planned before; then nothing of the stride is noted.
         """
         slots = self._table.find(keys["low"], keys["high"])
@@ -151,10 +151,10 @@ class RunLog:
         noted = np.repeat(over, sizes)
         if len(sizes) > 1 and len(np.unique(slots[noted])) < np.count_nonzero(noted):
             # Two strides hold one key, so that the second is not over: one by one.
-            each = [
+            strides = [
                 self.settled(keys[end - size : end], np.array([size])) for end, size in zip(ends, sizes, strict=True)
             ]
-            return np.concatenate([one[0] for one in each]), np.concatenate([one[1] for one in each])
+            return np.concatenate([one[0] for one in strides]), np.concatenate([one[1] for one in strides])
         self._table.mark(slots[noted], _PLANNED)
         return over, np.where(noted & scored, verdict, 0).astype(np.uint8)
 
@@ -225,10 +225,10 @@ class RunLog:
         self.responses.flush()
 
     def sync(self) -> None:
-        """Makes what was collected survive a power cut, answers before verdicts.
+        """Makes the collected lines survive a power cut, answers before verdicts.
 
         Raises:
-            RunLogError: If a log is no longer there or cannot be written, or the lock is lost.
+            RunLogError: If a log is missing or cannot be written, or the lock is lost.
         """
         verdicts = self.begin_sync()
         self.sync_answers()
@@ -249,7 +249,7 @@ class RunLog:
         """Makes answers that were written, and images, survive a power cut. May block for long: call it in a thread.
 
         Raises:
-            RunLogError: If a log is no longer there or cannot be written.
+            RunLogError: If a log is missing or cannot be written.
         """
         for log in (self.responses, self.verdicts):
             log.check_there()
@@ -309,10 +309,10 @@ def _values(flags: dict[Outcome | None, int], part: Heads) -> NDArray[np.uint8]:
     return np.fromiter(map(flags.__getitem__, part.outcomes), np.uint8, len(part.keys))
 
 
-def _entry(found: tuple[int, int] | None) -> Entry:
-    if found is None:
+def _entry(row: tuple[int, int] | None) -> Entry:
+    if row is None:
         return _ABSENT
-    number, flags = found
+    number, flags = row
     verdict = _OUTCOMES[(flags >> 3 & 7) - 1] if flags >> 3 & 7 else None
     return Entry(_STATES[flags & 3], number, verdict, bool(flags & 4))
 

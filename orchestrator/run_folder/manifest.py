@@ -100,15 +100,15 @@ def make(
 
 
 def with_agreement(specs: Mapping[str, list[dict[str, Any]]], judges: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the metrics of every task with how far the judges agree where several are asked, and only there."""
+    """Returns the metrics of every task, with the judges' agreement if several are asked."""
     agreement = proto_json(metric("judge agreement", "judge_agreement"))
     several = [agreement] if len(judges) > 1 else []
-    return {task: [*(spec for spec in own if spec != agreement), *several] for task, own in specs.items()}
+    return {task: [*(spec for spec in metrics if spec != agreement), *several] for task, metrics in specs.items()}
 
 
-def _command(words: Sequence[str]) -> str:
-    """Returns a command without passwords; what is no UTF-8 in it is escaped."""
-    shown = " ".join(["orchestrator", *map(without_password, words)])
+def _command(arguments: Sequence[str]) -> str:
+    """Returns a command without passwords; bytes that are not UTF-8 are escaped."""
+    shown = " ".join(["orchestrator", *map(without_password, arguments)])
     return shown.encode("utf-8", "backslashreplace").decode()
 
 
@@ -116,7 +116,7 @@ def read(run: Path) -> dict[str, Any]:
     """Returns a run folder's manifest.
 
     Raises:
-        ManifestError: If there is none, or it cannot be read, or is no manifest of a run.
+        ManifestError: If it is missing, cannot be read or is not a run's manifest.
         ConfigError: If its identity was changed.
     """
     path = run / MANIFEST
@@ -131,12 +131,12 @@ def read(run: Path) -> dict[str, Any]:
     missing = _FIELDS - manifest.keys() if isinstance(manifest, dict) else _FIELDS
     if missing:
         raise ManifestError(f"{path} is not the manifest of a run: it has no {', '.join(sorted(missing))}")
-    found: dict[str, Any] = manifest
-    for name, (kind, words) in _TYPES.items():
-        if name in found and not isinstance(found[name], kind):
-            raise ManifestError(f"{path} is damaged: {name} is {_short(found[name])}, not {words}; restore it")
-    verify_identity(path, found)
-    return found
+    fields: dict[str, Any] = manifest
+    for name, (kind, expected) in _TYPES.items():
+        if name in fields and not isinstance(fields[name], kind):
+            raise ManifestError(f"{path} is damaged: {name} is {_short(fields[name])}, not {expected}; restore it")
+    verify_identity(path, fields)
+    return fields
 
 
 def write(path: Path, content: Mapping[str, Any], *, indent: bool = True) -> None:
@@ -163,24 +163,24 @@ def check_same(
     Raises:
         ManifestError: If it is not; names the first field that differs.
     """
-    given = {**_fields(identity), "shard": {"index": shard[0], "of": shard[1]} if shard else None}
+    here = {**_fields(identity), "shard": {"index": shard[0], "of": shard[1]} if shard else None}
     there = {**_fields(manifest["identity"]), "shard": manifest["shard"]}
-    for field in dict.fromkeys((*given, *there)):
-        if orjson.dumps(given.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
+    for field in dict.fromkeys((*here, *there)):
+        if orjson.dumps(here.get(field), option=orjson.OPT_SORT_KEYS) != orjson.dumps(
             there.get(field), option=orjson.OPT_SORT_KEYS
         ):
             raise ManifestError(
                 f"{run} holds the run of another command: {field} is {_short(there.get(field))} there and "
-                f"{_short(given.get(field))} here; give --run another folder, or leave it out"
+                f"{_short(here.get(field))} here; give --run another folder, or leave it out"
             )
 
 
 def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of an identity, those of its model and deviations one by one: an error names what differs."""
+    """Returns the fields of an identity, model and deviations field by field: an error names the one that differs."""
     fields = dict(identity)
-    for whole in ("model", "deviations"):
-        for name, value in fields.pop(whole, {}).items():
-            fields[f"{whole}.{name}"] = value
+    for group in ("model", "deviations"):
+        for name, value in fields.pop(group, {}).items():
+            fields[f"{group}.{name}"] = value
     return fields
 
 

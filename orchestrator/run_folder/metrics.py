@@ -47,10 +47,10 @@ class StandardError(NamedTuple):
 
 
 class Band(NamedTuple):
-    """What cut answers leave open of a metric.
+    """Range of a metric that cut answers leave open.
 
     Attributes:
-        whole: The metric over items whose answer is whole; None where there is none.
+        whole: The metric over items whose answer is complete; None without any.
         denominator: How many these are.
         low: The metric over all items if every cut answer were wrong.
         high: The same if every one were right.
@@ -77,11 +77,11 @@ class MetricResult:
         high: Upper end.
         level: The interval's coverage, 0 without one.
         method: How the interval was computed.
-        denominator: What `value` is divided by.
+        denominator: Divisor of `value`.
         denominator_answered: The same for `answered`.
         unit: "fraction", "percent", "nats" or "".
-        details: Whatever else the metric reports.
-        cut: What cut answers leave open; None where none is cut, or the metric is no mean of scores from 0 to 1.
+        details: Further facts that the metric reports.
+        cut: Range that cut answers leave open; None if none is cut or the metric is not a mean of scores from 0 to 1.
         void: Why it is not a result, a line; then it has no number. "" where it is one.
     """
 
@@ -153,41 +153,41 @@ class MetricResult:
 
     @property
     def standard_error(self) -> StandardError | None:
-        """The standard error by what it comes from; None where the run tells nothing apart."""
-        found = self.details.get("standard_error")
-        if self.void or not isinstance(found, Mapping):
+        """The standard error by its sources; None if the run cannot separate them."""
+        error = self.details.get("standard_error")
+        if self.void or not isinstance(error, Mapping):
             return None
         parts = [
             f"{part['name']} {self.text(part['error'])}{' (estimated below 0)' if part['negative'] else ''}"
-            for part in found["parts"]
+            for part in error["parts"]
         ]
-        factors = {each["name"]: each for each in found["factors"]}
+        factors = {source["name"]: source for source in error["factors"]}
         several = {name: name if name in _PLURAL else f"{name}s" for name in factors}
         more = [
-            f"{self.text(each['doubled'])} with {math.ceil(each['levels']):,} more {several[name]}"
-            for name, each in sorted(factors.items(), key=lambda factor: float(factor[1]["doubled"]))
+            f"{self.text(source['doubled'])} with {math.ceil(source['levels']):,} more {several[name]}"
+            for name, source in sorted(factors.items(), key=lambda factor: float(factor[1]["doubled"]))
         ]
         wider = ""
-        if "low" in found:
+        if "low" in error:
             facets = " and ".join(name for name in several.values() if name not in _PLURAL)
             wider = (
-                f"over other {facets} as well: [{self.text(found['low'])}, {self.text(found['high'])}]; "
-                f"the interval of all samples is for these {facets} (standard error {self.text(found['interval'])})"
+                f"over other {facets} as well: [{self.text(error['low'])}, {self.text(error['high'])}]; "
+                f"the interval of all samples is for these {facets} (standard error {self.text(error['interval'])})"
             )
         return StandardError(
-            f"of the standard error {self.text(found['total'])}: {', '.join(parts)}",
+            f"of the standard error {self.text(error['total'])}: {', '.join(parts)}",
             f"it would be {', '.join(more)}",
             wider,
         )
 
     @property
     def less_is_better(self) -> bool:
-        """Whether a small value is known to be the good one."""
+        """True if small values are known to be the good ones."""
         return not HIGHER_IS_BETTER.get(self.metric, True)
 
     @property
     def suffix(self) -> str:
-        """What follows the number: "%", "nats" or nothing."""
+        """The unit after the number: "%", "nats" or nothing."""
         return "%" if self.unit in ("fraction", "percent") else self.unit
 
 
@@ -195,21 +195,21 @@ def metric_results(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricRes
     """Yields the metrics of results.json's `tasks`, in their order; one that is not a result has no number."""
     void = no_result(tasks)
     for result in stored_results(tasks):
-        # The share of an outcome is what became of the requests, whatever that says of the model.
+        # The share of an outcome describes the requests, even if it says nothing about the model.
         if result.task in void and not (result.metric == "rate" and _any_answer(tasks[result.task])):
             result = replace(result, void=void[result.task], **_NOTHING)
         yield result
 
 
 def stored_results(tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricResult]:
-    """Yields the metrics with their numbers, whether they are a result or not: for what explains a number."""
-    for task, found in tasks.items():
-        for line in found.get("metrics", ()):
+    """Yields the metrics with their numbers, even if they are not a result: for explanations of a number."""
+    for task, results in tasks.items():
+        for line in results.get("metrics", ()):
             yield _read(task, line)
 
 
-def _any_answer(found: Mapping[str, Any]) -> bool:
-    total = counts({"": found})
+def _any_answer(results: Mapping[str, Any]) -> bool:
+    total = counts({"": results})
     return any(total[outcome] for outcome in (*ANSWERED, Outcome.REFUSED))
 
 
@@ -235,24 +235,24 @@ def _read(task: str, line: Mapping[str, Any]) -> MetricResult:
     )
 
 
-def _band(found: Mapping[str, Any]) -> Band:
-    low, high = float(found["low"]), float(found["high"])
-    return Band(_number(found.get("whole")), int(found.get("denominator", 0)), low, high)
+def _band(fields: Mapping[str, Any]) -> Band:
+    low, high = float(fields["low"]), float(fields["high"])
+    return Band(_number(fields.get("whole")), int(fields.get("denominator", 0)), low, high)
 
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def overall(found: Iterable[MetricResult]) -> list[MetricResult]:
+def overall(metrics: Iterable[MetricResult]) -> list[MetricResult]:
     """Returns the metrics that are not slices."""
-    return [result for result in found if not result.labels]
+    return [result for result in metrics if not result.labels]
 
 
-def slices(found: Iterable[MetricResult]) -> dict[tuple[str, str, tuple[str, ...]], list[MetricResult]]:
+def slices(metrics: Iterable[MetricResult]) -> dict[tuple[str, str, tuple[str, ...]], list[MetricResult]]:
     """Returns the sliced metrics by task, name and the labels that they are sliced by, 9 before 17."""
     tables: dict[tuple[str, str, tuple[str, ...]], list[MetricResult]] = {}
-    for result in found:
+    for result in metrics:
         if result.labels:
             tables.setdefault((result.task, result.name, tuple(result.labels)), []).append(result)
     return {
@@ -261,10 +261,10 @@ def slices(found: Iterable[MetricResult]) -> dict[tuple[str, str, tuple[str, ...
     }
 
 
-def undefined(found: Iterable[MetricResult]) -> list[str]:
+def undefined(metrics: Iterable[MetricResult]) -> list[str]:
     """Returns a line for each metric that says why it is undefined: overall, else in which of its slices."""
     kinds: dict[tuple[str, str], list[MetricResult]] = {}
-    for result in found:
+    for result in metrics:
         if result.undefined:
             kinds.setdefault((result.task, result.name), []).append(result)
     lines = []
@@ -275,10 +275,10 @@ def undefined(found: Iterable[MetricResult]) -> list[str]:
     return lines
 
 
-def without_interval(found: Iterable[MetricResult]) -> list[str]:
+def without_interval(metrics: Iterable[MetricResult]) -> list[str]:
     """Returns a line for each reason why metrics have no interval, which names the first of them."""
     reasons: dict[str, list[str]] = {}
-    for result in found:
+    for result in metrics:
         if reason := result.no_interval:
             where = f" [{result.where}]" if result.labels else ""
             reasons.setdefault(reason, []).append(f"{result.task}, {result.name}{where}")
@@ -291,15 +291,15 @@ def without_interval(found: Iterable[MetricResult]) -> list[str]:
 def counts(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Returns the accounting summed over tasks: planned and the six outcomes."""
     total = dict.fromkeys(("planned", *OUTCOMES), 0)
-    for found in tasks.values():
+    for results in tasks.values():
         for name in total:
-            total[name] += int(found.get("counts", {}).get(name, 0))
+            total[name] += int(results.get("counts", {}).get(name, 0))
     return total
 
 
 def unasked(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns the tasks every item of which is rejected: the model was never asked."""
-    totals = {task: counts({task: found}) for task, found in tasks.items()}
+    totals = {task: counts({task: results}) for task, results in tasks.items()}
     return [task for task, total in totals.items() if 0 < total["planned"] == total[Outcome.REJECTED]]
 
 
@@ -314,7 +314,11 @@ CHANCE = "chance"
 
 def by_chance(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Returns the accuracy of guesses in percent, for each task of which it is known and an answer was read."""
-    known = {task: found[CHANCE] for task, found in tasks.items() if CHANCE in found and found["counts"].get("scored")}
+    known = {
+        task: results[CHANCE]
+        for task, results in tasks.items()
+        if CHANCE in results and results["counts"].get("scored")
+    }
     return {task: f"{100 * chance:.1f}" for task, chance in known.items()}
 
 
@@ -335,37 +339,37 @@ def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns how much of the worst read task's score may be errors of parsing; "" where it does not matter.
 
     "About 1.8 points of vstar_bench may be parsing errors [1.4, 2.3]: 40 answers read by rule, 3 doubtful, 2 unparsed".
-    What a judge reads wrongly is not measured here, so the line says that it comes on top.
+    A judge's reading errors are not measured here, so the line says that they come on top.
     """
-    read = {task: found["reading"] for task, found in tasks.items() if "reading" in found}
-    total = {name: sum(int(each["by"][name]) for each in read.values()) for name in _READ_BY}
+    read = {task: results["reading"] for task, results in tasks.items() if "reading" in results}
+    total = {name: sum(int(reading["by"][name]) for reading in read.values()) for name in _READ_BY}
     task, hidden = max(
-        ((task, each["hidden"]) for task, each in read.items()),
+        ((task, reading["hidden"]) for task, reading in read.items()),
         key=lambda pair: pair[1]["points"],
         default=("", {"points": 0.0}),
     )
     if hidden["points"] < MATTERS_FROM:
         return ""
-    parts = [f"{total[name]:,} {words}" for name, words in _READ_BY.items() if total[name]]
-    whose = task if len(tasks) > 1 else "this score"
+    parts = [f"{total[name]:,} {source}" for name, source in _READ_BY.items() if total[name]]
+    target = task if len(tasks) > 1 else "this score"
     judged = "; a judge's own errors come on top" if total["second_reader"] else ""
     ends = f"[{hidden['low']:.1f}, {hidden['high']:.1f}]"
-    return f"About {hidden['points']:.1f} points of {whose} may be parsing errors {ends}: {', '.join(parts)}{judged}"
+    return f"About {hidden['points']:.1f} points of {target} may be parsing errors {ends}: {', '.join(parts)}{judged}"
 
 
 def offered(tasks: Mapping[str, Mapping[str, Any]], results: Mapping[str, Any]) -> str:
     """Returns the line that names answers without reading, where reading could hide too much; "" if it does not.
 
     Args:
-        tasks: What is known of each task.
+        tasks: Results by task.
         results: The run's results: with tools there are no such answers.
     """
     if tools_used.FIELD in results:
         return ""
-    read = [found["reading"] for found in tasks.values() if "reading" in found]
-    if any(each["by"]["constraint"] for each in read):
+    read = [fields["reading"] for fields in tasks.values() if "reading" in fields]
+    if any(reading["by"]["constraint"] for reading in read):
         return ""
-    if max((each["hidden"]["points"] for each in read), default=0.0) < OFFERED_FROM:
+    if max((reading["hidden"]["points"] for reading in read), default=0.0) < OFFERED_FROM:
         return ""
     return "--answer constrained holds answers to the options, and needs no parsing"
 
@@ -375,10 +379,10 @@ def accounting(total: Mapping[str, int]) -> str:
     return f"{total['planned']:,} planned = {outcomes(total, Outcome.SCORED)}"
 
 
-def headlines(found: Iterable[MetricResult]) -> dict[str, MetricResult]:
+def headlines(metrics: Iterable[MetricResult]) -> dict[str, MetricResult]:
     """Returns each task's first metric."""
     first: dict[str, MetricResult] = {}
-    for result in overall(found):
+    for result in overall(metrics):
         first.setdefault(result.task, result)
     return first
 

@@ -11,5 +11,5 @@ _LACKING = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION"})
 
 
 def of_configuration(error: Failure) -> bool:
-    """Whether a rejection is due to the command, the data's place or the server."""
+    """Returns whether a rejection is due to the command, the data's location or the server."""
     return error.code in _LACKING or error.reason in OF_SETTINGS or error.reason == "endpoint_refused"

@@ -36,51 +36,51 @@ class Note(Struct, frozen=True, omit_defaults=True):
 
 
 def read(results: Mapping[str, Any]) -> Sequence[Note]:
-    """Returns the notes of `results.json`; for a run of before they are made from its fields.
+    """Returns the notes of `results.json`; for an older run they are made from its fields.
 
     Raises:
         ValueError: If one is damaged.
-        KeyError: If a field of before lacks a number.
+        KeyError: If an older field lacks a number.
     """
     if "notes" in results:
         return convert(results["notes"], list[Note])
     makers = {"sequential": sequence_note, "sampled": share_note}
     tasks = results.get("tasks", {}).items()
-    found = [make(task, of[kind]) for kind, make in makers.items() for task, of in tasks if kind in of]
-    return [*found, *cut_notes(results.get("reasoning", {}))]
+    notes = [make(task, of[kind]) for kind, make in makers.items() for task, of in tasks if kind in of]
+    return [*notes, *cut_notes(results.get("reasoning", {}))]
 
 
-def sequence_note(task: str, found: Mapping[str, Any]) -> Note:
+def sequence_note(task: str, details: Mapping[str, Any]) -> Note:
     """Returns the note on a task that was asked up to a stop, from the numbers of its confidence sequence."""
-    every, difference = found["of_samples"], found.get("difference")
-    asked, groups = f"{found['samples']:,} of {every:,} samples", _groups_asked(found)
-    if found["stopped"]:
-        text = f"{task} stopped early after {asked}{groups}"
-        text += "" if difference else f": width {100 * found['width']:.1f}"
+    every, difference = details["of_samples"], details.get("difference")
+    count, groups = f"{details['samples']:,} of {every:,} samples", _groups_asked(details)
+    if details["stopped"]:
+        text = f"{task} stopped early after {count}{groups}"
+        text += "" if difference else f": width {100 * details['width']:.1f}"
     else:
-        text = f"{task} asked all {every:,} samples{groups}: {found['until']} was not met before"
+        text = f"{task} asked all {every:,} samples{groups}: {details['until']} was not met before"
     if difference:
-        text += f", a difference of {_points(difference, '+')} against {found['against']}: {_decision(difference)}"
+        text += f", a difference of {_points(difference, '+')} against {details['against']}: {_decision(difference)}"
     brief, comparison = "", {}
-    if found["stopped"]:
-        text += f"; the {found['level']:.0%} confidence sequence is for {found['metric']} over all {every:,}"
-        brief = f"confidence sequence, stopped after {asked}"
+    if details["stopped"]:
+        text += f"; the {details['level']:.0%} confidence sequence is for {details['metric']} over all {every:,}"
+        brief = f"confidence sequence, stopped after {count}"
         fixed = "the intervals of this comparison are for a number of items fixed beforehand"
         comparison = {"differs": "how complete they are", "sentence": fixed}
-    ends = _interval(found, found["level"], "confidence sequence")
-    return Note("sequential", text, task, found["value"], ends, brief, comparison, found)
+    ends = _interval(details, details["level"], "confidence sequence")
+    return Note("sequential", text, task, details["value"], ends, brief, comparison, details)
 
 
-def share_note(task: str, found: Mapping[str, Any]) -> Note:
+def share_note(task: str, details: Mapping[str, Any]) -> Note:
     """Returns the note on a random share of a task, from its numbers; `no_estimate` is why nothing is estimated."""
-    every, sharper = found["of_samples"], found.get("with_items")
-    brief = f"random {found['samples']:,} of {every:,} samples"
-    text = f"{task} asked a {brief}{_groups_asked(found)}"
+    every, sharper = details["of_samples"], details.get("with_items")
+    brief = f"random {details['samples']:,} of {every:,} samples"
+    text = f"{task} asked a {brief}{_groups_asked(details)}"
     comparison = {"differs": "how many samples they asked", "sentence": "this comparison is of the items in both"}
-    if "no_estimate" in found:
-        text += f": no estimate of all, since {found['no_estimate']}"
-        return Note("sampled", text, task, brief=brief, comparison=comparison, details=found)
-    text += f"; {found['metric']} of all {every:,} is estimated as {_points(found)} ({found['level']:.0%} CI)"
+    if "no_estimate" in details:
+        text += f": no estimate of all, since {details['no_estimate']}"
+        return Note("sampled", text, task, brief=brief, comparison=comparison, details=details)
+    text += f"; {details['metric']} of all {every:,} is estimated as {_points(details)} ({details['level']:.0%} CI)"
     if sharper:
         scores = f"the scores of {sharper['runs']:,} other run{'s' if sharper['runs'] > 1 else ''}"
         text += (
@@ -88,32 +88,36 @@ def share_note(task: str, found: Mapping[str, Any]) -> Note:
             if sharper["explained"]
             else f"; {scores} do not narrow it"
         )
-    best = sharper or found
-    ends = _interval(best, found["level"], "survey")
-    return Note("sampled", text, task, best["value"], ends, f"{brief}, of all {_points(best)}", comparison, found)
+    best = sharper or details
+    ends = _interval(best, details["level"], "survey")
+    return Note("sampled", text, task, best["value"], ends, f"{brief}, of all {_points(best)}", comparison, details)
 
 
-def cut_notes(found: Mapping[str, int]) -> list[Note]:
+def cut_notes(details: Mapping[str, int]) -> list[Note]:
     """Returns the note on `cut` of `outputs` that were cut before options were scored after them; none without any."""
-    if not found.get("cut"):
+    if not details.get("cut"):
         return []
-    text = f"{found['cut']:,} of {found['outputs']:,} outputs were cut at their limit, and the options are scored "
-    return [Note("cut_outputs", f"{text}behind what there is", details=found)]
+    text = f"{details['cut']:,} of {details['outputs']:,} outputs were cut at their limit, and the options are scored "
+    return [Note("cut_outputs", f"{text}behind what there is", details=details)]
 
 
 def metric_notes(tasks: Mapping[str, Mapping[str, Any]]) -> list[Note]:
     """Returns the notes that metrics of tasks have in their details, on the number of one that is not a slice."""
     return [
         Note("metric", f"{task}: {metric['name']} is {metric['details']['note']}", task)
-        for task, found in tasks.items()
-        for metric in found["metrics"]
+        for task, results in tasks.items()
+        for metric in results["metrics"]
         if "note" in metric["details"] and not metric["labels"]
     ]
 
 
-def _groups_asked(found: Mapping[str, Any]) -> str:
+def _groups_asked(details: Mapping[str, Any]) -> str:
     """Returns how many groups were asked, "" where each sample is one."""
-    return f" ({found['units']:,} of {found['of_units']:,} groups)" if found["of_units"] != found["of_samples"] else ""
+    return (
+        f" ({details['units']:,} of {details['of_units']:,} groups)"
+        if details["of_units"] != details["of_samples"]
+        else ""
+    )
 
 
 def _interval(ends: Mapping[str, Any], level: float, method: str) -> dict[str, Any]:

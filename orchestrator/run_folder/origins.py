@@ -19,12 +19,12 @@ _SHOWN = 5
 
 
 def doubt(model: Mapping[str, Any]) -> str:
-    """Returns UNVERIFIED of a model whose answers do not say who gave them, "" of others.
+    """Returns UNVERIFIED for a model whose answers do not name their server, "" for others.
 
-    An endpoint behind a server does where its engine names its checkpoint: the server looks at it on each connection.
+    An endpoint that a server calls does if its engine names its checkpoint: the server looks at it on each connection.
 
     Args:
-        model: What GetModelInfo said, as the manifest has it; of other tools it is a name alone.
+        model: The answer of GetModelInfo, as the manifest has it; of other tools it is a name alone.
     """
     if not model.get("capabilities"):
         return ""
@@ -43,24 +43,24 @@ def first(run: Path, model: Mapping[str, Any]) -> str:
     return next((line.endpoint.model for _, line in scan(run / RESPONSES, OriginLine) if line.endpoint.model), "")
 
 
-def summary(found: Mapping[Origin, int]) -> dict[str, Any]:
-    """Returns the field of a manifest for how often each origin was found; empty without one."""
+def summary(origins: Mapping[Origin, int]) -> dict[str, Any]:
+    """Returns the field of a manifest with the count of each origin; empty without one."""
     models, fingerprints = Counter[str](), Counter[str]()
-    for origin, count in found.items():
+    for origin, count in origins.items():
         models[origin.model] += count
         fingerprints[origin.fingerprint] += count
     fields = {"models": models, "fingerprints": fingerprints}
     named = {name: {word: count[word] for word in sorted(count) if word} for name, count in fields.items()}
-    return {FIELD: {name: words for name, words in named.items() if words}} if any(named.values()) else {}
+    return {FIELD: {name: counts for name, counts in named.items() if counts}} if any(named.values()) else {}
 
 
 def notes(summary: Mapping[str, Any]) -> list[Note]:
     """Returns the note on answers of several configurations of an endpoint; none without."""
-    found: Mapping[str, int] = summary.get(FIELD, {}).get("fingerprints", {})
-    if len(found) < 2:
+    fingerprints: Mapping[str, int] = summary.get(FIELD, {}).get("fingerprints", {})
+    if len(fingerprints) < 2:
         return []
-    some = [f"{word} {count:,}" for word, count in list(found.items())[:_SHOWN]]
-    words = ", ".join([*some, *(["..."] if len(found) > _SHOWN else [])])
-    text = f"the endpoint answered with {len(found)} configurations (system_fingerprint: {words})"
+    some = [f"{word} {count:,}" for word, count in list(fingerprints.items())[:_SHOWN]]
+    listed = ", ".join([*some, *(["..."] if len(fingerprints) > _SHOWN else [])])
+    text = f"the endpoint answered with {len(fingerprints)} configurations (system_fingerprint: {listed})"
     comparison = {"differs": "which configuration of the endpoint answered", "sentence": "it changed as the run went"}
-    return [Note("endpoint", text, comparison=comparison, details=found)]
+    return [Note("endpoint", text, comparison=comparison, details=fingerprints)]

@@ -13,17 +13,17 @@ T = TypeVar("T")
 
 
 def read(path: Path, field: str, kind: type[T]) -> T:
-    """Returns a field of such a file, empty where there is no file.
+    """Returns a field of such a file, empty if the file is missing.
 
     Raises:
         RunLogError: If the file is damaged.
     """
     try:
-        found = orjson.loads(path.read_bytes())
+        fields = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         return kind()
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(value := found.get(field), kind):
+        fields = None
+    if not isinstance(fields, dict) or not isinstance(value := fields.get(field), kind):
         raise RunLogError(f"{path} is damaged, it has no {field}: restore it, or run the command of the run again")
     return value

@@ -43,7 +43,7 @@ def part_json(part: Part, store: StoreMedium) -> Json:
         return tool_call_json(part.tool_call)
     if part.tool_result:
         result = part.tool_result
-        content = [part_json(each, store) for each in result.content]
+        content = [part_json(piece, store) for piece in result.content]
         flag = {"is_error": True} if result.is_error else {}
         return {"tool_result": {"tool_call_id": result.tool_call_id, "content": content, **flag}}
     return {"text": part.text}

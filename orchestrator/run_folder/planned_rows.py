@@ -1,7 +1,7 @@
-"""Which rows make which keys: written as rows are planned, so that a resume need not build their samples again.
+"""Keys of the planned rows: written as rows are planned, so that a resume need not build their samples again.
 
-What it says follows from the run's identity and the benchmarks' code alone, whatever was answered;
-it is kept under a hash of both, and whatever cannot be read is planned anew. It may be deleted.
+The file follows from the run's identity and the benchmarks' code alone, not from answers;
+it is kept under a hash of both, and rows that cannot be read are planned anew. It may be deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECK = struct.Struct("<I")
 _MOST_ROWS = 1 << 40
 
 Stride = tuple[int, int, int]
-"""Which task of the run, its first row, and how many rows."""
+"""Number of the task in the run, the first row, and the count of rows."""
 
 Settled = Callable[[str, Outcome, int], None]
 
@@ -71,18 +71,18 @@ class PlannedRows:
         self._known, self._over = _Strides(), _Strides()
         try:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-            whole = 0
+            end = 0
             with self._path.open("rb") as file:
                 if file.read(len(name)) == name:
-                    whole = len(name)
+                    end = len(name)
                     records = _records(file)
                     while some := list(islice(records, _TOGETHER)):
                         for task, of_task in groupby(some, lambda record: record[0][0]):
                             self._pass_over(log, list(of_task), tasks[task], settled)
-                        whole = some[-1][2]
-            os.ftruncate(self._fd, whole)
-            os.lseek(self._fd, whole, os.SEEK_SET)
-            if not whole:
+                        end = some[-1][2]
+            os.ftruncate(self._fd, end)
+            os.lseek(self._fd, end, os.SEEK_SET)
+            if not end:
                 os.write(self._fd, name)
         except OSError as error:
             raise write_error(self._path, error) from error
@@ -154,7 +154,7 @@ class _Strides:
         self._packed.append(_packed(stride))
 
     def sort(self) -> None:
-        """Makes what was added be found. Nothing may be added behind it."""
+        """Sorts the added strides for look-up. Nothing may be added afterwards."""
         if self._packed:
             self._sorted = np.sort(np.frombuffer(self._packed, np.uint64))
             gaps = np.flatnonzero(np.diff(self._sorted) != STRIDE << 8) + 1
@@ -162,21 +162,21 @@ class _Strides:
             self._packed = array("Q")
 
     def __contains__(self, stride: Stride) -> bool:
-        return self._place(stride) is not None
+        return self._position(stride) is not None
 
     def run_of(self, task: int, first: int) -> int:
         """Returns how many whole strides of a task follow each other from a row on."""
-        place = self._place((task, first, STRIDE))
-        if place is None or self._ends is None:
+        position = self._position((task, first, STRIDE))
+        if position is None or self._ends is None:
             return 0
-        return int(self._ends[np.searchsorted(self._ends, place, side="right")]) - place
+        return int(self._ends[np.searchsorted(self._ends, position, side="right")]) - position
 
-    def _place(self, stride: Stride) -> int | None:
+    def _position(self, stride: Stride) -> int | None:
         if self._sorted is None:
             return None
         packed = np.uint64(_packed(stride))
-        place = int(np.searchsorted(self._sorted, packed))
-        return place if place < len(self._sorted) and self._sorted[place] == packed else None
+        position = int(np.searchsorted(self._sorted, packed))
+        return position if position < len(self._sorted) and self._sorted[position] == packed else None
 
 
 def _packed(stride: Stride) -> int:

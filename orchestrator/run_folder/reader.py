@@ -36,7 +36,7 @@ _OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judg
 """Fields of the lines of a run's logs that hold objects, where they hold anything."""
 
 STEP = "step"
-"""What stands in place of an outcome where a turn only prepared another and is not scored."""
+"""Replaces the outcome of a turn that only prepares another and is not scored."""
 
 
 class Item(Struct, frozen=True):
@@ -54,14 +54,14 @@ class Item(Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """One of the six outcomes, `STEP` for an unscored turn, "" where it is not scored yet."""
-        if found := self.verdict.get("outcome") or self.response.get("outcome"):
-            return str(found)
+        """One of the six outcomes, `STEP` for an unscored turn, "" if it is not scored yet."""
+        if outcome := self.verdict.get("outcome") or self.response.get("outcome"):
+            return str(outcome)
         return STEP if self.response and self.response.get("scoring") is None else ""
 
     @property
     def cut(self) -> bool:
-        """Whether the output limit ended the answer, or the reasoning that it follows."""
+        """True if the output limit ended the answer, or the reasoning before it."""
         return bool(self.verdict.get("cut")) or line_is_cut(self.response)
 
     @property
@@ -118,7 +118,7 @@ class Item(Struct, frozen=True):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What the item can be sliced by."""
+        """Labels by which the item can be sliced."""
         return self.scoring.get("labels") or self.verdict.get("labels") or {}
 
     @property
@@ -144,7 +144,7 @@ class Run:
 
     @cached_property
     def index(self) -> Index:
-        """Where the line of each item begins, items in natural order of their keys.
+        """Offsets of each item's lines, items in natural order of their keys.
 
         Raises:
             ConfigError: results.json counts more items than the logs hold.
@@ -168,14 +168,14 @@ class Run:
     def __iter__(self) -> Iterator[Item]:
         return self.at(range(len(self)))
 
-    def at(self, places: Iterable[int]) -> Iterator[Item]:
-        """Yields the items at some places of the order, from 0.
+    def at(self, positions: Iterable[int]) -> Iterator[Item]:
+        """Yields the items at some positions of the order, from 0.
 
         Raises:
             ConfigError: A line is damaged.
         """
         responses, verdicts = self.index.responses, self.index.verdicts
-        return self.lines((responses[place], verdicts[place]) for place in places)
+        return self.lines((responses[position], verdicts[position]) for position in positions)
 
     def lines(self, offsets: Iterable[Sequence[int]]) -> Iterator[Item]:
         """Yields the items whose lines begin at some offsets of the two logs, -1 where one has none.
@@ -192,10 +192,10 @@ class Run:
                 yield Item(str(response.get("key") or verdict["key"]), response, verdict)
 
     def read(self, keys: Iterable[str]) -> Iterator[Item]:
-        """Yields the items of some keys, in the order given; one that is not there is empty."""
+        """Yields the items of some keys, in their order; a missing one is empty."""
         for key in keys:
-            place = self.index.find(key)
-            yield Item(key, {}, {}) if place is None else next(self.at((place,)))
+            position = self.index.find(key)
+            yield Item(key, {}, {}) if position is None else next(self.at((position,)))
 
     def image(self, name: str) -> Path | None:
         """Returns the file of an image of the run, None where there is none of that name."""
@@ -225,23 +225,23 @@ class Run:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What makes two runs the same run."""
+        """Fields that two runs share if they are the same run."""
         identity: Mapping[str, Any] = self.manifest.get("identity", {})
         return identity
 
     @property
     def deviations(self) -> str:
-        """How its decoding deviates from the benchmark's own protocol, in words; "" where it does not."""
-        found: Mapping[str, Any] = self.identity.get("deviations") or {}
-        words = [f"answer {found['answer']}"] if "answer" in found else []
-        words += [f"{name}={value}" for name, value in found.get("generation", {}).items()]
-        if "thinking" in found:
-            words.append(f"thinking {found['thinking']}")
+        """Deviations of its decoding from the benchmark's own protocol, as text; "" without any."""
+        changes: Mapping[str, Any] = self.identity.get("deviations") or {}
+        texts = [f"answer {changes['answer']}"] if "answer" in changes else []
+        texts += [f"{name}={value}" for name, value in changes.get("generation", {}).items()]
+        if "thinking" in changes:
+            texts.append(f"thinking {changes['thinking']}")
         for name in ("chat_template", "extra_body"):
-            if name in found:
-                words.append(f"{name.replace('_', ' ')} {orjson.dumps(found[name]).decode()}")
-        words += [f"cut answers finished up to {self.finish_cut:,} tokens"] if self.finish_cut else []
-        return ", ".join(words)
+            if name in changes:
+                texts.append(f"{name.replace('_', ' ')} {orjson.dumps(changes[name]).decode()}")
+        texts += [f"cut answers finished up to {self.finish_cut:,} tokens"] if self.finish_cut else []
+        return ", ".join(texts)
 
     @property
     def finish_cut(self) -> int:
@@ -259,9 +259,9 @@ class Run:
         return [note.sentence for note in self.notes if note.brief]
 
     def specs(self, task: str) -> Sequence[Mapping[str, Any]]:
-        """Returns the metrics asked for of a task (lyncean.scorer.v1.MetricSpec), where the manifest has them."""
-        found: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
-        return found
+        """Returns the metrics requested of a task (lyncean.scorer.v1.MetricSpec), if the manifest has them."""
+        specs: Sequence[Mapping[str, Any]] = (self.manifest.get("metrics") or {}).get(task, ())
+        return specs
 
     @property
     def model(self) -> Mapping[str, Any]:
@@ -276,7 +276,7 @@ class Run:
 
     @property
     def doubt(self) -> str:
-        """What is not known of who gave the answers, "" where each says it, and in older results."""
+        """Doubt about the servers of the answers; "" if each answer names its own, and in older results."""
         return str((self.results.get("model") or {}).get("doubt", ""))
 
     @property
@@ -288,17 +288,17 @@ class Run:
 
     @cached_property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:
-        """The results by task, empty while the run goes on; those of before get their doubts by the logs.
+        """The results by task, empty while the run goes on; older ones get their doubts from the logs.
 
         Raises:
             ConfigError: A line of the run is damaged.
             RunLogError: A verdict is damaged.
         """
-        before = {task: found for task, found in self._tasks.items() if validity.FIELD not in found}
+        before = {task: results for task, results in self._tasks.items() if validity.FIELD not in results}
         doubts = unreadable.from_logs(self, before) if before else {}
         return {
-            task: {**found, validity.FIELD: to_builtins(doubts[task])} if task in doubts else found
-            for task, found in self._tasks.items()
+            task: {**results, validity.FIELD: to_builtins(doubts[task])} if task in doubts else results
+            for task, results in self._tasks.items()
         }
 
     @cached_property
@@ -306,12 +306,12 @@ class Run:
         """The results of groups over their tasks, whose items are those of the tasks."""
         groups: Mapping[str, Mapping[str, Any]] = self.results.get("groups", {})
         return {
-            name: found if validity.FIELD in found else {**found, validity.FIELD: to_builtins(self._of_group(found))}
-            for name, found in groups.items()
+            name: group if validity.FIELD in group else {**group, validity.FIELD: to_builtins(self._of_group(group))}
+            for name, group in groups.items()
         }
 
-    def _of_group(self, found: Mapping[str, Any]) -> Sequence[validity.Doubt]:
-        return validity.of_group({task: validity.of_results(self.tasks.get(task, {})) for task in found["tasks"]})
+    def _of_group(self, group: Mapping[str, Any]) -> Sequence[validity.Doubt]:
+        return validity.of_group({task: validity.of_results(self.tasks.get(task, {})) for task in group["tasks"]})
 
     @property
     def tasks_and_groups(self) -> Mapping[str, Mapping[str, Any]]:
@@ -323,10 +323,10 @@ def open_run(path: Path) -> Run:
     """Opens a run folder.
 
     Raises:
-        ConfigError: There is no run at `path`.
+        ConfigError: If `path` is not a run folder.
     """
     if not (path / MANIFEST).is_file():
-        known = [found.name for found in find_runs(path)] if path.is_dir() else []
+        known = [run.name for run in find_runs(path)] if path.is_dir() else []
         hint = f"; did you mean one of {', '.join(known[:5])} in it?" if known else ": give the folder that --run named"
         raise ConfigError(f"{path} is not a run folder: {MANIFEST} is missing{hint}")
     return named_run(path, path.resolve().name)
@@ -336,7 +336,7 @@ def named_run(path: Path, name: str) -> Run:
     """Returns the run of a folder that has a manifest.
 
     Raises:
-        ConfigError: Its manifest is no run's, or its results are damaged.
+        ConfigError: If its manifest is not a run's, or its results are damaged.
     """
     manifest = _read_json(path / MANIFEST)
     if not isinstance(manifest.get("identity"), dict):
@@ -374,14 +374,14 @@ def _read_results(path: Path) -> dict[str, Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = orjson.loads(path.read_bytes())
+        value = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{path} is damaged ({error}): restore it, or run the same command again") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ConfigError(f"{path} is damaged: a JSON object was expected")
-    return found
+    return value
 
 
 def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
@@ -393,6 +393,6 @@ def _line(file: BinaryIO | None, offset: int) -> dict[str, Any]:
     except DamagedLine as error:
         raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {error}") from error
     for name in _OBJECTS:
-        if (found := line.get(name)) and type(found) is not dict:
-            raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {name} is no JSON object")
+        if (value := line.get(name)) and type(value) is not dict:
+            raise ConfigError(f"{file.name} is damaged at byte {offset:,}: {name} is not a JSON object")
     return line

@@ -42,7 +42,7 @@ _ROLES = {number: name for name, number in model.Role.items()}
 _MODALITIES = {number: name for name, number in model.Modality.items()}
 _FINISH = {number: name for name, number in model.FinishReason.items()}
 _SCORED = ("rule", "targets", "options", "labels", "group")
-"""What a ScoreRequest and the line of a verdict take of a scoring as it is."""
+"""Fields that a ScoreRequest and the line of a verdict take unchanged from a scoring."""
 
 FOREIGN_RULE = "harness_task"
 FOLDERS = "include"
@@ -173,15 +173,15 @@ def put_answer(request: scorer.ScoreRequest, answer: Answer, *, cut: bool = Fals
 
 
 def answer_of(response: model.GenerateResponse | model.LikelihoodResponse) -> Answer:
-    """Returns what later turns and the scorer see of a response."""
+    """Returns the answer in a response, as later turns and the scorer see it."""
     if isinstance(response, model.LikelihoodResponse):
         return Answer(scores=tuple(response.scores))
     parts = response.parts
     shown = tuple((image.width, image.height) for image in response.usage.images)
     tokens = response.usage.output_tokens, response.usage.reasoning_tokens
     if len(parts) == 1 and parts[0].WhichOneof("kind") == "text":
-        said, reasoning = (parts[0].text, (), (), response.finish_reason), response.reasoning
-        return Answer(*said, reasoning, (), response.opaque, shown, tokens)
+        text, reasoning = (parts[0].text, (), (), response.finish_reason), response.reasoning
+        return Answer(*text, reasoning, (), response.opaque, shown, tokens)
     calls = (part.tool_call for part in parts if part.HasField("tool_call"))
     return Answer(
         text="".join(part.text for part in parts if part.HasField("text")),
@@ -333,9 +333,9 @@ def _put_lists(
 
 def _put_params(request: scorer.ScoreRequest, params: Mapping[str, Any]) -> None:
     if params:
-        made = Struct()
-        made.update(params)
-        request.params.CopyFrom(made)
+        fields = Struct()
+        fields.update(params)
+        request.params.CopyFrom(fields)
 
 
 def _verdict(
@@ -365,9 +365,9 @@ def _usage_json(usage: model.Usage) -> Json:
         field.name: _duration(value) if isinstance(value, Duration) else value for field, value in usage.ListFields()
     }
     if usage.media:
-        line["media"] = [proto_json(each) for each in usage.media]
+        line["media"] = [proto_json(medium) for medium in usage.media]
     if usage.images:
-        line["images"] = [proto_json(each) for each in usage.images]
+        line["images"] = [proto_json(image) for image in usage.images]
     return line
 
 

@@ -1,4 +1,4 @@
-"""What a run is doing, by what its folder holds: no file's time is looked at, so a copy has the state of its run."""
+"""State of a run by the files of its folder: no file's time counts, so a copy has the state of its run."""
 
 from __future__ import annotations
 

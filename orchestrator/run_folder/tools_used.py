@@ -32,22 +32,22 @@ def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) 
 
 def notes(counts: Mapping[str, int]) -> list[Note]:
     """Returns the note on boxes that refer to another size than the model was shown; none without such calls."""
-    found, calls = counts.get(OTHER_SIZE, 0), counts.get(TOOL_CALLS, 0)
-    if not found:
+    other_size, calls = counts.get(OTHER_SIZE, 0), counts.get(TOOL_CALLS, 0)
+    if not other_size:
         return []
     text = (
-        f"{found:,} of {calls:,} tool calls have a box in pixels of an image that the server showed the model at "
+        f"{other_size:,} of {calls:,} tool calls have a box in pixels of an image that the server showed the model at "
         "another size: they may cut out another place than it meant; let the server show whole images, or take a "
         "--protocol whose boxes are shares of the image (qwen, mini-o3)"
     )
-    return [Note(FIELD, text, details={OTHER_SIZE: found, TOOL_CALLS: calls})]
+    return [Note(FIELD, text, details={OTHER_SIZE: other_size, TOOL_CALLS: calls})]
 
 
 def words(results: Mapping[str, Any]) -> str:
     """Returns a line for people: "tools: zoom (deepeyes), 812 calls, 340 tool calls, 12 errors"; "" without tools."""
-    found = results.get(FIELD)
-    if not found:
+    tools = results.get(FIELD)
+    if not tools:
         return ""
-    counts = f"{found['calls']:,} calls, {found['tool_calls']:,} tool calls, {found['tool_errors']:,} errors"
-    remote = [tool["name"] for server in found.get(SERVERS, ()) for tool in server["tools"]]
-    return f"tools: {', '.join((*found['names'], *remote))} ({found['protocol']}), {counts}"
+    counts = f"{tools['calls']:,} calls, {tools['tool_calls']:,} tool calls, {tools['tool_errors']:,} errors"
+    remote = [tool["name"] for server in tools.get(SERVERS, ()) for tool in server["tools"]]
+    return f"tools: {', '.join((*tools['names'], *remote))} ({tools['protocol']}), {counts}"

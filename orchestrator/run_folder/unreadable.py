@@ -63,15 +63,15 @@ class Unreadable:
 
     @property
     def most(self) -> bool:
-        """Whether it is more than half of the answers."""
+        """True if it is more than half of the answers."""
         return 2 * self.count > self.answers
 
     @property
     def doubt(self) -> Doubt:
         """The fact as a doubt of the task's results."""
-        words = f"{self.count:,} of {self.answers:,} answers could not be read"
-        words += ", so its results say nothing about the model"
-        return Doubt(Cause.UNREAD, words, True, self.key, self.text[:_KEPT], self.target[:_KEPT])
+        text = f"{self.count:,} of {self.answers:,} answers could not be read"
+        text += ", so its results say nothing about the model"
+        return Doubt(Cause.UNREAD, text, True, self.key, self.text[:_KEPT], self.target[:_KEPT])
 
     def __str__(self) -> str:
         """Returns the fact with its example, one line for a terminal."""
@@ -79,20 +79,20 @@ class Unreadable:
 
 
 def understood(reason: str) -> bool:
-    """Whether an unparsed answer with this reason was read well."""
+    """Returns whether an unparsed answer with this reason was read well."""
     return reason in _UNDERSTOOD
 
 
 def from_logs(run: Logs, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Doubt]]:
-    """Returns the doubts about the tasks of a complete run by what became of their items.
+    """Returns the doubts about the tasks of a complete run from the outcomes of their items.
 
-    The logs are read where so many answers are unparsed that it matters why.
+    The logs are read if so many answers are unparsed that their reasons matter.
 
     Raises:
-        ConfigError: A line of the run is damaged.
-        RunLogError: A verdict is damaged.
+        ConfigError: If a line of the run is damaged.
+        RunLogError: If a verdict is damaged.
     """
-    totals = {task: counts({task: found}) for task, found in tasks.items()}
+    totals = {task: counts({task: results}) for task, results in tasks.items()}
     lost = {task: sum(total[name] for name in _WITHOUT_WORDS) for task, total in totals.items()}
     suspected = [
         task for task, total in totals.items()
@@ -107,17 +107,17 @@ def from_logs(run: Logs, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, li
             if not understood(verdict.reason):
                 keys[task].append(verdict.key)
     blind = bool(run.identity.get("blind"))
-    # What a reference's rules or another tool cannot read is wrong by its own account.
+    # An answer that a reference's rules or another tool cannot read counts as wrong there.
     other = bool(run.manifest.get("scored_by") or run.identity.get("parity"))
-    found = {}
+    doubts = {}
     for task, total in totals.items():
         unread = keys.get(task, [])
         doubt = _unread(run, task, unread, _answers(total))
         if other:
-            found[task] = [*of_counts(total, None, 0, blind=True), *([replace(doubt, void=False)] if doubt else [])]
+            doubts[task] = [*of_counts(total, None, 0, blind=True), *([replace(doubt, void=False)] if doubt else [])]
         else:
-            found[task] = of_counts(total, doubt, len(unread), declined=declined[task], blind=blind)
-    return found
+            doubts[task] = of_counts(total, doubt, len(unread), declined=declined[task], blind=blind)
+    return doubts
 
 
 def _unread(run: Logs, task: str, keys: Sequence[str], answers: int) -> Doubt | None:

@@ -71,8 +71,8 @@ class Usage:
     def as_json(self, prices: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the totals as results.json has them, with their cost where prices are known."""
         names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
-        found = {name: getattr(self, name) for name in names}
-        return found | ({"cost": round(prices_of(prices).cost(*self.tokens), 9)} if prices else {})
+        totals = {name: getattr(self, name) for name in names}
+        return totals | ({"cost": round(prices_of(prices).cost(*self.tokens), 9)} if prices else {})
 
 
 def prices_of(line: Mapping[str, Any]) -> Prices:
@@ -81,24 +81,24 @@ def prices_of(line: Mapping[str, Any]) -> Prices:
 
 
 def of_log(run: Path) -> dict[str, Usage]:
-    """Returns what the requests of each task took: all that were answered, also those that were made again.
+    """Returns the usage of each task: all answered requests, also those that were made again.
 
     Raises:
         RunLogError: If a line is damaged.
     """
-    found: dict[str, Usage] = {}
+    usages: dict[str, Usage] = {}
     cut: dict[str, Usage] = {}
     for _, line in scan(run / RESPONSES, UsageLine):
         if line.response is None or line.facts or (line.finished is not None and line.finished.error):
             continue  # nothing was answered; a cut answer that cannot be finished stands there once more
         this = _usage(line)
-        mine = found.setdefault(line.task, Usage())
+        mine = usages.setdefault(line.task, Usage())
         mine.add(this)
         if line.finished is not None and (before := cut.get(line.key)):
             mine.take(before)  # the line of a finished answer has the tokens of the cut one, too
         if line.response.finish_reason == _CUT:
             cut[line.key] = this
-    return found
+    return usages
 
 
 def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict[str, Usage]:
@@ -145,14 +145,14 @@ class _Counts:
         self.origins, self.tools = Counter[Origin](), Counter[str]()
 
     def add(self, line: UsageLine) -> None:
-        found = self.tasks.get(line.task) or self.tasks.setdefault(line.task, Usage())
+        usage = self.tasks.get(line.task) or self.tasks.setdefault(line.task, Usage())
         if line.tool is not None:
             self.tools[TOOL_CALLS] += 1
             self.tools[TOOL_ERRORS] += line.tool.is_error
             self.tools[OTHER_SIZE] += OTHER_SIZE in line.tool.facts
         # An answer with facts follows its calls, which have lines of their own.
         if line.response is not None and not line.facts:
-            found.add(_usage(line))
+            usage.add(_usage(line))
             self.origins[line.endpoint] += 1
 
 
@@ -165,25 +165,25 @@ def _usage(line: UsageLine) -> Usage:
 
 def total(tasks: Mapping[str, Usage]) -> Usage:
     """Returns the sum over tasks."""
-    whole = Usage()
+    totals = Usage()
     for _, usage in sorted(tasks.items()):
-        whole.add(usage)
-    return whole
+        totals.add(usage)
+    return totals
 
 
 def summary(tasks: Mapping[str, Usage], prices: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the field `USAGE` of results.json; empty where nothing says what requests took, as of other tools.
+    """Returns the field `USAGE` of results.json; empty if nothing states the usage of requests, as of other tools.
 
     Args:
         tasks: Totals of each task.
         prices: The prices of the manifest, None without.
     """
-    whole = total(tasks)
-    if not (any(whole.tokens) or whole.seconds):
+    overall = total(tasks)
+    if not (any(overall.tokens) or overall.seconds):
         return {}
     prices = prices or {}
-    found = whole.as_json(prices) | {"tasks": {task: usage.as_json(prices) for task, usage in sorted(tasks.items())}}
-    return found | ({"prices": dict(prices)} if prices else {})
+    field = overall.as_json(prices) | {"tasks": {task: usage.as_json(prices) for task, usage in sorted(tasks.items())}}
+    return field | ({"prices": dict(prices)} if prices else {})
 
 
 def seconds(tasks: Mapping[str, Usage]) -> dict[str, Any]:
@@ -207,5 +207,5 @@ def spent(results: Mapping[str, Any]) -> str:
 
 
 def money(amount: float) -> str:
-    """Returns an amount with two digits behind the point, or four significant ones where it is small."""
+    """Returns an amount with two decimals, or with four significant digits if it is small."""
     return f"{amount:,.2f}" if amount >= 10 or not amount else f"{amount:.4g}"

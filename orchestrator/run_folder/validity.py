@@ -1,4 +1,4 @@
-"""Whether a task's metrics are a result: one verdict for exit codes, reports, leaderboards, gates and exports.
+"""Decides if a task's metrics are a result: one verdict for exit codes, reports, leaderboards, gates and exports.
 
 `results.json` has the doubts of each task, made once with its metrics; all readers take them from here. A doubt may be
 `void`: then no reader shows a number, since it says nothing about the model. docs/read-the-numbers.md has the limits.
@@ -67,11 +67,11 @@ class Doubt(Struct, frozen=True, omit_defaults=True):
     @property
     def sentence(self) -> str:
         """The fact with its example, one line for a terminal."""
-        words = self.words
+        text = self.words
         if self.key:
-            words += f"; {self.key} says {excerpt(self.text)}"
-            words += f" where {excerpt(self.target)} is right" if self.target else ""
-        return printable(words)
+            text += f"; {self.key} says {excerpt(self.text)}"
+            text += f" where {excerpt(self.target)} is right" if self.target else ""
+        return printable(text)
 
 
 def excerpt(text: str) -> str:
@@ -80,35 +80,35 @@ def excerpt(text: str) -> str:
     return f'"{line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"}"' if line else "nothing"
 
 
-def of_results(found: Mapping[str, Any]) -> Sequence[Doubt]:
-    """Returns the doubts of a task or group of `results.json`; of one of before, those that its counts show.
+def of_results(results: Mapping[str, Any]) -> Sequence[Doubt]:
+    """Returns the doubts of a task or group of `results.json`; of an older one, those that its counts show.
 
     Raises:
-        ValueError: One is damaged.
+        ValueError: If one is damaged.
     """
-    if FIELD in found:
-        return convert(found[FIELD], list[Doubt])
-    return of_counts({name: int(number) for name, number in (found.get("counts") or {}).items()}, None, 0)
+    if FIELD in results:
+        return convert(results[FIELD], list[Doubt])
+    return of_counts({name: int(number) for name, number in (results.get("counts") or {}).items()}, None, 0)
 
 
 def lines(tasks: Mapping[str, Mapping[str, Any]], *, void: bool | None = None) -> list[str]:
     """Returns a line for each doubt of some tasks; with `void` only for those that are so, or are not."""
     return [
         f"{task}: {doubt.sentence}"
-        for task, found in tasks.items()
-        for doubt in of_results(found)
+        for task, results in tasks.items()
+        for doubt in of_results(results)
         if void is None or doubt.void is void
     ]
 
 
 def no_result(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Returns the tasks whose metrics are not a result, each with a line that says why."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for task, results in tasks.items():
         for doubt in of_results(results):
             if doubt.void:
-                found.setdefault(task, f"{task}: {doubt.sentence}")
-    return found
+                reasons.setdefault(task, f"{task}: {doubt.sentence}")
+    return reasons
 
 
 def of_counts(
@@ -139,8 +139,8 @@ def of_counts(
     missing = {name: total[name] for name in (Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED)}
     missing[Outcome.UNPARSED] = unread_items
     if 2 * sum(missing.values()) > planned:
-        words = " + ".join(f"{number:,} {name}" for name, number in missing.items() if number)
-        return [Doubt(Cause.UNANSWERED, f"no result: of {planned:,} items {words}, more than half", void=True)]
+        addends = " + ".join(f"{number:,} {name}" for name, number in missing.items() if number)
+        return [Doubt(Cause.UNANSWERED, f"no result: of {planned:,} items {addends}, more than half", void=True)]
     declined += total[Outcome.REFUSED]
     if blind or 2 * declined <= planned:
         return []
@@ -152,7 +152,7 @@ def of_counts(
 
 
 def may_be(doubt: Doubt, counts: Mapping[str, int], allowed: Collection[str]) -> bool:
-    """Whether the outcomes behind a void doubt are among those that somebody allows."""
+    """Returns whether the outcomes that cause a void doubt are among the allowed ones."""
     if doubt.cause == Cause.UNREAD:
         return Outcome.UNPARSED in allowed
     missing = (Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED, Outcome.UNPARSED)

@@ -1,4 +1,4 @@
-"""Run folders behind a URL: a local folder while running, uploaded in whole parts."""
+"""Run folders at a URL: a local folder while running, uploaded in whole parts."""
 
 from orchestrator.run_folder.remote.session import fetched, writing
 from orchestrator.run_folder.remote.store import RemoteError

@@ -24,7 +24,7 @@ _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self
 
 
 class Holder(msgspec.Struct):
-    """Who writes: a process, and where the system tells them, its boot and the namespace that pids are counted in."""
+    """A writer: a process and, if the system tells them, its boot and the namespace of its pid."""
 
     id: str = ""
     host: str = "another machine"
@@ -97,12 +97,12 @@ def _this_process(seconds: float) -> Holder:
     return holder
 
 
-def _is_over(other: Holder, own: Holder) -> bool:
-    """Whether who holds a lease is gone: not renewed for long, or a process that would be seen here and is not."""
+def _is_over(other: Holder, this: Holder) -> bool:
+    """Returns whether a lease's holder is gone: not renewed for long, or a process of this machine that has ended."""
     if time.time() - other.renewed > other.seconds:
         return True
     # Many machines and containers share a name.
-    here = [(holder.host, holder.boot_id, holder.pid_namespace) for holder in (own, other)]
+    here = [(holder.host, holder.boot_id, holder.pid_namespace) for holder in (this, other)]
     if not other.boot_id or here[0] != here[1]:
         return False
     try:

@@ -29,36 +29,36 @@ class RemoteRun(NamedTuple):
 
     @property
     def stamp(self) -> tuple[tuple[str, ...], ...]:
-        """What changes whenever the run's page would; that its writer lives on changes nothing."""
+        """A value that changes whenever the run's page would; its writer's renewals do not change it."""
         return self.lines, *(pair for pair in sorted(self.versions.items()) if pair[0] != WRITER)
 
 
 def find_remote_runs(store: Store, depth: int) -> dict[str, RemoteRun]:
-    """Returns the run folders at most `depth` levels below a URL, itself included as "", by their places.
+    """Returns the run folders at most `depth` levels below a URL, itself included as "", by their paths.
 
     Raises:
-        RemoteError: It cannot be read.
-        ConfigError: There are too many folders.
+        RemoteError: If it cannot be read.
+        ConfigError: If it has too many folders.
     """
-    found: dict[str, RemoteRun] = {}
-    level, asked = [""], 0
+    runs: dict[str, RemoteRun] = {}
+    level, visited = [""], 0
     with ThreadPoolExecutor(_CONCURRENT) as pool:
         for _ in range(depth + 1):
-            asked += len(level)
-            if asked > _MOST_FOLDERS:
+            visited += len(level)
+            if visited > _MOST_FOLDERS:
                 raise ConfigError(f"{store.url} has more than {_MOST_FOLDERS:,} folders: give the URL of one of them")
             below = []
             for folder, (objects, folders) in zip(level, pool.map(store.listing, level), strict=True):
                 if is_run := MANIFEST in objects:
                     versions = {name: f"{it['e_tag']} {it['last_modified']}" for name, it in objects.items()}
-                    found[folder] = RemoteRun(versions, ())
-                own = {*_LOGS, IMAGES} if is_run else ()
-                below += [f"{folder}/{name}".lstrip("/") for name in folders if name not in own]
+                    runs[folder] = RemoteRun(versions, ())
+                known_folders = {*_LOGS, IMAGES} if is_run else ()
+                below += [f"{folder}/{name}".lstrip("/") for name in folders if name not in known_folders]
             level = below
-        growing = [place for place, run in found.items() if RESULTS not in run.versions]
-        for place, lines in zip(growing, pool.map(lambda place: _lines(store.below(place)), growing), strict=True):
-            found[place] = found[place]._replace(lines=tuple(lines))
-    return found
+        growing = [folder for folder, run in runs.items() if RESULTS not in run.versions]
+        for folder, lines in zip(growing, pool.map(lambda path: _lines(store.below(path)), growing), strict=True):
+            runs[folder] = runs[folder]._replace(lines=tuple(lines))
+    return runs
 
 
 def _lines(run: Store) -> Iterable[str]:

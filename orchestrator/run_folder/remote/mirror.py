@@ -63,21 +63,21 @@ class Mirror:
     def follows(self) -> bool:
         """Returns whether the local folder holds all that the remote one does, and no other answers."""
         logs = {log: self._parts(log) for log in self._ends}
-        whole = self._whole(logs)
-        return all(self._begins_whole(log) if log in whole else _holds(self.local / log, logs[log]) for log in logs)
+        single = self._single(logs)
+        return all(self._begins_whole(log) if log in single else _holds(self.local / log, logs[log]) for log in logs)
 
     def fetch(self, progress: Callable[[int, int], None] = lambda _done, _total: None) -> None:
-        """Makes the local folder what the remote one is; images and lines that it has already stay.
+        """Makes the local folder equal to the remote one; images and lines that it has already stay.
 
         Args:
-            progress: Is told how many bytes are here, and how many there are: first before anything is fetched.
+            progress: Called with the bytes fetched and the total, first before anything is fetched.
 
         Raises:
             RemoteError: If it cannot be read, or parts are missing or damaged.
         """
         images, logs = self.store.names(IMAGES), {log: self._parts(log) for log in self._ends}
-        whole = self._whole(logs)
-        total = sum((*images.values(), *whole.values()))
+        single = self._single(logs)
+        total = sum((*images.values(), *single.values()))
         total += sum(part.end - part.start for parts in logs.values() for part in parts)
         progress(done := 0, total)
         (self.local / IMAGES).mkdir(parents=True, exist_ok=True)
@@ -86,9 +86,9 @@ class Mirror:
                 progress(done := done + size, total)
         for log, parts in logs.items():
             path = self.local / log
-            if log in whole:
+            if log in single:
                 self.store.download(log, path)
-                progress(done := done + whole[log], total)
+                progress(done := done + single[log], total)
                 continue
             held = next((count for count, part in enumerate(parts, 1) if part.end == _size(path)), 0)
             if not _holds(path, parts[:held]):
@@ -161,18 +161,18 @@ class Mirror:
             end = part.end
         return parts
 
-    def _whole(self, logs: Mapping[str, list[Part]]) -> dict[str, int]:
-        """Returns the logs that are there whole and not in parts, and how many bytes each has."""
-        found = self.store.names("")
-        return {log: found[log] for log, parts in logs.items() if log in found and not parts}
+    def _single(self, logs: Mapping[str, list[Part]]) -> dict[str, int]:
+        """Returns the bytes of each remote log that is one object and not in parts."""
+        sizes = self.store.names("")
+        return {log: sizes[log] for log, parts in logs.items() if log in sizes and not parts}
 
     def _begins_whole(self, log: str) -> bool:
-        """Whether the local log begins with one that is there whole."""
+        """Returns whether the local log begins with a remote one that is one object."""
         there = self.local / f"{log}.there"
         self.store.download(log, there)
         try:
-            with there.open("rb") as file, (self.local / log).open("rb") as own:
-                return all(own.read(len(data)) == data for data in iter(lambda: file.read(1 << 20), b""))
+            with there.open("rb") as file, (self.local / log).open("rb") as local:
+                return all(local.read(len(data)) == data for data in iter(lambda: file.read(1 << 20), b""))
         except FileNotFoundError:
             return False
         finally:
@@ -286,7 +286,7 @@ def _size(path: Path) -> int:
 
 
 def _holds(path: Path, parts: list[Part]) -> bool:
-    """Whether a local log begins with these parts."""
+    """Returns whether a local log begins with these parts."""
     if not parts:
         return True
     if _size(path) < parts[-1].end:

@@ -32,7 +32,7 @@ def fetched(url: str) -> Path:
 
     Raises:
         RemoteError: If it cannot be read, or is damaged.
-        ConfigError: If there is no run, or the URL cannot be used.
+        ConfigError: If the URL is not a run folder or cannot be used.
     """
     mirror = Mirror(local_folder(url), Store(url))
     if not download(mirror):

@@ -32,11 +32,11 @@ _REASONS = (
     (r"(https?://[^/\s?]+).*HTTP error: (.*)", r"\1: \2"),
     (r".*", r"\g<0>"),
 )
-"""What of a client's message is shown, by the first pattern that it holds."""
+"""Shown parts of a client's message, by the first pattern that it matches."""
 
 
 class RemoteError(RunWriteError):
-    """What is remote cannot be read or written now. What is local is safe: run again later."""
+    """The remote folder cannot be read or written now. Local files are safe: run again later."""
 
 
 class Store:
@@ -79,9 +79,9 @@ class Store:
     def listing(self, folder: str) -> tuple[dict[str, ObjectMeta], list[str]]:
         """Returns the objects in a folder by their names, and the names of the folders in it."""
         with self._reported():
-            found = self._objects.list_with_delimiter(self._prefix + folder)
-        objects = {entry["path"].rpartition("/")[2]: entry for entry in found["objects"]}
-        return objects, [path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"]]
+            result = self._objects.list_with_delimiter(self._prefix + folder)
+        objects = {entry["path"].rpartition("/")[2]: entry for entry in result["objects"]}
+        return objects, [path.rstrip("/").rpartition("/")[2] for path in result["common_prefixes"]]
 
     def below(self, folder: str) -> Store:
         """Returns what is below a folder, through the same client; the names in it may hold any characters."""
@@ -124,7 +124,7 @@ class Store:
             part.unlink(missing_ok=True)
 
     def put(self, name: str, data: bytes) -> None:
-        """Writes an object, whatever is there."""
+        """Writes an object and replaces an existing one."""
         with self._reported():
             self._objects.put(self._prefix + name, data)
 

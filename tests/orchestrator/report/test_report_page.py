@@ -269,7 +269,7 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
     path = writer.close()
     log = path / "responses.jsonl"
     log.write_bytes(sealed(orjson.dumps(orjson.loads(log.read_bytes()) | {field: "x"})) + b"\n")
-    with pytest.raises(UserError, match=rf"responses\.jsonl is damaged at byte 0: {field} is no JSON object"):
+    with pytest.raises(UserError, match=rf"responses\.jsonl is damaged at byte 0: {field} is not a JSON object"):
         list(open_run(path))
 
 
