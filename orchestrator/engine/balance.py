@@ -9,12 +9,12 @@ from orchestrator.engine.replica import Replica
 
 
 class LeastLoaded:
-    """Replicas by the share of their slots that is free, without a look at each for every call.
+    """Replicas by their free share of slots; picks one in logarithmic time.
 
     Valid while no replica's free share grows.
 
     Args:
-        replicas: In the order in which they are taken where shares are equal.
+        replicas: The replicas; of equal shares the earlier one is taken.
     """
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
@@ -30,7 +30,7 @@ class LeastLoaded:
             now = _taken(replica)
             if now >= 1:
                 heapq.heappop(self._heap)
-            elif now != taken:
+            elif now != taken:  # its load grew after the entry was made: sort it in again
                 heapq.heapreplace(self._heap, (now, number, replica))
             elif replica is avoid:
                 passed = heapq.heappop(self._heap)

@@ -1,4 +1,4 @@
-"""The one place where what a model server or a scorer answers is held against what was asked and the contract."""
+"""Validates responses of model servers and scorers against the request and the contract."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def checked(response: Response | None, request: Request) -> Response:
     """Returns a response that the contract allows as an answer to the request.
 
     Args:
-        response: What came; None where its bytes are no such message.
-        request: What was sent.
+        response: The response; None if its bytes are not such a message.
+        request: The request, as sent.
 
     Raises:
-        CallError: INTERNAL with reason `bad_response`; the message says what is wrong.
+        CallError: INTERNAL with reason `bad_response`; the message names the defect.
     """
     if response is None:
         defect = f"its bytes are no {request.method}Response"
@@ -57,11 +57,11 @@ def checked_verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None
     """Holds a verdict against the item that it is of.
 
     Args:
-        verdict: What the scorer returned.
-        request: The item that waits for it; None where none with its key does.
+        verdict: The scorer's verdict.
+        request: The item that waits for it; None if no item with its key waits.
 
     Raises:
-        CallError: INTERNAL with reason `bad_response`; the message says what is wrong.
+        CallError: INTERNAL with reason `bad_response`; the message names the defect.
     """
     defect = _verdict(verdict, request)
     if defect:
@@ -71,15 +71,15 @@ def checked_verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None
 def checked_summary(
     summary: scorer.Summary | None, sent: Mapping[str, int], metrics: Sequence[scorer.MetricSpec]
 ) -> scorer.Summary:
-    """Returns a summary that counts the items that were sent and has the metrics that were asked for.
+    """Returns a summary that counts the items that were sent and has the requested metrics.
 
     Args:
-        summary: What the scorer returned; None where the stream had none.
-        sent: How many items of each outcome were sent; "" where the scorer was to score them.
-        metrics: What was asked for.
+        summary: The scorer's summary; None if the stream had none.
+        sent: Number of items sent by outcome; "" for those that the scorer was to score.
+        metrics: The requested metrics.
 
     Raises:
-        CallError: INTERNAL with reason `bad_response`; the message says what is wrong.
+        CallError: INTERNAL with reason `bad_response`; the message names the defect.
     """
     if summary is None:
         defect = "the stream ended without one"
@@ -141,11 +141,11 @@ def _names(metrics: Iterable[tuple[str, str]]) -> str:
 
 
 def check_image(data: bytes, most_pixels: int = 0) -> None:
-    """Holds back an image that no server could decode: how many items count must not depend on who notices.
+    """Holds back an image that no server could decode: the number of items must not depend on the server.
 
     Args:
         data: The file's bytes.
-        most_pixels: What the server states as its limit; 0 is none.
+        most_pixels: The server's stated limit; 0 without one.
 
     Raises:
         BadRowError: With reason `bad_image` or `image_too_large`.

@@ -64,14 +64,14 @@ def beyond_context(episode: Episode, error: CallError) -> UnsentOutcome | None:
 def build(
     episode: Episode, log: RunLog, changes: Deviations, server: Callable[[str], model.GetModelInfoResponse]
 ) -> PreparedRequest | JudgedAnswer | UnsentOutcome:
-    """Builds the next call: reads its images, stores them, and renders what the log will say.
+    """Builds the next call: reads its images, stores them, and renders its line for the log.
 
     Runs in a Worker: in the event loop or in a thread beside it.
 
     Args:
         episode: The sample and its progress.
         log: The run folder.
-        changes: What the run changes in requests.
+        changes: The run's changes to requests.
         server: Returns the description of the model that serves a stage.
 
     Raises:

@@ -30,7 +30,7 @@ class Begun(NamedTuple):
 
     Attributes:
         line: Its line in `responses.jsonl`.
-        prefix: What the request goes on from; "" where it asks again.
+        prefix: Text that the request continues; "" if it asks again.
         limit: The most output tokens of the request.
     """
 

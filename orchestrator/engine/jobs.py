@@ -1,4 +1,4 @@
-"""One call on its way: what is sent, when it was sent, and what became of it."""
+"""One call on its way: its request, its time and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a run: its counts, its log, what it may spend, and why it ends. Knows keys, lines and outcomes alone."""
+"""The state of a run: counts, log, budget and the reason of its end. Knows keys, lines and outcomes alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Stopping(Protocol):
-    """Decides while a run goes on what need not be asked any more."""
+    """Decides while a run goes on which samples need no request any more."""
 
     def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
         """Takes an item's outcome and its verdict's `score` and `scores`; returns whether there is less to ask."""
@@ -44,11 +44,11 @@ class Ledger:
     """Enters each step of a run in its counts and its log, and holds the reason of its end.
 
     Attributes:
-        log: The run folder; what it holds is not asked again.
+        log: The run folder; requests whose answers it holds are not sent again.
         accounting: Counts as the run goes.
-        budget: What may be spent.
+        budget: The budget of the run.
         stopping: Ends tasks early; None asks everything.
-        draining: Why nothing more is sent; "" while calls are sent.
+        draining: Reason to send nothing more; "" while calls are sent.
         stopped: Gets the error that ends the run at once.
         fewer: Called once there is less to ask.
         traced: Whether a rule reads the calls before an answer, so that they are looked up.
@@ -69,7 +69,7 @@ class Ledger:
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def plan(self, key: str, task: str, scored: bool) -> Entry:
-        """Enters an item as planned; returns what the log holds of it.
+        """Enters an item as planned; returns its state in the log.
 
         Raises:
             EngineError: If it is planned already.
@@ -171,14 +171,14 @@ class Ledger:
                     waiter.set_result(None)
 
     async def synced(self) -> None:
-        """Waits until what the log has now would survive a power cut; those who wait together share the way there."""
+        """Waits until the log's present lines would survive a power cut; concurrent waiters share one sync."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(done)
         self._hurry.set()
         await done
 
     async def sync(self) -> None:
-        """Makes what the log has so far survive a power cut, answers before verdicts.
+        """Makes the log's present lines survive a power cut, answers before verdicts.
 
         Raises:
             RunLogError: If a log is missing or cannot be written, or the disk does not answer.
@@ -192,7 +192,7 @@ class Ledger:
         self.log.sync_verdicts()
 
     async def on_disk(self, work: Callable[[], T]) -> T:
-        """Returns what work on the disk returns, done in a thread that nobody waits for once it is given up.
+        """Returns the result of work on the disk, done in a thread that is no longer awaited once it is given up.
 
         Raises:
             RunLogError: If the disk does not answer, or as the work does.

@@ -28,12 +28,12 @@ class Episode:
 
     Attributes:
         sample: The sample.
-        answers: The answers to its earlier turns; for one that an earlier process got, where
-            its line begins, read only if a later turn asks.
-        begun: Where the line of a cut answer to the next turn begins that is to be finished; None without one.
+        answers: The answers to its earlier turns; for one of an earlier process, the
+            offset of its line, read only if a later turn needs it.
+        begun: Offset of the line of a cut answer to the next turn, which is to be finished; None without one.
         trajectory: The calls of the next turn so far, where it has tools and is under way.
-        logged: Where the lines of those calls begin that an earlier process made.
-        beyond: The server's words where one more of them was beyond the context; "" otherwise.
+        logged: Offsets of the lines of those calls that an earlier process made.
+        beyond: The server's message if one more of them exceeded the context; "" otherwise.
     """
 
     sample: Sample
@@ -55,12 +55,12 @@ class Episode:
 
     @property
     def key(self) -> str:
-        """The key of the turn that is next."""
+        """The key of the next turn."""
         return self.sample.item_key(self.turn)
 
     @property
     def rule(self) -> str:
-        """The rule that judges the answer to the turn that is next; "" where none does."""
+        """The rule that judges the answer to the next turn; "" without one."""
         scoring = self.turn.scoring
         return scoring.rule if scoring else ""
 
@@ -106,7 +106,7 @@ class JudgedAnswer:
         answer: The answer.
         scoring: How it is scored.
         score: The ScoreRequest, but for the answer.
-        cut: Whether the output limit ended it, or what it follows.
+        cut: Whether the output limit ended it, or the output that it follows.
     """
 
     line: bytes

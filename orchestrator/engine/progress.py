@@ -21,7 +21,7 @@ _UNKNOWN = (State.NONE, State.FAILED)
 
 
 class Progress:
-    """Plans samples, takes from the log what an earlier process got, and ends what has no answer.
+    """Plans samples, takes the answers of earlier processes from the log, and ends turns that have no answer.
 
     Args:
         ledger: The run's state.
@@ -57,7 +57,7 @@ class Progress:
         return None if self.resume(episode) else episode
 
     def resume(self, episode: Episode) -> bool:
-        """Takes from the log what it holds of the sample; returns whether nothing is left to ask."""
+        """Takes the sample's answers from the log; returns whether all its requests are done."""
         finishing, before, episode.begun = self._finishing, episode.answered_key, None
         while not episode.over:
             entry = self._ledger.log.entry(episode.key)

@@ -53,9 +53,9 @@ PROBED = (Health.DOWN, Health.UNKNOWN)
 
 
 class Replica:
-    """A channel of its own to one address, and a bound on what is in flight there.
+    """A channel of its own to one address, and a bound on the calls in flight there.
 
-    The bound starts at what the server asks for.
+    The bound starts at the server's stated concurrency.
     """
 
     def __init__(self, address: str, credentials: Credentials, host: str | None) -> None:
@@ -285,7 +285,7 @@ class Replica:
         """Sends several requests as one Batch and yields answers as they come.
 
         Raises:
-            CallError: If the Batch itself fails. What was not answered before has no answer.
+            CallError: If the Batch itself fails. Requests that were not answered before have no answer.
         """
         limit, sent = self.info.max_request_bytes, set[bytes]()
         data = batch_of([(request, self._pieces(request, sent)) for request in requests])
@@ -316,7 +316,7 @@ class Replica:
         return self.info.boot_id, self._connection
 
     async def trusted(self, ending: Ending, sent: tuple[str, int]) -> Ending:
-        """Returns the ending of a call as it is to be taken: UNAVAILABLE where another server may have given it.
+        """Returns the ending of a call as it is to be taken: UNAVAILABLE if another server may have answered.
 
         Args:
             ending: The response, or the failure.

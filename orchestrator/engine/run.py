@@ -38,7 +38,7 @@ _STRIDE = 2048
 _BUILDS = 2
 """Batches built concurrently; two keep the worker thread busy."""
 _FEW_CALLS = 8
-"""With no more than these under way, a Batch being one, the event loop waits for what is built next."""
+"""With no more than these under way, a Batch being one, the event loop waits for the next build."""
 STOP_SECONDS = 30.0
 """Seconds that a stopping run waits for calls in flight and their verdicts."""
 _PREPARED_BYTES = 16 * 1024 * 1024
@@ -49,7 +49,7 @@ class Engine:
 
     Args:
         samples: The samples, lazily. Read by a Worker.
-        ledger: The run's state; what its log holds is not asked again.
+        ledger: The run's state; requests whose answers its log holds are not sent again.
         pools: Connected replicas by stage; "" is the model under evaluation.
         scorer: The scorer.
         options: How to run.
@@ -129,7 +129,7 @@ class Engine:
 
     @property
     def pause(self) -> str:
-        """Why requests wait to be sent, and until when, in words; "" where none waits long."""
+        """Reason and end of the wait of requests to be sent; "" if none waits long."""
         return "; ".join(filter(None, (dispatcher.pause for dispatcher in self._dispatchers.values())))
 
     def drain(self, why: str) -> None:
@@ -342,7 +342,7 @@ class Engine:
         self._go_on(episode)
 
     def _go_on(self, episode: Episode) -> None:
-        """Asks what is left to ask of a sample, unless the run drains."""
+        """Sends the next request of a sample, unless the run drains."""
         if episode.over or self._progress.resume(episode):
             self._close()
         elif not self.ledger.draining:
@@ -397,6 +397,6 @@ class Engine:
             self.drain(why)
 
     def _heed_budget(self) -> None:
-        """Stops where something is left to send that may not be sent; what is complete stays complete."""
+        """Stops if requests are left that the budget does not allow; a complete run stays complete."""
         if (why := self.ledger.spent()) and any(dispatcher.waiting for dispatcher in self._dispatchers.values()):
             self.drain(why)

@@ -38,27 +38,27 @@ _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 _T = TypeVar("_T")
 Scoring = Mapping[str, Any]
 _STARTED_WITHOUT = {"foreign_tasks", "task_code"}
-"""Reasons of a scorer that was started without what the run needs."""
+"""Reasons of a scorer that was started without an option that the run needs."""
 OnVerdict = Callable[[scorer.Verdict, Scoring, scorer.ScoreRequest], None]
 
 
 class ScorerClient:
-    """Keeps what is not yet acknowledged and sends it again after a break.
+    """Keeps items that are not yet acknowledged and sends them again after a break.
 
-    It holds a bounded number of items: what does not fit (`room` is False) stays in the run
-    log and is brought later.
+    It holds a bounded number of items: items that do not fit (`room` is False) stay in the run
+    log and are sent later.
 
     Args:
         endpoint: The scorer's address; None beside a channel.
         credentials: How to dial.
         patience: Seconds for which a scorer that does not answer is tried again.
         notify: Gets one line for people when the scorer is waited for.
-        on_verdict: Gets each verdict with what the item's line says about scoring, and what was sent.
+        on_verdict: Gets each verdict with the scoring of the item's line and the request that was sent.
         channel: A channel to the scorer; None dials the endpoint.
         waits: The run's waits, which people see.
 
     Attributes:
-        needs: Rule -> what it reads of the evidence, for rules that read some; known once rules are listed.
+        needs: Rule -> the evidence that it reads, for rules that read some; known once rules are listed.
     """
 
     def __init__(

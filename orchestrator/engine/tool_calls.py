@@ -28,8 +28,8 @@ class ToolCalls:
     Args:
         servers: The servers, connected, in their order in `--tools`.
         ledger: The run's state.
-        changes: What the run changes in requests.
-        worker: Runs what is done here: built-in tools, hashes, lines of the log.
+        changes: The run's changes to requests.
+        worker: Runs local work: built-in tools, hashes, lines of the log.
         go_on: Gets a trajectory all of whose calls have their results.
         end: Gets one that a failed call ends.
     """

@@ -1,4 +1,4 @@
-"""The calls by which a model comes to one answer: what is asked next follows from the answers and results so far."""
+"""The calls by which a model comes to one answer: each request follows from the answers and results so far."""
 
 from __future__ import annotations
 
@@ -259,10 +259,10 @@ class Trajectory:
         self.facts[TOOL_ERRORS] += output.is_error
 
     def step(self, info: model.GetModelInfoResponse) -> Ask | Done:
-        """Returns what is to be done next.
+        """Returns the next request, or the end.
 
         Args:
-            info: The model that is asked: what it refuses to read ends the trajectory.
+            info: The model: a request that it would refuse to read ends the trajectory.
         """
         if self._answer is None or self._ended:
             return self._ended or Ask(self._call, self._new, 1)

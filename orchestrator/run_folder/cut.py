@@ -40,7 +40,7 @@ class _Finish(Struct, frozen=True):
 
 
 class FinishLine(Struct):
-    """Of a line of `responses.jsonl`, why its output ended; "" where there is none."""
+    """Of a line of `responses.jsonl`, the reason that its output ended; "" without an output."""
 
     key: str
     sample: str

@@ -17,7 +17,7 @@ def write_file(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all.
 
     Raises:
-        RunWriteError: If it cannot be written; what was there before stays.
+        RunWriteError: If it cannot be written; the earlier file stays.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -76,7 +76,7 @@ def sync_folder(path: Path | str) -> None:
     """Makes the names in a folder survive a power cut, where its file system can.
 
     Raises:
-        OSError: If the folder is not there.
+        OSError: If the folder is missing.
     """
     folder = os.open(path, os.O_RDONLY)
     try:

@@ -33,12 +33,12 @@ _OF_A_CALL = ("replicas", "expected", "seconds", "endpoint")
 
 
 def source_of(run: Path, manifest: Mapping[str, Any], scorer: bytes) -> str:
-    """Returns a hash of all but the logs that results are made from; "" where it is not known, or of no use.
+    """Returns a hash of all inputs of the results but the logs; "" if it is not known, or of no use.
 
     Args:
         run: The run folder.
         manifest: The manifest, `planned` among it.
-        scorer: What the scorer lists, where it is of this installation; b"" for another.
+        scorer: The scorer's listing if it is of this installation; b"" for another.
     """
     # Of a package that brings metrics, the code may change unseen.
     if not scorer or log_bytes(run) < _LEAST_BYTES or entry_points(group="lyncean.metrics"):
@@ -49,14 +49,14 @@ def source_of(run: Path, manifest: Mapping[str, Any], scorer: bytes) -> str:
 
 
 def put_aside(run: Path) -> None:
-    """Takes the results of a run away that is called again: until it is complete it has none."""
+    """Puts the results of a run aside that is called again: it has none until it is complete."""
     if (run / FINISHED).exists() and (run / RESULTS).exists():
         (run / RESULTS).replace(run / _ASIDE)
     (run / RESULTS).unlink(missing_ok=True)
 
 
 def taken_back(run: Path, source: str) -> dict[str, Any] | None:
-    """Puts the results back and returns them where nothing that they were made from has changed; None elsewhere.
+    """Puts the results back and returns them if none of their inputs has changed; None otherwise.
 
     Raises:
         RunWriteError: If they cannot be written.
@@ -74,7 +74,7 @@ def taken_back(run: Path, source: str) -> dict[str, Any] | None:
 
 
 def note_results(run: Path, source: str) -> None:
-    """Notes what the results of a run were made from, once they are written.
+    """Notes the inputs of a run's results, once they are written.
 
     Raises:
         RunWriteError: If it cannot be written.
@@ -87,7 +87,7 @@ def note_results(run: Path, source: str) -> None:
 
 
 def note_report(run: Path) -> None:
-    """Notes what the page of a run was made from, once it is written.
+    """Notes the inputs of a run's page, once it is written.
 
     Raises:
         RunWriteError: If it cannot be written.

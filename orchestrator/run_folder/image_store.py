@@ -46,7 +46,7 @@ class ImageStore:
         """Returns a stored file's bytes.
 
         Raises:
-            OSError: If it is not there.
+            OSError: If it is missing.
             ValueError: If it holds other bytes than were stored, for example after a power cut.
         """
         data = Path(self._folder + sha256).read_bytes()

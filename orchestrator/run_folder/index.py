@@ -22,11 +22,11 @@ _DIGITS = re.compile(r"(\d+)")
 _LONGEST = 0xFFFF
 _SHORT = 64
 _TOGETHER = 1 << 14
-"""Names in one array: large enough that its memory is given back once it is freed."""
+"""Names in one array: large enough that the system gets its memory back once it is freed."""
 
 _HASH = "S16"
 _LARGE = 1 << 26
-"""Bytes of logs from which on what arrays leave is given back to the system."""
+"""Bytes of logs from which on freed memory is returned to the system."""
 
 
 class Index:
@@ -43,7 +43,7 @@ class Index:
             in the order of their keys' hashes, which costs no sorting of names.
 
     Attributes:
-        responses: Where each item's line begins in `responses.jsonl`, -1 where it has none.
+        responses: Offset of each item's line in `responses.jsonl`, -1 without one.
         verdicts: The same for `verdicts.jsonl`.
 
     Raises:

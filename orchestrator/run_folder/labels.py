@@ -88,7 +88,7 @@ class ErrorKinds:
     """The kinds of error that people name in wrong answers of a task.
 
     Attributes:
-        answers: How many wrong answers have a kind.
+        answers: Number of wrong answers that have a kind.
         shares: Kind -> its share of them, the most frequent first.
     """
 

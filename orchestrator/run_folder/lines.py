@@ -39,7 +39,7 @@ class Failure(Struct, frozen=True):
     """Why a request has no answer that can be scored.
 
     Attributes:
-        code: The gRPC status, "" where nothing was sent.
+        code: The gRPC status, "" if nothing was sent.
         reason: A stable word.
         message: One line for people.
     """
@@ -121,7 +121,7 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
         scores: Named parts of the score.
         judge: The judge's words and the hash of its prompt.
         panel: The same of each judge, where several were asked.
-        span: Where in the answer's text `extracted` stands, in characters.
+        span: Position of `extracted` in the answer's text, in characters.
         reason: Why the outcome is what it is; a stable word.
         detail: The same for people.
         details: The rule's record for a metric of its own.
@@ -168,16 +168,16 @@ class VerdictLine(Struct, kw_only=True, omit_defaults=True):
 
 
 class LabelLine(Struct, kw_only=True, omit_defaults=True):
-    """A line of `labels.jsonl`: what a person says of one item's answer.
+    """A line of `labels.jsonl`: a person's label of one item's answer.
 
     Attributes:
         key: The item's key.
         by: The person.
-        mark: What is said: "scored", that it cannot be told, or that what was said before is taken back.
+        mark: The kind of label: "scored", undecidable, or the withdrawal of an earlier label.
         score: The score where there is one, 0 for wrong to 1 for right.
         kind: The kind of error of a wrong answer, "" where none was chosen.
         seed: Of the order in which items are shown.
-        given: When, RFC 3339 in UTC.
+        given: Time of the label, RFC 3339 in UTC.
     """
 
     key: str

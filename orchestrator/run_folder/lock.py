@@ -78,11 +78,11 @@ class Lock:
 
 
 def lock(path: Path, looks: int = _LOOKS) -> Lock:
-    """Makes this process the one that writes to a run folder, until what is returned is closed.
+    """Makes this process the only writer of a run folder, until the returned lock is closed.
 
     Args:
         path: The folder.
-        looks: How often it is tried, 20 ms apart.
+        looks: Attempts, 20 ms apart.
 
     Raises:
         RunBusyError: If another process writes to it.

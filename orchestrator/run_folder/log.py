@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
     Attributes:
         state: State by `responses.jsonl`.
-        offset: Where its line begins there; meaningless for State.NONE.
+        offset: First byte of its line there; meaningless for State.NONE.
         verdict: The outcome in `verdicts.jsonl`, None if there is none.
         planned: Whether this process has planned it.
     """
@@ -88,7 +88,7 @@ class RunLog:
                 path.mkdir(parents=True, exist_ok=True)
                 self._lock = lock(path)
                 opened.callback(self._lock.close)
-                # What is opened last is closed first: answers are written before their verdicts.
+                # The file opened last is closed first: answers are written before their verdicts.
                 self.verdicts = Appender(path / VERDICTS, self._lock)
                 opened.callback(self.verdicts.close)
                 self.responses = Appender(path / RESPONSES, self._lock)
@@ -121,11 +121,11 @@ class RunLog:
         self._table.put_all(low, high, flags=values.astype(np.uint8), mask=_VERDICT)
 
     def entry(self, key: str) -> Entry:
-        """Returns what is known of a key."""
+        """Returns the state of a key."""
         return _entry(self._table.get(key))
 
     def plan(self, key: str) -> Entry:
-        """Notes that this process has planned a key, and returns what was known of it before."""
+        """Notes that this process has planned a key, and returns its earlier state."""
         return _entry(self._table.put(key, flags=_PLANNED, mask=_PLANNED))
 
     def settled(self, keys: Hashes, sizes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
@@ -289,7 +289,7 @@ class RunLog:
         return error
 
     def close(self) -> None:
-        """Writes what was collected, closes the logs and lets the folder go. No verdict outlives its answer."""
+        """Writes the collected lines, closes the logs and releases the folder. No verdict outlives its answer."""
         with self._opened:
             try:
                 if not self.responses.broken:

@@ -33,11 +33,11 @@ _NAMED = 3
 
 
 class StandardError(NamedTuple):
-    """A result's standard error and its parts, in words.
+    """A result's standard error and its parts, as text.
 
     Attributes:
-        parts: Of what it is made.
-        smaller: What it would be with more of each factor, the smallest first.
+        parts: Its sources.
+        smaller: Its size with more of each factor, the smallest first.
         wider: The interval that is also over other levels of its facets, "" without facets that matter.
     """
 
@@ -51,7 +51,7 @@ class Band(NamedTuple):
 
     Attributes:
         whole: The metric over items whose answer is complete; None without any.
-        denominator: How many these are.
+        denominator: Number of these items.
         low: The metric over all items if every cut answer were wrong.
         high: The same if every one were right.
     """

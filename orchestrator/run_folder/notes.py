@@ -112,7 +112,7 @@ def metric_notes(tasks: Mapping[str, Mapping[str, Any]]) -> list[Note]:
 
 
 def _groups_asked(details: Mapping[str, Any]) -> str:
-    """Returns how many groups were asked, "" where each sample is one."""
+    """Returns the number of groups asked, as text; "" if each sample is its own group."""
     return (
         f" ({details['units']:,} of {details['of_units']:,} groups)"
         if details["of_units"] != details["of_samples"]

@@ -33,7 +33,7 @@ def doubt(model: Mapping[str, Any]) -> str:
 
 
 def first(run: Path, model: Mapping[str, Any]) -> str:
-    """Returns which model the endpoint said has answered first in a run; "" where there is none, or it does not say.
+    """Returns the model that the endpoint named in a run's first answer; "" without an answer or a name.
 
     Raises:
         RunLogError: If a line is damaged.

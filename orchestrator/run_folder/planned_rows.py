@@ -43,8 +43,8 @@ Settled = Callable[[str, Outcome, int], None]
 class PlannedRows:
     """The file `.planned` of a run folder: for each stride of rows its items' key hashes.
 
-    What the log has settled of what the file names is counted here and now; `over` tells where. Eight bytes are kept of
-    each stride.
+    Items of the file that the log has settled are counted on reading; `over` names their strides. Each stride takes
+    eight bytes.
 
     Args:
         log: The run folder, held by this process.
@@ -90,11 +90,11 @@ class PlannedRows:
         self._over.sort()
 
     def over(self, task: int, first: int, rows: int) -> bool:
-        """Returns whether nothing is left to do for a stride of rows."""
+        """Returns whether a stride of rows is complete."""
         return (task, first, rows) in self._over
 
     def rows_over(self, task: int, first: int) -> int:
-        """Returns for how many rows from `first` on nothing is left to do, in whole strides."""
+        """Returns the number of rows from `first` on that are complete, a multiple of the stride."""
         return self._over.run_of(task, first) * STRIDE
 
     def note(self, sample: Sample) -> None:
@@ -104,7 +104,7 @@ class PlannedRows:
         self._keys += [(*digest(sample.item_key(turn)), turn.scoring is not None) for turn in sample.turns]
 
     def close_stride(self, task: int, first: int, rows: int) -> None:
-        """Writes down a stride all of whose samples were noted.
+        """Writes a stride of which all samples were noted.
 
         Raises:
             RunWriteError: If it cannot be written.
@@ -143,7 +143,7 @@ def sealed_stride(stride: Stride, keys: Sequence[tuple[int, int, bool]]) -> byte
 
 
 class _Strides:
-    """A set of strides, eight bytes each; what was added is found once it is sorted."""
+    """A set of strides, eight bytes each; added strides are found after `sort`."""
 
     def __init__(self) -> None:
         self._packed = array("Q")
@@ -157,6 +157,7 @@ class _Strides:
         """Sorts the added strides for look-up. Nothing may be added afterwards."""
         if self._packed:
             self._sorted = np.sort(np.frombuffer(self._packed, np.uint64))
+            # Full strides that follow each other begin STRIDE rows apart; the low 8 bits hold their rows.
             gaps = np.flatnonzero(np.diff(self._sorted) != STRIDE << 8) + 1
             self._ends = np.append(gaps, len(self._sorted))
             self._packed = array("Q")

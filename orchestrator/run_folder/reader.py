@@ -198,7 +198,7 @@ class Run:
             yield Item(key, {}, {}) if position is None else next(self.at((position,)))
 
     def image(self, name: str) -> Path | None:
-        """Returns the file of an image of the run, None where there is none of that name."""
+        """Returns the file of an image of the run, None if it has none of that name."""
         if not _SHA256.fullmatch(name):
             return None
         path = self.path / IMAGES / name
@@ -355,7 +355,7 @@ def epoch(moment: object) -> float:
 
 
 def reason(item: Item) -> str:
-    """Returns why an item has its outcome, "" where nothing says so."""
+    """Returns the reason for an item's outcome, "" if none is known."""
     return str(item.verdict.get("reason") or (item.response.get("error") or {}).get("reason") or "")
 
 

@@ -80,8 +80,8 @@ def call_of(request: Mapping[str, Any], load: LoadImage) -> Call:
     """Returns the call that a line's request stands for: what `request_json` was made of, but for the stage.
 
     Raises:
-        RunLogError: If the request is not what was written.
-        OSError: If an image or clip is not there.
+        RunLogError: If the request is damaged.
+        OSError: If an image or clip is missing.
     """
     try:
         messages = tuple(
@@ -199,8 +199,8 @@ def answer_of_line(line: Mapping[str, Any], load: LoadImage) -> Answer:
     """Returns the answer that a line of `responses.jsonl` holds.
 
     Raises:
-        RunLogError: If the line is not what was written.
-        FileNotFoundError: If an image is not there.
+        RunLogError: If the line is damaged.
+        FileNotFoundError: If an image is missing.
     """
     try:
         return _answer(line["response"], load)

@@ -47,7 +47,7 @@ class Heads(NamedTuple):
     """Heads of some lines that follow each other in a log.
 
     Attributes:
-        offsets: Where each begins: shape [lines].
+        offsets: First byte of each line: shape [lines].
         keys: Their keys in UTF-8.
         outcomes: Their outcomes.
         lines: The lines, without their newlines.
@@ -116,7 +116,7 @@ def lines_at(path: Path, offsets: Iterable[int], kind: type[T]) -> Iterator[T]:
 
 
 def damaged(path: Path, offset: int, error: Exception) -> RunLogError:
-    """Returns the one-line error for a line that is not what was written, with the numbers of all others of its log."""
+    """Returns the one-line error for a damaged line, with the numbers of all others of its log."""
     number, more = 1, list[int]()
     with path.open("rb") as file:
         while offset and (data := file.read(min(offset, _READ))):

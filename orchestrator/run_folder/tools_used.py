@@ -11,7 +11,7 @@ from orchestrator.run_folder.notes import Note
 FIELD = "tools"
 """Field of a run's identity and of its results."""
 SERVERS = "servers"
-"""Field of that: the servers of tools, each with its revision and its tools as the model is told of them."""
+"""Field of that: the servers of tools, each with its revision and its tools as the model sees them."""
 
 
 def summary(identity: Mapping[str, Any], calls: int, counts: Mapping[str, int]) -> dict[str, Any]:

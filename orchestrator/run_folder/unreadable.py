@@ -47,7 +47,7 @@ class Unreadable:
 
     Attributes:
         task: The task.
-        count: How many there are.
+        count: Number of them.
         answers: Of how many answers.
         key: The item of the example.
         text: What the model answered there.

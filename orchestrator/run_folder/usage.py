@@ -32,7 +32,7 @@ class Usage:
     """Totals of requests that were answered.
 
     Attributes:
-        requests: How many.
+        requests: Number of requests.
         input_tokens: Tokens in.
         cached_tokens: Those of them that were read from a cache.
         output_tokens: Tokens out.
@@ -102,7 +102,7 @@ def of_log(run: Path) -> dict[str, Usage]:
 
 
 def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict[str, Usage]:
-    """Returns what the answers of each task took that count: of a request that was made again, the last.
+    """Returns the usage of each task's answers that count: of a repeated request, the last one.
 
     Args:
         run: The run folder.

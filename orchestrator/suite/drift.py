@@ -48,7 +48,7 @@ class Drift:
 
 
 def read(folder: Path) -> Drift | None:
-    """Returns what was measured for the suite of a folder, None where nothing was.
+    """Returns the drift measured for the suite of a folder, None if it was not measured.
 
     Raises:
         ConfigError: The file is damaged.

@@ -41,7 +41,7 @@ async def measure(
         file: The suite, whose tasks and options count, and not its models.
         endpoints: Address of the server, and of a second replica.
         folder: The suite's folder.
-        console: Where progress goes.
+        console: Receives progress.
         credentials: Of the servers.
 
     Raises:

@@ -110,7 +110,7 @@ class Watcher:
         suite: The suite.
         pattern: Of the checkpoints' folders, or a URL.
         folder: The suite's folder.
-        console: Where progress goes.
+        console: Receives progress.
         credentials: Of servers that run already.
     """
 

@@ -61,7 +61,7 @@ def read_literal(text: str, syntax: Syntax) -> Any:
 
 
 def check_schema(value: Any, schema: Mapping[str, Any]) -> None:
-    """Raises ValueError, in the words of jsonschema, where arguments do not fit a schema."""
+    """Raises ValueError with the message of jsonschema if arguments do not fit a schema."""
     import jsonschema
 
     try:

@@ -1,4 +1,4 @@
-"""Tools of servers: what the model is told of them, and the calls that are to be made there."""
+"""Tools of servers: their descriptions for the model, and the calls to be made there."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class CodeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         tool: Its name there; it takes {"code": text}.
         nothing: What it gives where code shows nothing.
-        folder: Where code finds the images as files: image_1.png and so on.
+        folder: Folder in which code finds the images as files: image_1.png and so on.
     """
 
     tool: str

@@ -77,7 +77,7 @@ class Tool(Interface):
     """A function that a model may call."""
 
     def describe(self) -> model.Tool:
-        """Returns name, description and schema as the model is told of them."""
+        """Returns name, description and schema as the model sees them."""
 
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
         """Runs the tool on the arguments as the model wrote them; a mistake of the model's is an error output.
