@@ -192,7 +192,7 @@ class Ledger:
         self.log.sync_verdicts()
 
     async def on_disk(self, work: Callable[[], T]) -> T:
-        """Returns the result of work on the disk, done in a thread that is no longer awaited once it is given up.
+        """Returns the result of work on the disk, done in a thread that is no longer awaited once it is abandoned.
 
         Raises:
             RunLogError: If the disk does not answer, or as the work does.

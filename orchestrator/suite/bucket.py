@@ -62,7 +62,7 @@ class _Copy:
         self._put: dict[str, bytes] = {}
 
     def fetch(self) -> None:
-        """Makes the local folder hold what the remote one does; cells that are here alone stay."""
+        """Fetches the remote folder into the local one; cells that exist locally alone stay."""
         objects, folders = self._store.listing("")
         for name in folders:
             if name not in (".", "..") and Path(name).name == name:
@@ -79,7 +79,7 @@ class _Copy:
             record.save(self.local)
 
     def keep(self, over: threading.Event, every: float) -> None:
-        """Uploads again and again; a try that fails is made up for by the next."""
+        """Uploads at intervals; the next upload makes up for one that fails."""
         while not over.wait(every):
             try:
                 self._upload()
@@ -89,7 +89,7 @@ class _Copy:
                 return  # `finish` meets it once more
 
     def finish(self) -> None:
-        """Uploads what is left, and makes sure that all of it is there."""
+        """Uploads the rest, and makes sure that the remote folder is complete."""
         self._mirrors.clear()
         self._put.clear()
         try:

@@ -1,4 +1,4 @@
-"""The checkpoints of a pattern: folders of this machine, or of a bucket, each fetched when its turn has come."""
+"""The checkpoints of a pattern: folders of this machine, or of a bucket, fetched one at a time."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CONCURRENT = 8
 
 
 class Checkpoints:
-    """Those of folders of this machine.
+    """Checkpoints in folders of this machine.
 
     Args:
-        pattern: Of the folders.
+        pattern: Pattern of the folders.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -52,13 +52,13 @@ class Checkpoints:
 
 
 class RemoteCheckpoints(Checkpoints):
-    """Those of a bucket: the folder here lasts while one is evaluated.
+    """Checkpoints in a bucket: a local copy lasts while the checkpoint is evaluated.
 
     Args:
         pattern: A URL; its last part alone may have `*`, `?` and `[`.
 
     Raises:
-        ConfigError: It is not such a URL, or it cannot be used.
+        ConfigError: If it is not such a URL, or cannot be used.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -74,7 +74,7 @@ class RemoteCheckpoints(Checkpoints):
 
         Raises:
             ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
-            RemoteError: The bucket cannot be read.
+            RemoteError: If the bucket cannot be read.
         """
         matches = fnmatch.filter(self._store.listing("")[1], self._names)
         steps = checkpoints.by_step([Path(name) for name in sorted(matches)], 1)
@@ -98,7 +98,7 @@ class RemoteCheckpoints(Checkpoints):
         """Fetches a checkpoint; files that are here already stay.
 
         Raises:
-            RemoteError: It cannot be read, or was written anew.
+            RemoteError: If it cannot be read, or was written anew.
         """
         store = self._store.below(checkpoint.name)
         checkpoint.path.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def checkpoints_of(pattern: str) -> Checkpoints:
     """Returns the checkpoints of a pattern of folders, or of a URL.
 
     Raises:
-        ConfigError: It is a URL that cannot be used.
+        ConfigError: If it is a URL that cannot be used.
     """
     return RemoteCheckpoints(pattern) if "://" in pattern else Checkpoints(pattern)
 

@@ -74,7 +74,7 @@ def by_step(folders: Sequence[Path], parts: int) -> dict[int, tuple[str, Path]]:
 
     Args:
         folders: The folders that a pattern matches.
-        parts: How many parts of their paths may name a checkpoint, from the last one on.
+        parts: Number of parts of their paths that may name a checkpoint, from the last one on.
 
     Raises:
         ConfigError: If no folder's name has a step, two have the same, or one cannot name a model of a suite.
@@ -104,7 +104,7 @@ def check_name(path: Path, name: str) -> None:
     """Makes sure that the part of a checkpoint's path which names it is fit for a run folder's name.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: If it is not.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path}: name the folder by letters, digits, dots, - and _ alone")
@@ -115,10 +115,10 @@ def step_of(path: Path, parts: int = 1) -> tuple[str, int] | None:
 
     Args:
         path: Its folder.
-        parts: How many parts of the path are looked at, from the last one on.
+        parts: Number of parts of the path to search, from the last one on.
 
     Returns:
-        None where none has a number.
+        None if none has a number.
     """
     for part in reversed(path.parts[-parts:]):
         if number := _STEP.search(part):
@@ -127,7 +127,7 @@ def step_of(path: Path, parts: int = 1) -> tuple[str, int] | None:
 
 
 def is_complete(path: Path, now: float | None = None) -> bool:
-    """Returns whether nothing more is to be written into a checkpoint's folder.
+    """Returns whether a checkpoint's folder is written in full.
 
     It has a marker; or a configuration and safetensors files that are whole, the index's all there; or any weights,
     and nothing in it has changed for a minute.
@@ -142,7 +142,7 @@ def is_complete(path: Path, now: float | None = None) -> bool:
         changed = max(file.stat().st_mtime for file in [path, *files])
         quiet = (time.time() if now is None else now) - changed
         return quiet >= QUIET or (quiet >= SETTLED and _whole(path, names))
-    except OSError:  # a file that goes while it is looked at: the training is at work
+    except OSError:  # a file vanished during the check: the training is at work
         return False
 
 
@@ -168,8 +168,8 @@ def listed(names: set[str], index: bytes | None) -> set[str]:
     """Returns the safetensors files that a checkpoint has or its index names; empty where the index is to come.
 
     Raises:
-        orjson.JSONDecodeError: The index is not whole.
-        KeyError: Or damaged; also TypeError and AttributeError.
+        orjson.JSONDecodeError: If the index is not complete.
+        KeyError: If it is damaged; also TypeError and AttributeError.
     """
     weights = {name for name in names if name.endswith(".safetensors")}
     if index is not None:
@@ -194,7 +194,7 @@ def _length(file: Path) -> bool:
 
 
 def fingerprint(path: Path) -> str:
-    """Returns what tells a checkpoint's weights and settings from others; the same wherever they are copied to.
+    """Returns a hash of a checkpoint's weights and settings, the same for every copy.
 
     Small files whole, large ones by their size and some blocks of them: training moves every weight. The model server
     hashes all of the weights, and a run notes that as the model's identity.
@@ -203,7 +203,7 @@ def fingerprint(path: Path) -> str:
 
 
 def digest(files: Iterable[tuple[str, int, Callable[[int, int], bytes]]]) -> str:
-    """Returns the fingerprint of files: names in order, sizes, and what reads a part from its start and length."""
+    """Returns the fingerprint of files: names in order, sizes, and readers of a part by start and length."""
     total = hashlib.sha256()
     for name, size, read in files:
         if name in (_CONFIG, INDEX) or name.endswith(_WEIGHTS):

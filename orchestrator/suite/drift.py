@@ -1,4 +1,4 @@
-"""drift.json in a suite's folder: what its server made of the same requests, see `check --drift`."""
+"""drift.json in a suite's folder: its server's answers to repeated requests compared, see `check --drift`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(folder: Path) -> Drift | None:
     """Returns the drift measured for the suite of a folder, None if it was not measured.
 
     Raises:
-        ConfigError: The file is damaged.
+        ConfigError: If the file is damaged.
     """
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=Drift)

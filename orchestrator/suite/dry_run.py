@@ -1,4 +1,4 @@
-"""`--suite FILE --dry-run`: what every cell would send and at most cost."""
+"""`--suite FILE --dry-run`: the requests and the largest cost of every cell."""
 
 from __future__ import annotations
 

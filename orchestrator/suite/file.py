@@ -18,9 +18,9 @@ from orchestrator.run.request import RunRequest, checked
 from orchestrator.suite.checkpoints import Found
 
 SCHEMA = Path(__file__).with_name("schema.json")
-"""JSON Schema of a suite, as far as it is not the options of a run; docs/suites.md says what each key means."""
+"""JSON Schema of a suite, as far as it is not the options of a run; docs/suites.md describes the keys."""
 CLUSTER = "cluster"
-"""Key of a model with what `orchestrator submit` needs of it."""
+"""Key of a model with its settings for `orchestrator submit`."""
 
 _OF_MODELS = ("model", "model_options", "endpoint")
 _NOT_HERE = {
@@ -37,12 +37,12 @@ _OPTIONS = [field.name for field in fields(RunRequest) if field.name not in _NOT
 
 
 class SuiteError(YamlError, ConfigError):
-    """A suite that says what cannot be. A user's mistake: exit 2."""
+    """Raised for a suite with a mistake of its user: exit 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteFile(YamlFile):
-    """A suite as it is written."""
+    """A suite's file as it is written."""
 
     failure = SuiteError
     keys = "`key: value`, models and tasks among them"
@@ -56,9 +56,9 @@ class Cell:
     Attributes:
         model: The model's name in the suite.
         task: The task as it is written, a file's path seen from the working folder.
-        variant: Name of the variant, "" where the suite has none.
+        variant: Name of the variant, "" if the suite has none.
         name: Name of its run folder.
-        request: What is run.
+        request: The request of its run.
         places: Place of each of its options in the file.
         model_place: Place of its model in the file.
         task_place: Place of its task in the file.
@@ -80,10 +80,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite that was read; nothing of it was planned yet.
+    """A suite that is read and not planned yet.
 
     Attributes:
-        name: Its name: of its folder, and of the leaderboard.
+        name: Its name, which its folder and leaderboard have.
         cells: The cells, those of one model after each other.
         baseline: The model that the gate compares with, "" for none.
     """
@@ -110,7 +110,7 @@ def read(path: Path, credentials: Credentials = PLAIN, checkpoints: Sequence[Fou
         checkpoints: Checkpoints that become models, by step; None for a suite that is not about checkpoints.
 
     Raises:
-        SuiteError: It is wrong; the message names file, line, key and fix.
+        SuiteError: If it has a mistake; the message names file, line, key and fix.
     """
     return of_file(SuiteFile.read(path), credentials, checkpoints)
 
@@ -202,7 +202,7 @@ def _options(file: SuiteFile, values: Mapping[str, Any] | None, location: Place)
 
 
 def _check_apart(file: SuiteFile, parts: list[Options]) -> None:
-    """Raises where an option of one cell has two values: which one counts would be a guess."""
+    """Raises if an option of one cell has two values: a choice between them would be a guess."""
     seen: dict[str, Place] = {}
     for part in parts:
         for key, (_, location) in part.items():

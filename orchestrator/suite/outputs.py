@@ -48,7 +48,7 @@ def exit_code(record: Record, board: Leaderboard) -> int:
 
 
 def summary(record: Record, board: Leaderboard) -> str:
-    """Returns why a suite does not end with 0, and what to do."""
+    """Returns why a suite does not end with 0, and how to go on."""
     left = [state for _, state, _ in not_complete(board) if state is not CellState.NO_RESULT]
     if failed := left.count(CellState.FAILED):
         return f"{failed} of {len(record.cells)} cells failed: the reasons are above"

@@ -1,4 +1,4 @@
-"""suite.json: what the cells of a suite's folder are, and how each of them ended last."""
+"""suite.json: the cells of a suite's folder, and the last end of each."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class RecordedCell:
     Attributes:
         name: Name of its run folder.
         model: The model's name in the suite.
-        variant: The variant's, "" where there is none.
+        variant: The variant's name, "" without one.
         tasks: Names of its tasks.
         request: Hash of the request that its results are of; "" as long as it is not complete.
-        exit_code: How it ended last, None before it did.
-        error: Why, "" where it is complete.
+        exit_code: Exit code of its last end, None before the first.
+        error: The reason, "" if it is complete.
         step: The training step of its model, None where the model is not a checkpoint of a series.
         checkpoint: The checkpoint's folder as it was found, "" where the model is none.
         fingerprint: What tells its files from others of the same names (`checkpoints.fingerprint`).
@@ -68,7 +68,7 @@ class Record:
     cells: list[RecordedCell]
 
     def save(self, folder: Path) -> None:
-        """Writes it into the suite's folder, whole or not at all.
+        """Writes it into the suite's folder atomically.
 
         Raises:
             RunWriteError: If it cannot be written.
@@ -77,10 +77,10 @@ class Record:
 
 
 def read(folder: Path) -> Record:
-    """Returns what a suite's folder records.
+    """Returns the record of a suite's folder.
 
     Raises:
-        ConfigError: It is not the folder of a suite, or damaged.
+        ConfigError: If it is not the folder of a suite, or is damaged.
     """
     path = folder / FILE
     try:
@@ -94,7 +94,7 @@ def read(folder: Path) -> Record:
 
 
 def hash_of(request: RunRequest, checkpoint: str = "") -> str:
-    """Returns the sha256 of all of a request that a number may depend on.
+    """Returns the sha256 of all fields of a request that may change a number.
 
     Args:
         request: The request.

@@ -55,7 +55,7 @@ class Session:
 
     Attributes:
         local: Servers that are started here.
-        plans: Plans by what they follow from, without the model: the data of a task are opened once.
+        plans: Plans by their inputs except the model: the data of a task are opened once.
         settled: Cells that this process ran or passed over, and that the same command would not go on with.
         stopped: Whether a signal ended the last pass.
     """
@@ -67,12 +67,12 @@ class Session:
 
 
 def plan(suite: Suite, folder: Path, known: dict[str, Plan] | None = None) -> list[PlannedCell]:
-    """Plans every cell, so that a mistake ends the suite before anything of it is run.
+    """Plans every cell, so that a mistake ends the suite before a cell is run.
 
     Args:
         suite: The suite.
         folder: Its folder.
-        known: Plans from before, which get further ones.
+        known: Earlier plans, to which new ones are added.
 
     Raises:
         SuiteError: A cell cannot be run as it is written; names file, line and cell.
@@ -105,7 +105,7 @@ def plan(suite: Suite, folder: Path, known: dict[str, Plan] | None = None) -> li
 
 
 def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
-    """Raises where a task is in two cells of one model, or a condition is about a task or metric that no cell has."""
+    """Raises if a task is in two cells of one model, or a condition is about a task or metric that no cell has."""
     seen: dict[tuple[str, str, str], Cell] = {}
     for planned_cell in planned:
         cell = planned_cell.cell
@@ -131,7 +131,7 @@ def _check_tasks(suite: Suite, planned: Sequence[PlannedCell]) -> None:
 
 
 async def run(suite: Suite, folder: Path, console: Console) -> Record:
-    """Runs every cell that is not complete and returns how each ended; what ends one does not end the others.
+    """Runs every cell that is not complete and returns the ends of all; an error of one does not end the others.
 
     Raises:
         SuiteError: It cannot be run as it is written; nothing was run then.
@@ -179,7 +179,7 @@ async def run_pass(suite: Suite, folder: Path, console: Console, session: Sessio
             and not isinstance(error, IncompleteError)
             and session.local.broken("model_server")
         ):
-            # What a model's first cell waited for in vain, the next ones would.
+            # The model's next cells would wait in vain for the same server.
             unusable[kept.model] = error.exit_code, kept.error
         if isinstance(error, StoppedError):
             session.stopped = True
@@ -227,7 +227,7 @@ def _words(error: BaseException) -> str:
 async def _is_complete(planned_cell: PlannedCell, local: LocalServers) -> bool:
     """Returns whether a run is complete and would be the same now, as far as that is known without its model.
 
-    Its model is the same by the words of its request, which the caller compares, and by `_check_models`.
+    Its model is the same by its request, which the caller compares, and by `_check_models`.
     """
     if not has_results(planned_cell.path):
         return False

@@ -48,7 +48,7 @@ class Checkpoint:
 
 
 def checkpoints(record: Record) -> list[Checkpoint]:
-    """Returns the checkpoints of a suite's folder by step; empty where the suite has none."""
+    """Returns the checkpoints of a suite's folder by step; empty if the suite has none."""
     by_model: dict[str, list[RecordedCell]] = {}
     for cell in record.cells:
         if cell.step is not None:

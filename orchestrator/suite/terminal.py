@@ -19,7 +19,7 @@ from orchestrator.run_folder.validity import lines
 
 
 def show(board: Leaderboard, console: Console) -> None:
-    """Prints each task's ranking, the gate, what is not complete and the leaderboard."""
+    """Prints each task's ranking, the gate, the incomplete cells and the leaderboard."""
     for table in board.tables:
         for task, metric in table.tasks.items():
             console.print(_ranking(f"{task}: {metric or 'no metric yet'}", table.variant, table.column(task)))

@@ -1,4 +1,4 @@
-"""A suite's folder as a training, for its page: the checkpoints, and what the last leaderboard says of them."""
+"""A suite's folder as a training, for its page: the checkpoints, and their place in the last leaderboard."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EvaluatedSeries:
         name: The suite's name.
         steps: Name of each checkpoint -> its step.
         checkpoints: Step of each checkpoint, and variant and run of each of its cells that has results, by step.
-        page: Its page, which may not be there.
+        page: Path of its page, which may be missing.
     """
 
     name: str
@@ -52,7 +52,7 @@ def evaluated(folder: Path) -> EvaluatedSeries:
     """Returns the results of a suite's folder; cells that are not complete have none.
 
     Raises:
-        ConfigError: It is not the folder of a suite with checkpoints, or damaged.
+        ConfigError: If it is not the folder of a suite with checkpoints, or is damaged.
     """
     training = read(folder)
     runs: dict[int, list[tuple[str, Run]]] = {}
@@ -74,7 +74,7 @@ def read(folder: Path, name: str = "") -> Training:
     """Returns the training of a suite's folder; it is called as the suite if no name is given.
 
     Raises:
-        ConfigError: It is not the folder of a suite with checkpoints, or damaged.
+        ConfigError: If it is not the folder of a suite with checkpoints, or is damaged.
     """
     record = _record(folder)
     series = checkpoints(record)
@@ -96,7 +96,7 @@ def named(folders: Sequence[Path]) -> list[Training]:
     """Returns trainings by the names of their suites, or of their folders where two suites have the same name.
 
     Raises:
-        ConfigError: One is not the folder of a suite with checkpoints, or damaged.
+        ConfigError: If one is not the folder of a suite with checkpoints, or is damaged.
     """
     trainings = [read(folder) for folder in folders]
     names = [training.name for training in trainings]
@@ -119,7 +119,7 @@ def _record(folder: Path) -> Record:
 
 
 def _leaderboard(path: Path) -> _Leaderboard:
-    """Returns what a gate said last; nothing where the suite did not come to its leaderboard."""
+    """Returns a gate's last verdict; nothing if the suite has no leaderboard yet."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Leaderboard)
     except FileNotFoundError:

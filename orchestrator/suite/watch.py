@@ -1,6 +1,6 @@
 """`eval --suite FILE --checkpoints PATTERN`: evaluates the checkpoints of a training as it makes them.
 
-All that is known stands in the suite's folder: a watcher that is killed and started anywhere with the same suite and
+The suite's folder holds the whole state: a watcher that is killed and started anywhere with the same suite and
 the same checkpoints goes on with the cell that was interrupted, and asks nothing that has an answer.
 """
 
@@ -33,7 +33,7 @@ from orchestrator.suite.record import Record
 from orchestrator.suite.run import Session
 
 LOOK = 5.0
-"""Seconds between two looks at the folders."""
+"""Seconds between two scans of the folders."""
 _AGAIN = 60.0
 """Seconds after which a cell that could not be completed is tried again."""
 _UNTIL = re.compile(r"\s*(?:(now)|step\s*>=\s*(\d+))\s*")
@@ -89,8 +89,8 @@ def held(folder: Path) -> Iterator[None]:
     """Keeps a second watcher out of a suite's folder.
 
     Raises:
-        ConfigError: The folder cannot be made.
-        RunBusyError: There is one.
+        ConfigError: If the folder cannot be made.
+        RunBusyError: If another watcher holds it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ class Watcher:
 
     Args:
         suite: The suite.
-        pattern: Of the checkpoints' folders, or a URL.
+        pattern: Pattern of the checkpoints' folders, or a URL.
         folder: The suite's folder.
         console: Receives progress.
         credentials: Of servers that run already.
@@ -139,7 +139,7 @@ class Watcher:
                         complete, due = await self._next(session, end, signalled)
                     if due is None:
                         break
-                    # One after the other, so that the page has each as soon as it is there.
+                    # One at a time, so that the page shows each as soon as it is evaluated.
                     record = await self._fetched(due, complete[: complete.index(due) + 1], session, completed)
         if record is None:
             raise IncompleteError(
@@ -148,7 +148,7 @@ class Watcher:
         return record
 
     async def _next(self, session: Session, end: End, signalled: asyncio.Event) -> tuple[Sequence[Found], Found | None]:
-        """Returns the complete checkpoints, and the next to evaluate; None at the end, or when a signal asks for it."""
+        """Returns the complete checkpoints, and the next to evaluate; None at the end, or on a signal."""
         while True:
             complete = await asyncio.to_thread(self._find)
             if (due := self._due(complete, session)) is not None or end.reached(complete):
@@ -211,7 +211,7 @@ class Watcher:
 
 @contextlib.contextmanager
 def _signalled() -> Iterator[asyncio.Event]:
-    """Yields what Ctrl-C and SIGTERM set meanwhile; they reach the main thread alone."""
+    """Yields an event that Ctrl-C and SIGTERM set; they reach the main thread alone."""
     signalled = asyncio.Event()
     main = threading.current_thread() is threading.main_thread()
     loop = asyncio.get_running_loop()

@@ -40,13 +40,13 @@ def read_literal(text: str, syntax: Syntax) -> Any:
     """Returns the value that a text stands for.
 
     Args:
-        text: What the model wrote.
+        text: The text of the model.
         syntax: "json" as the standard has it, "json5", or the literals of Python (containers, strings, numbers, True,
             False and None; no expressions).
 
     Raises:
         ValueError: It is not such a value, or longer or deeper than `MAX_CHARACTERS` and `MAX_DEPTH`. For "json" a
-            json.JSONDecodeError with the words of the standard library.
+            json.JSONDecodeError with the message of the standard library.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"the arguments have {len(text):,} characters, the limit is {MAX_CHARACTERS:,}")

@@ -75,7 +75,7 @@ class BuiltIn:
         return model.Tool(name=self.name, description=self.description, input_schema=json.dumps(self.schema))
 
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput:
-        """Returns the new image with its number, or what is wrong with the call."""
+        """Returns the new image with its number, or the defect of the call."""
         try:
             options = read_literal(arguments, "json")
             check_schema(options, self.schema)
@@ -97,7 +97,7 @@ class BuiltIn:
 
 
 def _line(error: Exception) -> str:
-    """Returns an error's first line: jsonschema goes on with the schema."""
+    """Returns an error's first line: jsonschema appends the schema."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

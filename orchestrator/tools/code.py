@@ -1,4 +1,4 @@
-"""Text protocols whose tool runs code: what a model writes between marks goes to a server of tools."""
+"""Text protocols whose tool runs code: text between marks goes to a server of tools."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CodeProtocol(TextProtocol):
             try:
                 values["size"] = "{}x{}".format(*decoded(images[0]).size)
             except MISTAKES:
-                values["size"] = "0x0"  # the server refuses what cannot be decoded
+                values["size"] = "0x0"  # the server refuses an image that cannot be decoded
         return self._begun(call, filled(self.spec.suffix, values))
 
     def pictures(self, call: Call) -> list[Picture]:
@@ -66,7 +66,7 @@ class CodeProtocol(TextProtocol):
         raise ConfigError(f"no server of tools has {self._code.tool!r}")
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...] | None:
-        """Returns the messages with what the code showed; None where the same request is sent again."""
+        """Returns the messages with what the code showed; None if the same request is sent again."""
         form = self.spec.result
         if form.again and any(result.is_error or not any(self._shown(result)) for result in results):
             return None
@@ -79,7 +79,7 @@ class CodeProtocol(TextProtocol):
                 yield ToolCall("", self._code.tool, json.dumps({"code": code}, ensure_ascii=False))
 
     def _between(self, text: str) -> str | None:
-        """Returns the code in an answer, None where the protocol passes over it."""
+        """Returns the code in an answer, None if the protocol ignores it."""
         form = self.spec.call
         if form.pattern:
             match = re2.search(form.pattern, text)

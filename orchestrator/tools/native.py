@@ -11,7 +11,7 @@ from orchestrator.tools.arguments import MAX_CALLS, tool_error
 from orchestrator.tools.types import Picture, RemoteCall, Tool, ToolOutput, stored_pictures
 
 _OUTPUT_TOKENS = 4096
-"""Bound on an output where the benchmark's own, which is often that of a letter, is lower."""
+"""Least bound on an output: the benchmark's own is often that of a single letter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class CropPolicy:
     """Steps from a model's four numbers to the crop that it sees. All of it is part of what the model sees.
 
     Attributes:
-        units: What the numbers are: "pixels" of the stored image, "fraction" of its sides, "per_mille" of them, or
+        units: Unit of the numbers: "pixels" of the stored image, "fraction" of its sides, "per_mille" of them, or
             "fraction_or_pixels": fractions if all four are below 1.
         region: What is done to the box: "kept" (what lies outside is black), "clamped", "clamped_grown" (to at least
             `min_side`, about its centre), "clamped_whole" (whole pixels up to the last but one row and column), or
@@ -101,7 +101,7 @@ def decoded(data: bytes) -> Image.Image:
 
 
 def check_pixels(width: float, height: float) -> None:
-    """Raises ValueError where an area, in pixels, is larger than `MAX_PIXELS`."""
+    """Raises ValueError if an area, in pixels, is larger than `MAX_PIXELS`."""
     if not abs(width) * abs(height) <= MAX_PIXELS:
         raise ValueError(f"an image of {width:,.0f} x {height:,.0f} pixels is too large")
 
@@ -149,7 +149,7 @@ def sized(image: Image.Image, policy: SizePolicy) -> Image.Image:
 
 
 def _sizes(size: tuple[int, int], policy: SizePolicy) -> Iterator[tuple[int, int]]:
-    """Yields the sizes to which an image is scaled, one after the other."""
+    """Yields the sizes to which an image is scaled in turn."""
     width, height = size
     if policy.shorter_side and min(size) > policy.shorter_side:
         shorter, scale = policy.shorter_side, policy.shorter_side / min(size)
@@ -214,7 +214,7 @@ def _region(box: Box, size: tuple[int, int], policy: CropPolicy) -> Box:
 
 
 def _grown(box: Box, size: tuple[int, int], least: int) -> Box:
-    """Returns a box with its shorter side grown to a least one, or as it is where the image has no room for that."""
+    """Returns a box with its shorter side grown to a least one, or unchanged if the image is too small for that."""
     left, top, right, bottom = box
     width, height = right - left, bottom - top
     if width >= least and height >= least:

@@ -16,7 +16,7 @@ class RemoteTool:
     """A tool of a server; see `orchestrator.tools.types.Tool`.
 
     Attributes:
-        server: The server's place in `--tools`.
+        server: The server's index in `--tools`.
         about: Name, description and schema.
     """
 
@@ -28,7 +28,7 @@ class RemoteTool:
         return self.about
 
     def call(self, arguments: str, pictures: Sequence[Picture]) -> ToolOutput | RemoteCall:
-        """Returns the call that is to be made: the server holds the arguments against the schema."""
+        """Returns the call to be made: the server checks the arguments against the schema."""
         if len(arguments.encode()) > MAX_ARGUMENTS:
             return tool_error("The arguments of {name} are too long.", name=self.about.name)
         return RemoteCall(self.server, self.about.name, arguments)

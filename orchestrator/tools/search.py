@@ -1,4 +1,4 @@
-"""Crops of a trajectory against the places that a row's labels name."""
+"""Crops of a trajectory compared with the boxes in a row's labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABEL = "box"
 
 
 def search_facts(labels: Mapping[str, str], pictures: Sequence[Picture]) -> dict[str, float]:
-    """Returns how well crops met the boxes of an item's label; nothing where it has none.
+    """Returns how well crops met the boxes of an item's label; nothing without one.
 
     Args:
         labels: The item's.

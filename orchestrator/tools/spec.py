@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent / "protocols"
 
 
 class Decoding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Decoding of the protocol's reference; what is None stays as the task has it.
+    """Decoding of the protocol's reference; None leaves the task's value.
 
     Attributes:
         max_output_tokens: Tokens of one answer.
@@ -42,7 +42,7 @@ class CallForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         open: Mark before a call.
         close: Mark after a call; a call that lacks it ends with the answer.
-        which: The call that counts where there are several: "first", "last" or "all". "last_at_end" is the last, if
+        which: The call that counts of several: "first", "last" or "all". "last_at_end" is the last, if
             the answer ends with it.
         syntax: Language of the arguments.
         pattern: Expression for the whole answer with the groups `box` and `source`, in place of an object with name
@@ -88,8 +88,8 @@ class AnswerForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Place of the final answer in an answer without a call.
 
     Attributes:
-        open: Mark before it; "" where the whole text is the answer.
-        last: Whether the last one counts where there are several, else the first.
+        open: Mark before it; "" if the whole text is the answer.
+        last: Whether the last of several counts, else the first.
         close: Mark after it. If `closes`, every answer that has it is final.
         closes: See `close`.
         opens: Whether an answer that has `open` is final.
@@ -164,7 +164,7 @@ class CodeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         tool: Its name there; it takes {"code": text}.
-        nothing: What it gives where code shows nothing.
+        nothing: Its text if code shows nothing.
         folder: Folder in which code finds the images as files: image_1.png and so on.
     """
 

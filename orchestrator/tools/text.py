@@ -37,7 +37,7 @@ class TextProtocol:
 
     @property
     def judged_at_limit(self) -> bool:
-        """True if the last answer is judged when there were so many."""
+        """True if the last answer is judged when `max_calls` is reached."""
         return self.spec.judged_at_limit
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
@@ -98,7 +98,7 @@ class TextProtocol:
         return tool.call(call.arguments, pictures)
 
     def next(self, answer: Answer, results: Sequence[ToolResult], turn: int) -> tuple[Message, ...] | None:
-        """Returns the model's message and the user's with the results; none where an error ends the trajectory."""
+        """Returns the model's message and the user's with the results; none if an error ends the trajectory."""
         form = self.spec.result
         if not form.error and any(result.is_error for result in results):
             return ()
@@ -140,7 +140,7 @@ class TextProtocol:
         return text + mark if mark and opened else text
 
     def _calls(self, text: str) -> Iterator[ToolCall]:
-        """Yields the calls that count; their ids are not."""
+        """Yields the calls that count, without ids."""
         _, text = self._divided(text)
         if self._is_final(text) or self.spec.call.open not in text:
             return
@@ -177,7 +177,7 @@ class TextProtocol:
         return text.split(form.open, MAX_CALLS)[1:]
 
     def _call(self, piece: str) -> ToolCall | None:
-        """Returns the call in the text after a mark, None where the protocol passes over it."""
+        """Returns the call in the text after a mark, None if the protocol ignores it."""
         form = self.spec.call
         written, closing, _ = piece.partition(form.close)
         written = written.strip()
@@ -209,7 +209,7 @@ class TextProtocol:
         return repr(missing[0]) if missing else "a call is an object with name and arguments"
 
     def _echo(self, answer: Answer) -> str:
-        """Returns the model's own words as the next request has them."""
+        """Returns the model's own text as the next request has it."""
         thoughts = self.spec.thoughts.replace("{reasoning}", answer.reasoning) if answer.reasoning else ""
         text = self._whole(answer.text)
         if self.spec.call.echo != "rebuilt":
@@ -225,7 +225,7 @@ class TextProtocol:
         return thought + (before if before.strip() or not mark else "")
 
     def _divided(self, text: str) -> tuple[str, str]:
-        """Returns the part of a text in which nothing is a call, and the rest."""
+        """Returns the part of a text that cannot hold a call, and the rest."""
         end = self.spec.call.thought_end
         if not end or end.replace("/", "") not in text:
             return "", text
@@ -260,7 +260,7 @@ class TextProtocol:
         try:
             return image_part(encoded(sized(decoded(part.image.data), policy), self.spec.images.kind))
         except MISTAKES:
-            return part  # the server refuses what cannot be decoded
+            return part  # the server refuses an image that cannot be decoded
 
 
 def _numbered(calls: Iterator[ToolCall]) -> Iterator[ToolCall]:

@@ -41,7 +41,7 @@ class RemoteCall:
     """A call that a server of tools is to make.
 
     Attributes:
-        server: The server's place in `--tools`.
+        server: The server's index in `--tools`.
         name: The tool's name there.
         arguments: JSON text.
     """
@@ -103,13 +103,13 @@ class Protocol(Interface):
         """True if the last answer of a trajectory that met its limit is judged, as `final` reads it."""
 
     def first(self, call: Call, tools: Sequence[Tool]) -> Call:
-        """Returns the first request: the task's own, with what tells the model of the tools."""
+        """Returns the first request: the task's own, with the description of the tools."""
 
     def pictures(self, call: Call) -> list[Picture]:
         """Returns the images of a task's own request as tools get them."""
 
     def read(self, answer: Answer) -> tuple[ToolCall, ...]:
-        """Returns the calls of an answer, malformed ones included; none where it calls no tool."""
+        """Returns the calls of an answer, malformed ones included; none if it calls no tool."""
 
     def again(self, answer: Answer) -> bool:
         """Returns true if an answer without a call is ignored, and its request is sent once more, unchanged."""

@@ -1,4 +1,4 @@
-"""The part of a plan's samples that a run asks: all, a shard, a random share, or as many as it takes."""
+"""The part of a plan's samples that a run asks: all, a shard, a random share, or as many as a decision needs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def part_of(plan: Plan) -> Part:
 
 
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
-    """Returns what a complete run states about itself; takes out of its results by task what does not hold for a part.
+    """Returns the notes of a complete run; removes details from its results by task that do not hold for a part.
 
     Raises:
-        EngineError: If the folder does not have what the run wrote.
+        EngineError: If the folder lacks a file that the run wrote.
     """
     if "sequential" in manifest:
         from orchestrator.run.part import sequential

@@ -1,4 +1,4 @@
-"""Scores of several runs item by item, as one Parquet table: what `eval --share --items` estimates from."""
+"""Scores of several runs item by item, as one Parquet table, for the estimates of `eval --share --items`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orchestrator.run_folder.reader import Run
 _MARK = b"lyncean.item_scores"
 _MOST_RUNS = 10_000
 _SCORE = "score: "
-"""Begins the name of each run's column."""
+"""Prefix of the name of each run's column."""
 FORMAT = Format(
     "items", "scores of runs by item, for `eval --share --items`; needs --output", f"{__name__}:write", "file"
 )

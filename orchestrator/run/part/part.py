@@ -29,7 +29,7 @@ class Part:
 
     @property
     def expected(self) -> int | None:
-        """Items, if all rows are like the first ones; None where the number is not known."""
+        """Number of items if all rows are like the first ones; None if unknown."""
         total = 0
         for task in self._plan.tasks:
             rows = self._plan.rows_of(task)
@@ -46,7 +46,7 @@ class Part:
 
     @property
     def stopping(self) -> Stopping | None:
-        """Tells the engine to stop; None where every sample is asked."""
+        """Tells the engine to stop; None if every sample is asked."""
         return None
 
     def outlook(self) -> list[str]:
@@ -58,7 +58,7 @@ class Part:
         return not self._shard or key_table.shard_of(sample, self._shard[1]) == self._shard[0]
 
     def begin(self, run: Path) -> None:
-        """Writes into the run folder what its results will be made from; nothing where every sample is asked."""
+        """Writes further inputs of the results into the run folder; none if every sample is asked."""
 
     def load(self, log: RunLog, identity: Mapping[str, Any], accounting: Accounting) -> None:
         """Takes the state of the run folder, before anything is asked; counts the items that are passed over."""
@@ -68,7 +68,7 @@ class Part:
         self._planned = PlannedRows(log, name, self._plan.names, accounting.pass_over, self._shard)
 
     def samples(self) -> Iterator[Sample]:
-        """Yields the samples that are left to look at."""
+        """Yields the remaining samples."""
         return self._plan.samples(self._planned)
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Part:
             self._planned.close()
 
     def finish(self, run: Path, planned: Mapping[str, int]) -> dict[str, Any]:
-        """Returns fields of the manifest, once all that was `planned` by task is settled.
+        """Returns fields of the manifest, once all items `planned` by task are settled.
 
         Raises:
             IncompleteError: If an item that it needs has no result.

@@ -13,9 +13,9 @@ from orchestrator.errors import ConfigError
 LEVEL = 0.95
 """Coverage of a sequence over all looks together."""
 CHANGED = 0.15
-"""Share of the answers taken to change between two runs where nothing is known: an assumption."""
+"""Share of the answers assumed to change between two runs."""
 MARGIN = 0.02
-"""Difference that `decided` takes for none unless another is stated; that of the gate `no_regression`."""
+"""Difference that `decided` treats as none unless another is stated; that of the gate `no_regression`."""
 _RULE = re.compile(r"\s*(?:(width)\s*<=\s*([\d.]+)|(decided)(?:\s*<=\s*([\d.]+))?)\s*")
 
 
@@ -66,8 +66,8 @@ class Sequences:
         rule: The rule that they are for.
 
     Attributes:
-        own: That of its metric.
-        difference: That of the difference to another run; None where the rule is not on one.
+        own: The sequence of its metric.
+        difference: The sequence of the difference to another run; None if the rule needs none.
     """
 
     def __init__(self, totals: Mapping[str, int], rule: Rule) -> None:

@@ -40,10 +40,10 @@ class TaskSequence:
 
     Args:
         task: The task.
-        spec: The metric that the sequence is of.
+        spec: The metric of the sequence.
         units: All units by name.
-        rule: When it stops.
-        seed: Of the order.
+        rule: The stopping rule.
+        seed: Seed of the order.
 
     Attributes:
         units: The units in the order in which they are asked.
@@ -82,7 +82,7 @@ class TaskSequence:
         return self._samples[sample] < self.end
 
     def settle(self, key: str, outcome: Outcome, score: float) -> bool:
-        """Takes an item's verdict; returns whether there is less to ask with it."""
+        """Takes an item's verdict; returns whether it leaves less to ask."""
         index = self._index.get(key)
         if index is None:
             return False
@@ -123,8 +123,10 @@ class Sequential(Part):
             )
         against = None if request.against is None else Path(request.against)
         self._specs = specs_of(plan, "--until")
-        found = units_of(plan, self._specs, "--until")
-        items = {key: item for units in found.values() for unit in units.values() for key, item in unit.items.items()}
+        units_by_task = units_of(plan, self._specs, "--until")
+        items = {
+            key: item for units in units_by_task.values() for unit in units.values() for key, item in unit.items.items()
+        }
         data = {task.variant.task: task.source.digest for task in plan.tasks}
         first = plan.tasks[0].variant
         identity = {"repeats": request.repeats, "seed": first.seed, "shuffle_options": first.shuffle_options}
@@ -133,17 +135,18 @@ class Sequential(Part):
             items[key].base = value_of(self._specs[key.split("/", 1)[0]], verdict)
         self._against = against.resolve().name if against else ""
         self.tasks = {
-            task: TaskSequence(task, self._specs[task], units, rule, request.seed) for task, units in found.items()
+            task: TaskSequence(task, self._specs[task], units, rule, request.seed)
+            for task, units in units_by_task.items()
         }
 
     @property
     def stopping(self) -> Sequential:
-        """Itself."""
+        """The part itself: it stops the engine."""
         return self
 
     @property
     def expected(self) -> None:
-        """None: not known before it stops."""
+        """None: unknown before the stop."""
         return None
 
     @property
@@ -153,11 +156,11 @@ class Sequential(Part):
         return {"until": self._plan.request.until, **({"against": {"scores_sha256": scores}} if self.base else {})}
 
     def outlook(self) -> list[str]:
-        """Returns after how many samples each task is expected to stop."""
+        """Returns the number of samples after which each task is expected to stop."""
         return [expected(task) for task in self.tasks.values()]
 
     def begin(self, run: Path) -> None:
-        """Writes down the other run's scores."""
+        """Writes the other run's scores."""
         if self.base:
             run_manifest.write(run / AGAINST, {"run": self._against, "scores": self.base})
 
@@ -172,7 +175,7 @@ class Sequential(Part):
             self.settled(line.key, line.outcome, score_fields(line))
 
     def settled(self, key: str, outcome: Outcome, verdict: Mapping[str, Any]) -> bool:
-        """Takes an item's verdict; returns whether there is less to ask with it."""
+        """Takes an item's verdict; returns whether it leaves less to ask."""
         task = self.tasks.get(key.split("/", 1)[0])
         return task is not None and task.settle(key, outcome, value_of(task.spec, verdict))
 
@@ -189,7 +192,7 @@ class Sequential(Part):
                 yield from unit.samples
 
     def finish(self, run: Path, _: Mapping[str, int]) -> dict[str, Any]:
-        """Writes down what was answered beyond the stops, and returns fields of the manifest.
+        """Writes the keys of items answered beyond the stops, and returns fields of the manifest.
 
         Raises:
             IncompleteError: If a task waits for an item that has no result.
@@ -222,9 +225,9 @@ class Sequential(Part):
 
 
 def expected(task: TaskSequence) -> str:
-    """Returns after how many samples a task is expected to stop, in words: one simulated run for each assumption.
+    """Returns the expected number of samples before a stop, as text: one simulated run for each assumption.
 
-    The items of a group are taken to be right or wrong together.
+    The simulation assumes that the items of a group are right or wrong together.
     """
     cases = [(share, f"at {share:.0%}") for share in (0.5, 0.9)]
     if task.rule.decides:
@@ -250,7 +253,7 @@ def expected(task: TaskSequence) -> str:
 
 
 def notes(run: Path, manifest: Mapping[str, Any], tasks: Mapping[str, dict[str, Any]]) -> list[Note]:
-    """Returns a note on each sequential task; takes out of the results what does not hold after a stop."""
+    """Returns a note on each sequential task; removes details from the results that do not hold after a stop."""
     result = []
     identity = manifest["identity"]
     other, base = part.read(run / AGAINST, "run", str), part.read(run / AGAINST, "scores", dict)
@@ -288,7 +291,7 @@ def _ends(sequence: ConfidenceSequence) -> dict[str, float]:
 
 
 def _stopped_early(summary: dict[str, Any], about: Mapping[str, Any]) -> None:
-    """Takes out of a task's results what does not hold after a stop that the results have chosen."""
+    """Removes details from a task's results that do not hold after a stop chosen by the results."""
     for metric in summary["metrics"]:
         details = metric["details"]
         for name in [name for name in details if name in _FIXED_SIZE or name.startswith("minimum_detectable")]:
@@ -303,7 +306,7 @@ def _stopped_early(summary: dict[str, Any], about: Mapping[str, Any]) -> None:
 
 
 _FIXED_SIZE = ("standard_error", "against_rest", "p_value", "p_holm", "comparisons")
-"""Details that are inferences for a number of items that was fixed beforehand."""
+"""Details whose inference assumes a number of items fixed beforehand."""
 
 
 def base_of(

@@ -1,4 +1,4 @@
-"""Runs of a random share of their samples: which samples, and what these say of the metric of all.
+"""Runs of a random share of their samples: choice of the samples, and estimate of the metric of all.
 
 Each task's units are put into an order drawn from the seed, and the first ones are asked: a simple random sample
 without replacement. The plain metric of the asked items estimates that of all; scores of other runs may narrow it.
@@ -101,7 +101,7 @@ class RandomShare(Part):
         return {"share": self._share, **({"items": {"sha256": self._table.sha256}} if self._table else {})}
 
     def outlook(self) -> list[str]:
-        """Returns how well the metric of all samples of each task will be known."""
+        """Returns the expected precision of each task's metric of all samples."""
         return [_known_to(task, totals) for task, totals in self.totals.items()]
 
     def wanted(self, sample: str) -> bool:
@@ -109,7 +109,7 @@ class RandomShare(Part):
         return sample in self._samples
 
     def begin(self, run: Path) -> None:
-        """Writes down what the estimate is made from."""
+        """Writes the inputs of the estimate."""
         runs = list(self._table.runs) if self._table else []
         run_manifest.write(run / SHARE, {"runs": runs, "tasks": self._tasks}, indent=False)
 
@@ -174,7 +174,7 @@ def notes(run: Path, manifest: Mapping[str, Any]) -> list[Note]:
 def _estimates(
     totals: Mapping[str, float], lines: Sequence[Sequence[Any]], count: int, runs: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the estimate from the first units, and that with the scores of other runs, or why there is none."""
+    """Returns the estimate from the first units, and that with other runs' scores, or the reason for no estimate."""
     first = np.arange(count)
     sizes = np.array([line[1] for line in lines], np.float64)
     if count < _FEWEST or not sizes[first].sum():

@@ -1,4 +1,4 @@
-"""Units of a run of a part of its samples: what is drawn or stopped between, with the scores that its metric takes."""
+"""Units of a run of a part of its samples: groups that are drawn as one, with the scores that the metric takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from orchestrator.samples import Sample
 METRICS = frozenset({"accuracy", "mean", "group_all"})
 """Metrics that are a mean over items or groups."""
 NO_RESULT = (Outcome.FAILED, Outcome.UNJUDGED)
-"""Outcomes that are no answer of the model: a unit with one waits."""
+"""Outcomes without an answer of the model: a unit that has one waits."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Unit:
 
     @property
     def without_result(self) -> int:
-        """Items that no answer of the model settled."""
+        """Items without an answer of the model."""
         return sum(not item.has_result for item in self.items.values())
 
     def sums(self, spec: scorer.MetricSpec) -> tuple[float, float, int]:
@@ -134,7 +134,7 @@ def value_of(spec: scorer.MetricSpec, verdict: Mapping[str, Any]) -> float:
 
 
 def rank(seed: int, task: str, unit: str) -> bytes:
-    """Returns a unit's place in the order of a seed; the same on every machine."""
+    """Returns a unit's rank in the order of a seed; the same on every machine."""
     return hashlib.blake2b(f"{seed}|{task}|{unit}".encode(), digest_size=16).digest()
 
 
