@@ -15,8 +15,8 @@ class TaskCount:
 
     Attributes:
         planned: Items.
-        outcomes: Those that are settled.
-        resumed: Those that an earlier process settled.
+        outcomes: Settled items by outcome.
+        resumed: Items that an earlier process settled.
         score: Sum of the scores.
         highest: The highest score so far: above 1 the task's own code counts in percent.
         answers: Answers that this process received and that were to be read.
@@ -57,7 +57,7 @@ class Accounting:
         answered: Calls answered by this process.
         tokens: Tokens, in and out, of this process's calls.
         tool_calls: Tools that models called in this process.
-        tool_errors: Those of them that gave back an error.
+        tool_errors: Tool calls that returned an error.
         cut: Items whose answer the output limit ended in this process, or the reasoning before it.
         unfinished: Cut answers that a failed call leaves cut; the next process finishes them.
         expected: Items that all rows will come to, None while unknown.
@@ -107,7 +107,7 @@ class Accounting:
 
     @property
     def calls(self) -> str:
-        """Calls and tool errors of this process in words; "" where no tool was called."""
+        """Calls and tool errors of this process as text; "" if no tool was called."""
         errors = f"  {self.tool_errors:,} tool errors" if self.tool_errors else ""
         return f"{self.answered:,} calls{errors}" if self.tool_calls else ""
 
@@ -116,7 +116,7 @@ class Accounting:
         self.tasks[task].planned += 1
 
     def unplan(self, task: str, items: int) -> None:
-        """Takes planned items back that are not asked after all."""
+        """Subtracts planned items that are no longer needed."""
         self.tasks[task].planned -= items
 
     def settle(self, task: str, outcome: Outcome, score: float) -> None:

@@ -163,7 +163,7 @@ def response_line(prepared: PreparedRequest, result: Result, ended: UnsentOutcom
 
 
 def _stamp(seconds: float) -> str:
-    """Returns a time as RFC 3339 has it, in UTC, to the millisecond."""
+    """Returns a time in RFC 3339 format, in UTC, to the millisecond."""
     second = int(seconds)
     return f"{_second(second)}.{int((seconds - second) * 1000):03d}Z"
 

@@ -1,4 +1,4 @@
-"""Answers on their way to the scorer: at once where it has room, else read back from the log."""
+"""Answers on their way to the scorer: sent at once if it has room, else read back from the log later."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Backlog:
             request: The ScoreRequest, but for the answer; None for an answer that only prepares another.
             scoring: How it is scored; None likewise.
             answer: The answer.
-            offset: Where its line begins.
+            offset: First byte of its line.
             cut: Whether the output limit cut it.
         """
         if request is None or scoring is None:
@@ -56,7 +56,7 @@ class Backlog:
             self.later(offset)
 
     def later(self, offset: int) -> None:
-        """Has the answer scored whose line begins there."""
+        """Has the answer scored whose line begins at an offset."""
         self._offsets.append(offset)
         self._more.set()
 

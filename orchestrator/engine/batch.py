@@ -21,7 +21,7 @@ Check = Callable[[Response, Request], Response]
 Ending = Response | CallError
 """The response or failure of a call."""
 Answer = tuple[int, Ending]
-"""A call's place among those sent, and its response or failure."""
+"""A call's index among those sent, and its response or failure."""
 
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -29,12 +29,12 @@ _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.Statu
 def bundles(
     requests: Sequence[Request], most: int, max_request_bytes: int = 0, held: Callable[[bytes], bool] | None = None
 ) -> Iterator[range]:
-    """Cuts calls into runs that are worth one Batch each.
+    """Cuts calls into ranges, one for each Batch.
 
     Args:
         requests: The calls' requests.
         most: Calls of a Batch at most.
-        max_request_bytes: The server's limit, 0 where it stated none.
+        max_request_bytes: The server's limit, 0 if it stated none.
         held: Whether the server holds the file of a SHA-256, so that its bytes are not sent; those of the others are
             sent once in each Batch. None if all bytes are always sent.
     """
@@ -56,7 +56,7 @@ def bundles(
 
 
 def _sent_bytes(request: Request, held: Callable[[bytes], bool] | None, sent: set[bytes]) -> int:
-    """Returns how many bytes of a request are sent where some files are held or sent already; adds those it brings."""
+    """Returns the bytes that a request adds to a Batch without files held or sent already; adds its files to `sent`."""
     if held is None:
         return request.size
     size = request.size
@@ -93,10 +93,10 @@ def outputs_of(response: Response | None, requests: Sequence[Request], check: Ch
     Args:
         response: The answer to a request for all of them; None if its bytes are not a message.
         requests: The request of each.
-        check: What each output has to pass.
+        check: Check of each output.
 
     Raises:
-        CallError: If there is not one result for each.
+        CallError: If a request has no result, or more than one.
     """
     if not isinstance(response, model.GenerateResponse):
         raise bad_response("the server's bytes are no GenerateResponse")

@@ -1,4 +1,4 @@
-"""The beginning of a run: where its first calls all fail alike, so would the others."""
+"""The beginning of a run: if its first calls all fail alike, the others would fail too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 100
 class Beginning:
     """Counts the failures of a process by kind until it gets an answer.
 
-    A rejection counts where configuration is the reason; one for its own row's sake says nothing of others.
+    A rejection counts if its reason is the configuration; a rejected row says nothing about the others.
     """
 
     def __init__(self) -> None:

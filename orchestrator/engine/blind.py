@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _QUARTERS = (5, 6, 7, 8)
-"""Values of EXIF's orientation under which width and height change places."""
+"""Values of EXIF's orientation that swap width and height."""
 
 
 def blinded(call: Call) -> Call:
-    """Returns the call without what its media show: grey of an image's size and format, silence and grey frames.
+    """Returns the call with empty media: grey images of the same size and format, silence and grey frames.
 
     Raises:
         BadRowError: If the header of an image or clip cannot be read, or silence is longer than a request may be.

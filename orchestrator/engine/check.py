@@ -54,7 +54,7 @@ def checked(response: Response | None, request: Request) -> Response:
 
 
 def checked_verdict(verdict: scorer.Verdict, request: scorer.ScoreRequest | None) -> None:
-    """Holds a verdict against the item that it is of.
+    """Validates a verdict against its item.
 
     Args:
         verdict: The scorer's verdict.
@@ -159,7 +159,7 @@ def check_image(data: bytes, most_pixels: int = 0) -> None:
 
 
 def check_stated(call: Call, info: model.GetModelInfoResponse) -> None:
-    """Holds back a request of which the server states that it refuses it.
+    """Holds back a request that the server, by its own statement, refuses.
 
     Raises:
         BadRowError: With the reason that our servers refuse it with.

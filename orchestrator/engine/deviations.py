@@ -14,7 +14,7 @@ from orchestrator.engine.blind import blinded
 from orchestrator.samples import Answer, Call, Scoring, Turn
 
 _SPARE_TOKENS = 8
-"""More than an answer has beside its label: blank lines before it, and the token that ends it."""
+"""Tokens beside a label at most: blank lines before it, and the token that ends the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Deviations:
     Attributes:
         blind: Whether images are replaced by grey ones, in every call.
         constrained: Whether an answer that a choice rule reads must be one of its labels.
-        config: What replaces the benchmark's decoding; fields that are not set replace nothing.
+        config: Replacement of the benchmark's decoding; fields that are not set replace nothing.
         stages: Stages with a model of their own, whose decoding stays the benchmark's.
         finish_cut: Most output tokens to which a cut answer is finished; 0 leaves it cut.
         seed: Seed of calls that are sampled because of `config` alone; None where the model takes no seed.
@@ -43,7 +43,7 @@ class Deviations:
         Args:
             turn: The turn.
             answers: Those to the earlier turns.
-            key: The item's key; its seed depends on it, and on nothing that another attempt would change.
+            key: The item's key; its seed depends on it, and not on the attempt.
 
         Raises:
             BadRowError: If an image's header cannot be read, or as `Turn.ask` does.
@@ -85,7 +85,7 @@ class Deviations:
 
 
 def choices_of(scoring: Scoring) -> tuple[str, ...]:
-    """Returns the answers among which a choice rule tells: labels, or two options' words; empty for other rules."""
+    """Returns the answers that a choice rule can read: labels, or two options' words; empty for other rules."""
     params, options = scoring.params, scoring.options
     labels = tuple(params.get("labels") or ())
     match scoring.rule:
@@ -99,7 +99,7 @@ def choices_of(scoring: Scoring) -> tuple[str, ...]:
 
 
 def config_of(recorded: Mapping[str, Any]) -> model.GenerationConfig:
-    """Returns the decoding that deviations, as the manifest records them, ask for."""
+    """Returns the decoding of a manifest's deviations."""
     config = model.GenerationConfig(**recorded.get("generation", {}))
     match recorded.get("thinking"):
         case "on" | "off" as word:

@@ -1,4 +1,4 @@
-"""Dispatch of calls: one queue, from which every replica with a free slot is served; failed calls go elsewhere."""
+"""Dispatch of calls: one queue for all replicas; failed calls go to other replicas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WAITING_SHARE = 0.125
 _RECENT = 0.01
 """Weight of an answer's duration in the mean over all replicas."""
 _TOLD_FAILURES = 3
-"""From so many failures of a request on people are told."""
+"""Failures of a request after which people are notified."""
 _REPLICA_AT_FAULT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
@@ -42,7 +42,7 @@ class Dispatcher:
         stop: Gets the reason when no further call can succeed.
         timeout: Deadline of one call, seconds.
         patience: Seconds for which a job that meets full or absent servers is sent again.
-        budget: What may be spent.
+        budget: The budget of the run.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Dispatcher:
         self._again.clear()
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
-        """Takes out of what waits the jobs that are no longer wanted, and returns them."""
+        """Removes waiting jobs that are no longer wanted, and returns them."""
         dropped = [job for job in (*self._fresh, *self._again, *(entry[2] for entry in self._later)) if unwanted(job)]
         if dropped:
             gone = set(dropped)
@@ -174,7 +174,7 @@ class Dispatcher:
         count = 0
         while count + 1 < min(most, 1 + len(self._fresh)) and self._fresh[count].prompt is job.prompt:
             if not is_repeat(self._fresh[count].request, job.request, count + 1):
-                break  # one between them is not asked for any more
+                break  # a repeat between them is no longer needed
             count += 1
         if count >= max(1, replica.free) and replica.in_flight:
             return None
@@ -201,7 +201,7 @@ class Dispatcher:
         self._calls.discard(task)
         error = None if task.cancelled() else task.exception()
         if error:
-            # A defect of ours or a run folder that cannot be written: without this the run would wait for ever.
+            # A defect here, or a run folder that cannot be written: without this the run would wait for ever.
             self._stop(error)
 
     def _next(self, only: Replica | None, balance: LeastLoaded) -> tuple[Replica, Job] | None:
@@ -220,9 +220,9 @@ class Dispatcher:
     def _may_wait(self, replica: Replica) -> bool:
         """Returns whether one more job may wait at a replica that works on all it can.
 
-        Only where answers are quick beside the timeout, and where all other jobs, those under way among them, keep the
+        Only if answers are quick compared with the timeout, and all other jobs, those under way included, keep the
         other replicas busy until this one would be answered, at their rate by Little's law (jobs under way by their
-        mean duration): at the end of a run, what waits at a slow replica is waited for.
+        mean duration): at the end of a run, jobs at a slow replica delay the whole run.
         """
         if replica.health is not Health.READY or not replica.limit <= replica.in_flight < replica.most:
             return False
@@ -241,7 +241,7 @@ class Dispatcher:
         await self._conclude(sent, [(job, answer)])
 
     async def _conclude(self, sent: Sent, answers: Iterable[tuple[Job, Ending]]) -> None:
-        """Counts the endings of calls once it is known whose they are.
+        """Counts the endings of calls once their servers are known.
 
         Until then each keeps its slot: a process that is killed loses no more answers than there are slots.
         """
@@ -296,7 +296,7 @@ class Dispatcher:
             if failure.consequence.abort or failure.consequence.retries is None or failure.code in _REPLICA_AT_FAULT:
                 self._handle_response(sent, job, failure, sent.seconds)
             elif not self._draining:
-                # Whichever of them was at fault: each is judged by what becomes of it alone.
+                # Any of them may be at fault: each is sent again alone and judged by its own result.
                 job.alone = True
                 self._again.append(job)
         self.pump(sent.replica)
@@ -330,7 +330,9 @@ class Dispatcher:
             return True
         if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             replica.full(error)
-            if error.retry_after:  # the job may be elsewhere when the pause is over; a timer may be early by its grain
+            if (
+                error.retry_after
+            ):  # the job may have moved when the pause is over; a timer may be early by its resolution
                 asyncio.get_running_loop().call_later(error.retry_after + 0.001, self.pump)
         elif error.code in _REPLICA_AT_FAULT or error.foreign:
             self.pool.suspect(replica, error)
@@ -342,7 +344,7 @@ class Dispatcher:
         if self._draining:
             return True
         job.avoid, job.alone = replica, True
-        # With somewhere else to go there is nothing to wait for, unless queues are full there too.
+        # With another replica ready there is no reason to wait, unless its queue is full too.
         elsewhere = any(other is not replica for other in self.pool.ready)
         tries = patience.failures - elsewhere
         if tries:

@@ -47,14 +47,14 @@ _TOOL_CALL = UnsentOutcome(Outcome.UNPARSED, "tool_call", "the model called a to
 
 
 def without_answer(response: Response) -> UnsentOutcome | None:
-    """Returns why a response has no answer to score, None where it has one."""
+    """Returns why a response has no answer to score, None if it has one."""
     if cut_in_reasoning(response):
         return _CUT
     return _TOOL_CALL if called_tool(response) else None
 
 
 def beyond_context(episode: Episode, error: CallError) -> UnsentOutcome | None:
-    """Returns what a failure makes of a call of a trajectory under way that no longer fits; None for any other."""
+    """Returns the outcome of a trajectory whose next request exceeds the context; None for other failures."""
     under_way = episode.trajectory is not None and episode.trajectory.answered
     if not under_way or error.code is not grpc.StatusCode.OUT_OF_RANGE:
         return None
@@ -148,7 +148,7 @@ def _built(
     digests: list[bytes] = trajectory.digests if trajectory else []
     names = trajectory.names if trajectory else {}
     if new == len(call.messages):
-        digests.clear()  # a conversation of its own
+        digests.clear()  # a separate conversation
     store = partial(_stored, log, info.media_limits.max_image_pixels, digests, names)
     line_request = raw(request_json(_new_part(call, new), store))
     request = request_of(call, digests)
@@ -189,7 +189,7 @@ def _follows_cut(answers: Sequence[Answer], episode: Episode) -> bool:
 
 
 def _new_part(call: Call, new: int | None) -> Call:
-    """Returns a call with its last so many messages, which the one before does not have; None stands for all."""
+    """Returns a call with its last so many messages, which are new since the previous request; None stands for all."""
     first = 0 if new is None else len(call.messages) - new
     return replace(call, messages=call.messages[first:]) if first else call
 

@@ -1,4 +1,4 @@
-"""The evidence of an answer, for rules that need it: read from the log, of a live answer as of a stored one."""
+"""The evidence of an answer, for rules that need it: read from the log, for live and stored answers alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchestrator.engine.trajectory import call_name
 from orchestrator.run_folder.log import RunLog, State
 
 MAX_BYTES = MAX_MESSAGE_BYTES // 2
-"""More evidence is not sent, and the item is without any."""
+"""Most evidence of an item; an item with more is sent without any."""
 _IMAGES = "input_images"
 _SUMMED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
@@ -67,7 +67,7 @@ def _add_usage(usage: model.Usage, calls: Sequence[Mapping[str, Any]]) -> None:
 
 
 class _Reader:
-    """Makes messages of what lines hold of them.
+    """Builds messages from their lines.
 
     Args:
         log: The run folder.
@@ -83,7 +83,7 @@ class _Reader:
             yield self._message(message["parts"], model.Role.Value(message["role"]), message.get("reasoning", ""))
 
     def step(self, call: Mapping[str, Any], after: Mapping[str, Any] | None) -> scorer.Step:
-        """Returns a call with what followed it: the messages that the next call added."""
+        """Returns a call with the messages that the next call added."""
         response = call["response"]
         step = scorer.Step()
         if "parts" in response:

@@ -1,4 +1,4 @@
-"""Failures of calls to replicas, in words for people."""
+"""Failures of calls to replicas, as text for people."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def describe(error: CallError) -> str:
 
 
 def dialled(credentials: Credentials) -> str:
-    """Returns how a server has to be started, in words: both ends must agree on TLS."""
+    """Returns the way to start a server, as text: both ends must agree on TLS."""
     return "with TLS as asked for here" if credentials.tls else "without TLS as asked for here"

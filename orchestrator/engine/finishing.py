@@ -1,7 +1,7 @@
 """Cut answers finished: continued where the server goes on from an answer's beginning, else asked again.
 
-The line of a finished answer takes the place of the cut one. It holds the whole answer and the tokens of all its
-requests, and says in `finished` how far it is.
+The line of a finished answer replaces the cut one. It holds the whole answer and the tokens of all its
+requests; its field `finished` has the progress.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Begun(NamedTuple):
 
 
 class Finishing:
-    """Knows which answers of a run are cut and are to be finished.
+    """The cut answers of a run that are to be finished.
 
     Args:
         limit: Most output tokens of an answer in all; 0 finishes none.
@@ -73,18 +73,18 @@ class Finishing:
         return self._ledger.log.entry(key).offset < self._ledger.log.entry(earlier).offset
 
     def take(self, key: str, offset: int) -> bool:
-        """Takes a cut answer whose line was written; returns whether it is to be finished."""
+        """Notes a cut answer whose line was written; returns whether it is to be finished."""
         if self._limit and self._is_short(self._ledger.log.responses.read(offset)):
             self._open[key] = offset
         return key in self._open
 
     def merged(self, key: str, begun: Begun, response: Response) -> tuple[Response, Finished]:
-        """Returns the whole answer with the tokens of all its requests, and how far it is."""
+        """Returns the whole answer with the tokens of all its requests, and its progress."""
         self._open.pop(key, None)
         return _merged(begun, response, self._limit)
 
     def leave(self, key: str, begun: Begun, error: CallError) -> None:
-        """Leaves an answer cut that cannot be finished: in this process, or for good where the server refuses to."""
+        """Leaves an answer cut that cannot be finished: in this process, or for good if the server refuses to."""
         self._open.pop(key, None)
         if error.consequence.outcome is Outcome.FAILED:
             self._ledger.accounting.unfinished += 1
@@ -149,7 +149,7 @@ def _merged(begun: Begun, response: Response, limit: int) -> tuple[Response, Fin
         length += answer_tokens(begun.line)
     for name in _SUMMED:
         setattr(merged.usage, name, getattr(merged.usage, name) + int(before.get(name, 0)))
-    # A server with a limit of its own is asked for more as long as it goes on.
+    # A server with a lower limit of its own is asked again as long as it adds text.
     more = bool(begun.prefix and new.strip()) and new_tokens < begun.limit
     return merged, Finished(0 if more else limit, length, begun.prefix != "", _spent(begun.line))
 

@@ -24,7 +24,7 @@ class Job:
         patience: Its failures, from the first one on.
         alone: Whether it is not to share a call with others: it failed before.
         streak: Its last failures, as far as they are alike.
-        failure: The last one in words.
+        failure: The last one as text.
         prompt: Jobs that hold one such object are repeats of one prompt, in their order; None for all others.
     """
 
@@ -62,9 +62,9 @@ class Sent:
 
     Attributes:
         replica: The replica.
-        to: Which start and connection of it, as `Replica.now` says.
-        started: When, seconds since the epoch.
-        at: When, seconds of the monotonic clock.
+        to: Its start and connection, as in `Replica.now`.
+        started: The time, seconds since the epoch.
+        at: The time, seconds of the monotonic clock.
     """
 
     def __init__(self, replica: Replica) -> None:

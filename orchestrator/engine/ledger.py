@@ -139,7 +139,7 @@ class Ledger:
             self.stopped.set_exception(error)
 
     def spent(self) -> str:
-        """Returns why nothing more may be sent by the budget; "" while more may be."""
+        """Returns why the budget allows no further call; "" while it does."""
         match self.budget.reached():
             case None:
                 return ""
@@ -158,7 +158,7 @@ class Ledger:
                 )
 
     async def keep(self) -> None:
-        """Makes the log survive a power cut, at once where somebody waits for it, else about twice a second."""
+        """Makes the log survive a power cut, at once if a caller waits for it, else about twice a second."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SYNC_SECONDS):
@@ -207,13 +207,13 @@ class Ledger:
             wait.end()
 
     async def reading(self, work: Callable[[], T]) -> T:
-        """Returns what work returns that reads files of any size, done in a thread as long as it takes."""
+        """Returns the result of work that reads files of any size, done in a thread without a time limit."""
         return await in_thread(work, "disk")
 
     def close(self) -> None:
-        """Writes the log as far as that is possible, at the end of the run or after its error."""
+        """Writes as much of the log as possible, at the end of the run or after its error."""
         if not self.stopped.cancel():
-            self.stopped.exception()  # it may have come second to the error that is raised
+            self.stopped.exception()  # the error that is raised may have come first
         with contextlib.suppress(RunLogError):
             self.log.flush()
 

@@ -1,4 +1,4 @@
-"""The two calls of a turn whose task makes tool calls itself, of the model's first answer."""
+"""The two calls of a turn whose task makes tool calls from the model's first answer."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Pool:
     Args:
         endpoints: Their addresses; names are resolved again every few seconds.
         credentials: How to dial.
-        concurrency: Calls in flight per replica; None takes what each asks for.
+        concurrency: Calls in flight per replica; None takes each server's stated number.
         patience: Seconds without any usable replica after which the run stops.
         notify: Gets one line for people when a replica comes, goes or fails.
         resolver: Looks names up.
@@ -122,7 +122,7 @@ class Pool:
         return reason if spent >= SAID_AFTER else ""
 
     async def connect(self) -> model.GetModelInfoResponse:
-        """Waits until a replica answers, checks that those which do hold the same model, and starts watching.
+        """Waits until a replica answers, checks that all replicas that answer hold the same model, and starts watching.
 
         Raises:
             ConfigError: If replicas differ, or one refuses the credential.
@@ -162,7 +162,7 @@ class Pool:
             self._probe(replica)
 
     def check(self) -> None:
-        """Looks whether the run can go on.
+        """Checks that the run can go on.
 
         Raises:
             ConfigError: If a replica refuses the credential.
@@ -215,7 +215,7 @@ class Pool:
             self._spawn(self._let_go(replica))
 
     async def _look_up(self, endpoint: Endpoint) -> Sequence[str]:
-        """Returns the addresses of an endpoint; the last ones while its name is not known."""
+        """Returns the addresses of an endpoint; the last known ones while its name cannot be resolved."""
         try:
             async with self._looking_up:
                 wait = Wait(f"the name {endpoint.host}", RESOLVE_SECONDS)
@@ -323,7 +323,7 @@ class Pool:
             self._looks[replica] = [self._spawn(check) for check in both]
 
     async def _look_at_answers(self, replica: Replica) -> None:
-        """Asks a server that does not say in each response who it is after its answers, the last ones included."""
+        """Looks at a server whose responses do not identify it after its answers, the last ones included."""
         seconds = _LOOK_SECONDS
         while True:
             await replica.wanted.wait()
@@ -336,7 +336,7 @@ class Pool:
                     seconds = _LOOK_SECONDS
 
     async def _look_at_connections(self, replica: Replica) -> None:
-        """Asks a server that does not say in each response who it is on each new connection."""
+        """Looks at a server whose responses do not identify it on each new connection."""
         while True:
             try:
                 await replica.connection_lost()

@@ -27,7 +27,7 @@ class Progress:
         ledger: The run's state.
         finishing: The cut answers that are to be finished.
         shard: (index from 0, number of shards); None plans everything.
-        score_later: Gets where the line of an answer begins that has no verdict yet.
+        score_later: Gets the offset of the line of an answer that has no verdict yet.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Progress:
         self.end(episode, ended)
 
     def _ended_in_a_call(self, episode: Episode) -> bool:
-        """Takes from the log the calls of a turn with tools; returns whether one of them ended the turn."""
+        """Takes the calls of a turn with tools from the log; returns whether one of them ended the turn."""
         logged: list[LoggedCall] = []
         while True:
             call = self._entry(episode, len(logged) + 1)

@@ -31,7 +31,7 @@ _READERS: dict[str, Callable[[bytes], Response | None]] = {
 }
 _Large = Callable[..., Awaitable[Response | None]]
 _LARGE = 2 * 1024 * 1024
-"""Bytes of a request beyond which nothing of it is held once it is sent, which costs some more time."""
+"""Bytes of a request beyond which its memory is freed once it is sent, at the cost of some time."""
 _RECENT = 0.1
 """Weight of an answer's duration in the mean."""
 backoff = partial(patience.backoff, first=0.1, longest=5.0)
@@ -79,7 +79,7 @@ class Replica:
         self._looked = asyncio.Event()
         self._metadata = credentials.metadata
         self._channel = dial(address, credentials)
-        # Without a serializer: requests are put together beforehand.
+        # Without a serializer: requests are serialized beforehand.
         self._get_info: Method[Awaitable[model.GetModelInfoResponse | None]] = self._channel.unary_unary(
             f"/{_SERVICE}/GetModelInfo", response_deserializer=parsing(model.GetModelInfoResponse.FromString)
         )
@@ -130,7 +130,7 @@ class Replica:
 
     @property
     def rest(self) -> str:
-        """Until when it rests, on the clock, and why: "127.0.0.1:50051 until 14:03:07: RESOURCE_EXHAUSTED: ..."."""
+        """End of its pause by the clock, and the reason: "127.0.0.1:50051 until 14:03:07: RESOURCE_EXHAUSTED: ..."."""
         until = time.localtime(time.time() + self._rests_until - time.monotonic())
         return f"{self.address} until {time.strftime('%H:%M:%S', until)}: {self._full}"
 
@@ -169,17 +169,17 @@ class Replica:
 
     @property
     def turned(self) -> str:
-        """Why it was refused on this connection, on which no server can become another; "" where it was not."""
+        """Reason of its refusal on this connection, whose server cannot change; "" if it was not refused."""
         connection, why = self._refusal
         return why if connection == self._connection else ""
 
     def begin_look(self) -> int:
-        """Returns the number of a look at who answers there. It tells of answers that came before it began."""
+        """Returns the number of a new look at the server. It confirms answers that came before it began."""
         self._looks += 1
         return self._looks
 
     def agree(self, look: int) -> None:
-        """Tells those who wait that the model is the run's at this look."""
+        """Tells waiting calls that the model is the run's at this look."""
         self._agreeing_look = max(look, self._agreeing_look)
         self._tell()
 
@@ -233,7 +233,7 @@ class Replica:
             return error
 
     async def _call(self, request: Request, timeout: float, in_full: bool = False) -> Response | None:
-        """Makes one call, again with the bytes of files that are missing there.
+        """Makes one call, and repeats it with the bytes of files that the server lacks.
 
         Raises:
             CallError: If it fails.
@@ -274,7 +274,7 @@ class Replica:
     def bundles(self, requests: Sequence[Request]) -> Iterator[range]:
         """Cuts calls into runs to make in one Batch each, or one by one.
 
-        A Batch holds half of what may be in flight at most, so that neither end waits for the other.
+        A Batch holds at most half of the calls that may be in flight, so that neither end waits for the other.
         """
         if not self.batches:
             return (range(index, index + 1) for index in range(len(requests)))
@@ -312,7 +312,7 @@ class Replica:
         return bool(self.info.boot_id)
 
     def now(self) -> tuple[str, int]:
-        """Returns which start of the server is admitted, and the number of the connection."""
+        """Returns the admitted start of the server, and the number of the connection."""
         return self.info.boot_id, self._connection
 
     async def trusted(self, ending: Ending, sent: tuple[str, int]) -> Ending:

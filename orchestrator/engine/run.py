@@ -33,7 +33,7 @@ from orchestrator.samples import Sample
 
 _BATCH = 16
 _MOST_REPEATS = 64
-"""With more of them, not all of a sample are built at once."""
+"""Most repeats of a sample that are built together."""
 _STRIDE = 2048
 _BUILDS = 2
 """Batches built concurrently; two keep the worker thread busy."""
@@ -52,7 +52,7 @@ class Engine:
         ledger: The run's state; requests whose answers its log holds are not sent again.
         pools: Connected replicas by stage; "" is the model under evaluation.
         scorer: The scorer.
-        options: How to run.
+        options: Options of the engine.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Engine:
         self._room.set()
 
     def stop_soon(self, why: str) -> None:
-        """Drains, and ends at once where that takes longer than STOP_SECONDS, or the scorer keeps silent."""
+        """Drains, and ends at once if that takes longer than STOP_SECONDS, or the scorer keeps silent."""
         self.drain(why)
         self._scorer.hurry()
         late = IncompleteError(f"{why} (not waited for any longer: what takes more than {STOP_SECONDS:.0f} s)")
@@ -148,13 +148,13 @@ class Engine:
 
     @property
     def _unit(self) -> int:
-        """Samples that are not built apart: all repeats of one, where these may go out together."""
+        """Samples that are built together: all repeats of one, if these may be sent together."""
         repeats = self._options.repeats
         together = any(dispatcher.pool.info.max_samples > 1 for dispatcher in self._dispatchers.values())
         return repeats if together and repeats <= _MOST_REPEATS else 1
 
     def _batch(self, most: int) -> int:
-        """Returns how many samples are built together, about `most`; the first alone: it tells how many fit."""
+        """Returns the number of samples to build together, about `most`; the first alone, for its size."""
         fitting = min(most, _PREPARED_BYTES // self._largest) if self._largest else 1
         return self._unit * max(1, fitting // self._unit)
 
@@ -166,7 +166,7 @@ class Engine:
                 self.ledger.accounting.complete = True
                 break
             episodes = [episode for sample in batch if (episode := self._progress.plan(sample))]
-            # What an earlier process answered is passed over in long strides.
+            # Rows that an earlier process answered are passed over in long strides.
             size = most if episodes else min(2 * size, _STRIDE // most * most)
             while episodes:
                 while not self.ledger.draining and self._full():
@@ -197,7 +197,7 @@ class Engine:
         return [episode for episode in episodes if episode not in unwanted] if unwanted else episodes
 
     def _drop_unwanted(self) -> None:
-        """Takes back what waits to be sent and need not be."""
+        """Takes back waiting requests that are no longer needed."""
         if (stopping := self.ledger.stopping) is None:
             return
         for dispatcher in self._dispatchers.values():
@@ -347,7 +347,7 @@ class Engine:
             self._close()
         elif not self.ledger.draining:
             if not self._further:
-                # Not at once: answers that come together are gone on from together.
+                # Not at once: answers that come together are processed together.
                 asyncio.get_running_loop().call_soon(self._build_further)
             self._further.append(episode)
 
@@ -391,7 +391,7 @@ class Engine:
             self._heed_budget()
 
     def _heed_beginning(self, ended: UnsentOutcome, code: str) -> None:
-        """Stops where all that was sent so far failed alike, and something is left to send."""
+        """Stops if all requests so far failed alike, and others are left to send."""
         why = self._beginning.failed(ended.outcome, Failure(code, ended.reason, ended.detail))
         if why and self.ledger.accounting.goes_on:
             self.drain(why)

@@ -30,9 +30,9 @@ _PENDING_BYTES = 32 * 1024 * 1024
 _LIST_SECONDS = 10.0
 _TELL_SECONDS = 3.0
 _LEAST_SILENCE = 10.0
-"""Seconds for which a scorer may always be silent: it says every few seconds that it is at work."""
+"""Seconds for which a scorer may always be silent: it sends a sign of life every few seconds."""
 _DRAIN_SECONDS = 5.0
-"""The same of a run that was told to stop."""
+"""The same for a run that stops."""
 _SERVICE = scorer.DESCRIPTOR.services_by_name["ScorerService"].full_name
 
 _T = TypeVar("_T")
@@ -104,13 +104,13 @@ class ScorerClient:
         return len(self._pending) < _PENDING_ITEMS and self._bytes < _PENDING_BYTES
 
     async def list_rules(self) -> scorer.ListRulesResponse:
-        """Asks which rules there are.
+        """Lists the scorer's rules.
 
         A scorer that was reached and is not ready, or slow to answer, is waited for as long as
         patience lasts; one that was never reached for REACH_SECONDS.
 
         Raises:
-            IncompleteError: If the scorer is not there.
+            IncompleteError: If the scorer cannot be reached.
             ConfigError: If it refuses the credential.
         """
         failures, why = 0, "no answer yet"
@@ -174,7 +174,7 @@ class ScorerClient:
         self._closing = False
 
     async def _wait(self, patience: Patience | None, error: CallError) -> Patience:
-        """Waits before the next try; None begins a new patience. Raises where another try is of no use."""
+        """Waits before the next try; None begins a new patience. Raises if another try is of no use."""
         patience = patience or Patience(self._patience)
         if patience.ends(error):
             raise self._refusal(error) from error
@@ -182,7 +182,7 @@ class ScorerClient:
         return patience
 
     async def _heard(self, stream: Awaitable[_T]) -> _T:
-        """Returns what a stream returns.
+        """Returns the result of a stream.
 
         Raises:
             IncompleteError: Nothing was heard of the scorer for longer than patience lasts.
@@ -195,7 +195,7 @@ class ScorerClient:
             self._silence_wait.end()
 
     def hurry(self) -> None:
-        """Gives a silent scorer little time from now on: the run was told to stop."""
+        """Gives a silent scorer little time from now on: the run stops."""
         self._silence_wait.limit = min(self._silence_wait.limit, _DRAIN_SECONDS)
 
     async def finish(self) -> None:
@@ -228,13 +228,13 @@ class ScorerClient:
         return summary
 
     async def try_out(self, items: Iterable[scorer.ScoreRequest]) -> None:
-        """Has items scored to see whether they can be, in a stream of their own; raises as `summarize` does."""
+        """Tests whether items can be scored, in a stream of their own; raises as `summarize` does."""
         await self._patiently(lambda: items, ())
 
     async def _patiently(
         self, items: Callable[[], Iterable[scorer.ScoreRequest]], specs: Sequence[scorer.MetricSpec]
     ) -> scorer.Summary | None:
-        """Returns the summary of one stream, None where it asks for none; again while the scorer is away."""
+        """Returns the summary of one stream, None if it requests none; tries again while the scorer is away."""
         patience = None
         while True:
             try:
@@ -322,7 +322,7 @@ class ScorerClient:
         except grpc.aio.AioRpcError as error:
             raise CallError.from_rpc(error) from None
         except asyncio.InvalidStateError:
-            # Writing to a stream that has ended says nothing but that; its status says why.
+            # The error of a write tells only that the stream has ended; its status has the reason.
             await reading
         finally:
             reading.cancel()

@@ -12,13 +12,13 @@ from lyncean.rpc.errors import NOT_HELD
 from orchestrator.engine.wire import Request
 
 LEAST_BYTES = 8 * 1024
-"""Smaller files are always sent: their bytes cost no more than what it takes to do without them (decision 69)."""
+"""Smaller files are always sent: their bytes cost no more than a reference and its look-up (decision 69)."""
 _ARRIVAL_SECONDS, _ARRIVAL_RATE = 0.05, 20e6
 """A file counts as there so many seconds after it was sent, and one more for so many bytes."""
 _MOST_FILES = 1024
 """So many are remembered, in 0.3 MB: there may be a thousand replicas, and a file mostly comes again soon."""
 _MISSES = 8
-"""So many refusals are forgiven."""
+"""Refusals tolerated before files are always sent with their bytes."""
 _HITS_FOR_A_MISS = 4
 
 

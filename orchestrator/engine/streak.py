@@ -1,4 +1,4 @@
-"""Failures of one call that are all alike: where others are answered meanwhile, no patience helps it."""
+"""Failures of one call that are all alike: if others are answered meanwhile, patience does not help it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import grpc
 from lyncean.rpc import CallError
 
 HOPELESS_SECONDS = 30.0
-"""After so long, and LEAST_TRIES, a call that fails as it did before is given up if the server answers others."""
+"""Seconds after which, and LEAST_TRIES, a call that fails alike is given up if the server answers others."""
 LEAST_TRIES = 5
 _OF_SERVERS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED)
 """Statuses that are waited out elsewhere. A full queue says nothing of a call."""
@@ -31,7 +31,7 @@ class Streak:
 
         Args:
             error: The failure.
-            answered: When the last call was sent that has an answer, seconds of the monotonic clock.
+            answered: Send time of the last call that has an answer, seconds of the monotonic clock.
         """
         kind = (error.code, error.reason)
         if kind != self._kind:

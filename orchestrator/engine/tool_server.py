@@ -88,7 +88,7 @@ class ToolServer:
         return method
 
     async def connect(self) -> None:
-        """Asks which tools there are; a server that is not ready is waited for as long as patience lasts.
+        """Lists the server's tools; a server that is not ready is waited for as long as patience lasts.
 
         Raises:
             IncompleteError: If it is not there.
@@ -149,7 +149,7 @@ class ToolServer:
             self._end()
 
     def says(self) -> str:
-        """Returns what a run waits for here, in words; "" where nothing lasts long."""
+        """Returns the reason that a run waits for this server, as text; "" if it does not wait long."""
         return str(self.wait) if self.wait.seconds >= SAID_AFTER else ""
 
     def _begin(self) -> None:
@@ -277,7 +277,7 @@ class ToolServer:
 
 
 async def _beside(size: int, work: Callable[[], _Made]) -> _Made:
-    """Returns what work on so many bytes returns, done in a thread where it would hold up the event loop."""
+    """Returns the result of work on so many bytes, done in a thread if it would hold up the event loop."""
     return await asyncio.to_thread(work) if size > _LONG_BYTES else work()
 
 

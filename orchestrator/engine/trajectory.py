@@ -190,7 +190,7 @@ class Trajectory:
 
     @property
     def stage(self) -> str:
-        """The stage whose model is asked."""
+        """The stage whose model answers."""
         return self._call.stage
 
     @property
@@ -204,7 +204,7 @@ class Trajectory:
 
     @property
     def left(self) -> range:
-        """Places, in `calls`, of tool calls that have no result yet."""
+        """Indices in `calls` of tool calls that have no result yet."""
         return range(len(self._results), len(self.calls))
 
     def add_answer(self, answer: Answer) -> None:
@@ -309,7 +309,7 @@ def parts_of(output: ToolOutput) -> Iterator[Part]:
 
 
 def _too_much(call: Call, info: model.GetModelInfoResponse) -> str:
-    """Returns the limit that a further request would pass, in words; "" where none."""
+    """Returns the limit that a further request would pass, as text; "" if it passes none."""
     media = list(media_of(call.messages))
     images = sum(isinstance(medium, Image) for medium in media)
     if (most := info.media_limits.max_images) and images > most:

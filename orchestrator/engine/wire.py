@@ -1,6 +1,6 @@
-"""A call as it goes over the wire, put together by hand: of a file's bytes one copy is made, as it is sent.
+"""Wire format of a call, assembled by hand: a file's bytes are copied once, on sending.
 
-The result is what protobuf itself would write, byte for byte, and a test holds the two together.
+The result equals protobuf's own serialization byte for byte; a test compares the two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Request:
     Attributes:
         continuations: Number of scores expected; 0 for Generate.
         modality: Modality that Generate is to produce.
-        max_output_tokens: Its bound, 0 where there is none.
+        max_output_tokens: Its bound, 0 without one.
         choices: Texts that the answer may be; empty if it is free.
         sampled: Whether its answer is drawn: its last piece then differs from that of a repeat by the seed alone.
         messages: The conversation, which all pieces but the last are.
@@ -50,7 +50,7 @@ class Request:
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Adds up the pieces once: the size is asked for several times on the way."""
+        """Adds up the pieces once: the size is needed several times."""
         self.size = sum(map(len, self.chunks))
 
     @property
@@ -78,7 +78,7 @@ class Request:
 
 
 def request_of(call: Call, digests: Sequence[bytes] = ()) -> Request:
-    """Returns the request that a call stands for.
+    """Returns the request of a call.
 
     Args:
         call: The call.

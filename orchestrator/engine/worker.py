@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TURN_SECONDS = 0.01
-"""After so much work the event loop has its turn."""
+"""Seconds of work after which the event loop has its turn."""
 LONG_SECONDS = 0.02
 """Work on one item that takes longer holds up answers. Opening a row group of 16 MB of images takes half of it."""
 MOST_TURNS = 64
@@ -63,7 +63,7 @@ class Worker:
         return done
 
     def shutdown(self) -> None:
-        """Waits for the item under way; what has not begun is dropped."""
+        """Waits for the item under way; drops the others."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     async def _beside(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

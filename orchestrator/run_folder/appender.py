@@ -22,7 +22,7 @@ class Appender:
 
     Args:
         path: The file.
-        lock: The lock of its folder, without which nothing is written; None where no other process writes the file.
+        lock: The lock of its folder, without which nothing is written; None if no other process writes the file.
 
     Attributes:
         path: The file.
@@ -36,7 +36,7 @@ class Appender:
         self._fd = _open(path)
         self._end = os.fstat(self._fd).st_size
         self._written = self._end
-        self._synced = -1  # what a killed process wrote may not be on the disk yet
+        self._synced = -1  # lines of a killed process may not be on the disk yet
         self._broken: RunLogError | None = None
 
     @property
@@ -46,7 +46,7 @@ class Appender:
 
     @property
     def broken(self) -> RunLogError | None:
-        """Why nothing is written any more, if so."""
+        """Reason that nothing is written any more, if any."""
         return self._broken
 
     def add(self, line: bytes) -> int:
@@ -90,7 +90,7 @@ class Appender:
         self._written += len(data)
 
     def give_up(self, error: RunLogError) -> None:
-        """Writes nothing any more, and raises this error where it should."""
+        """Stops writing; each further write raises this error."""
         self._broken = self._broken or error
         self._lines.clear()
         self._end = self._written
@@ -114,7 +114,7 @@ class Appender:
             try:
                 os.fsync(self._fd)
             except OSError as error:
-                # A second call would succeed: the system takes what it could not write for written.
+                # A second call would succeed: the system marks pages that it could not write as clean.
                 self._broken = write_error(self.path, error)
                 raise self._broken from error
             self._synced = target
@@ -123,7 +123,7 @@ class Appender:
         """Returns the line at an offset.
 
         Raises:
-            RunLogError: If it is damaged, or there is none.
+            RunLogError: If it is damaged or missing.
         """
         if offset >= self._written:
             self.flush()
@@ -144,7 +144,7 @@ class Appender:
         """Makes sure that the file still stands at its path.
 
         Raises:
-            RunLogError: If it was deleted, moved or replaced: what is written would be lost.
+            RunLogError: If it was deleted, moved or replaced: further lines would be lost.
         """
         try:
             there = self.path.stat()
@@ -163,7 +163,7 @@ class Appender:
         self._end = self._written = self._synced = 0
 
     def close(self) -> None:
-        """Writes what was collected and closes the file."""
+        """Writes the collected lines and closes the file."""
         try:
             if not self._broken:
                 self.flush()

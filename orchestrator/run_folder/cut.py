@@ -1,4 +1,4 @@
-"""Answers that the output limit ended, as the lines and the results of a run folder tell of them."""
+"""Answers that the output limit ended, by the lines and the results of a run folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FINISH_CUT = "finish_cut"
 """Field of the manifest: the most output tokens to which cut answers are finished."""
 
 LIMIT = "FINISH_REASON_MAX_TOKENS"
-"""Why an output ended that the limit cut, as a line has it."""
+"""Finish reason of an output that the limit cut, as a line has it."""
 
 
 class Finished(Struct, frozen=True, omit_defaults=True):
     """Progress of finishing a cut answer.
 
     Attributes:
-        limit: The most output tokens to which it was finished; 0 where the server goes on.
+        limit: The most output tokens to which it was finished; 0 if the server can go on.
         tokens: Output tokens of the answer as it is.
         continued: Whether it goes on from the cut one; otherwise it was asked for again.
         before: Tokens, in and out, of its earlier requests, which the line's usage counts once more.
@@ -79,7 +79,7 @@ def total(counts: Mapping[str, CutCount]) -> CutCount:
 
 
 def answer_tokens(line: Mapping[str, Any]) -> int:
-    """Returns the output tokens of the answer on a line of `responses.jsonl`; its limit where no server counts them."""
+    """Returns the output tokens of the answer on a line of `responses.jsonl`; its limit if no server counts them."""
     if "finished" in line:
         return int(line["finished"]["tokens"])
     response, request = line.get("response") or {}, line.get("request") or {}

@@ -1,4 +1,4 @@
-"""Files that survive a power cut: written whole or not at all, and named by a folder that is on the disk as well."""
+"""Files that survive a power cut: written atomically, in a folder that is synced as well."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEW = 8
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all.
+    """Writes a file atomically.
 
     Raises:
         RunWriteError: If it cannot be written; the earlier file stays.

@@ -18,12 +18,12 @@ AGAINST = "against.json"
 SHARE = "share.json"
 """Units of a run of a random share of its samples, with the scores of the runs that it is estimated from."""
 PART = (AGAINST, BEYOND, SHARE)
-"""Files of a run of a part of its samples, each only where it is needed."""
+"""Files of a run of a part of its samples, each only if it is needed."""
 IMAGES = "images"
 PARITY_FOLDER = "parity"
 """Folder in a run with the reference's reading of its answers."""
 REPORTED_FOLDER = "reported"
-"""Folder in an imported run with the verdicts of the tool that it comes from."""
+"""Folder in an imported run with the verdicts of its original tool."""
 
 
 def has_results(run: Path) -> bool:
@@ -37,7 +37,7 @@ def has_verdicts(run: Path) -> bool:
 
 
 def log_bytes(run: Path, logs: Iterable[str] = (RESPONSES, VERDICTS)) -> int:
-    """Returns how many bytes some logs of a run have together; one that is missing has none."""
+    """Returns the bytes of some logs of a run together; a missing one counts 0."""
     paths = (run / name for name in logs)
     return sum(path.stat().st_size for path in paths if path.exists())
 

@@ -24,12 +24,12 @@ FINISHED = ".finished"
 _ASIDE = ".results.json"
 _REPORT = "report.html"
 _LEAST_BYTES = 1 << 26
-"""Bytes of logs from which on it is worth the while."""
+"""Bytes of logs from which on reuse saves time."""
 _PACKAGES = ("lyncean", "orchestrator", "scorer")
 _LIBRARIES = ("numpy", "jinja2", "protobuf")
 _CODE = frozenset((".py", ".tsv", ".csv", ".json", ".toml", ".html", ".js", ".css"))
 _OF_A_CALL = ("replicas", "expected", "seconds", "endpoint")
-"""Fields of a manifest from which no result is made, and that each call of the command may change."""
+"""Fields of a manifest that no result depends on and that each call of the command may change."""
 
 
 def source_of(run: Path, manifest: Mapping[str, Any], scorer: bytes) -> str:
@@ -97,7 +97,7 @@ def note_report(run: Path) -> None:
 
 
 def report_stands(run: Path) -> bool:
-    """Returns whether the page of a run is what would be made now."""
+    """Returns whether the page of a run equals the one that would be made now."""
     known = _read(run)
     if "page" not in known:
         return False
@@ -122,7 +122,7 @@ def _write(run: Path, known: Mapping[str, Any]) -> None:
 
 
 def _sums(run: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """Returns the SHA-256 of those files that are there."""
+    """Returns the SHA-256 of the existing files."""
     return {name: _sum(run / name) for name in names if (run / name).exists()}
 
 
@@ -135,7 +135,7 @@ def _sum(path: Path) -> str:
 
 @cache
 def _code() -> bytes:
-    """Returns a hash of our own packages, as far as they are installed, and of what computes and writes for them."""
+    """Returns a hash of our own installed packages and of the libraries that compute and write for them."""
     total = hashlib.sha256(" ".join((sys.version, *map(version, _LIBRARIES))).encode())
     for file in (file for package in _PACKAGES for file in _files(package)):
         total.update(b"%b\0%b\0" % (str(file).encode(), file.read_bytes()))

@@ -26,7 +26,7 @@ class ImageStore:
 
         Args:
             data: The bytes.
-            check: Called with them once, before they are stored; what it raises is raised.
+            check: Called with them once, before they are stored; its errors are raised.
 
         Raises:
             OSError: If they cannot be written.
@@ -55,7 +55,7 @@ class ImageStore:
         return data
 
     def _write(self, path: str, data: bytes) -> None:
-        """Writes a file once. Other bytes under its name are what a killed process or a power cut left."""
+        """Writes a file once. It replaces other bytes under its name, left by a killed process or a power cut."""
         try:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
@@ -75,7 +75,7 @@ class ImageStore:
         self._unsynced.append(path)
 
     def sync(self) -> None:
-        """Makes what was stored survive a power cut. May block for long: call it in a thread.
+        """Makes the stored files survive a power cut. May block for long: call it in a thread.
 
         Raises:
             OSError: If it cannot be written.

@@ -1,4 +1,4 @@
-"""The index of a run's logs: some forty bytes an item, however long its lines and its key are."""
+"""The index of a run's logs: some forty bytes an item, independent of the length of lines and keys."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Index:
             self._read(run / name, name, offsets)
             release()
         count = len(self._keys)
-        # Of millions of items few are looked up by their hash, and names are let go once they are sorted.
+        # Of millions of items few are looked up by their hash, and names are freed once they are sorted.
         self._keys = mapped(self._keys)
         order = _natural_order(self._names, self._task, self._tasks).astype(np.uint32) if natural else None
         del self._names
@@ -148,7 +148,7 @@ class Index:
 
 
 class _Columns:
-    """The lines of new items: hash, offset and task of each, and what they are sorted by."""
+    """The lines of new items: hash, offset, task and sorting name of each."""
 
     def __init__(self) -> None:
         self.keys, self.starts, self.tasks = Column("B", _HASH), Column("q"), Column("i")
@@ -194,14 +194,14 @@ def _narrow(numbers: NDArray[np.int32]) -> NDArray[Any]:
 
 
 def _split(key: str) -> tuple[str, str]:
-    """Returns the task and what follows its slash; a key without a slash is a task's name."""
+    """Returns the task and the text after its slash; a key without a slash is a task's name."""
     task, slash, rest = key.partition("/")
     return task + slash, rest
 
 
 @lru_cache(maxsize=1024)
 def _head(task: str) -> bytes:
-    """Returns what the sorting names of a task's keys begin with."""
+    """Returns the common prefix of the sorting names of a task's keys."""
     return natural_key(task) if task.endswith("/") else b""
 
 

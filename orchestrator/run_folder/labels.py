@@ -17,7 +17,7 @@ from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.scanning import scan
 
 _LOOKS = 100
-"""Others hold the folder for as long as a label takes: two seconds are enough for many."""
+"""Attempts at the lock, two seconds in all: other writers hold it only for one label."""
 
 Labels = dict[str, dict[str, LabelLine]]
 """Person -> key -> the last line, lines that were taken back left out."""
@@ -42,7 +42,7 @@ def append(run: Path, line: LabelLine) -> None:
 
 
 def read(run: Path) -> tuple[int | None, Labels]:
-    """Returns the seed of the order that the labels were given in, None without labels, and the labels.
+    """Returns the seed of the labels' order, None without labels, and the labels.
 
     Raises:
         RunLogError: If a line is damaged, or the lines have several seeds.
@@ -64,7 +64,7 @@ def read(run: Path) -> tuple[int | None, Labels]:
 
 
 def _kinds(labels: Labels, task: str) -> Mapping[str, Mapping[str, float]]:
-    """Returns the kinds of error that people name for each answer of a task; two who name two count a half each."""
+    """Returns the kinds of error that people name for each answer of a task; several share it equally."""
     named: dict[str, list[str]] = {}
     for mine in labels.values():
         for key, line in mine.items():

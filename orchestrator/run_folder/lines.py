@@ -36,7 +36,7 @@ class Head(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why a request has no answer that can be scored.
+    """The reason that a request has no answer that can be scored.
 
     Attributes:
         code: The gRPC status, "" if nothing was sent.
@@ -62,7 +62,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class ResponseLine(Struct, kw_only=True, omit_defaults=True):
-    """A line of `responses.jsonl`: one request and its response, or why there is none.
+    """A line of `responses.jsonl`: one request and its response, or the reason that it has none.
 
     Attributes:
         key: The item's key.
@@ -70,8 +70,8 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
         sample: Key of the sample that the request is a turn of.
         turn: Name of the turn, "" for a single one.
         task: The task's name.
-        method: "generate" or "likelihood"; "" where nothing was sent.
-        request: The request as proto3 JSON, images as references; null where nothing was sent.
+        method: "generate" or "likelihood"; "" if nothing was sent.
+        request: The request as proto3 JSON, images as references; null if nothing was sent.
         response: The response, likewise.
         error: Reason for the missing answer.
         replica: Address of the server that answered.
@@ -111,16 +111,16 @@ class ResponseLine(Struct, kw_only=True, omit_defaults=True):
 
 
 class VerdictLine(Struct, kw_only=True, omit_defaults=True):
-    """A line of `verdicts.jsonl`: what became of one item, with all that metrics need of it.
+    """A line of `verdicts.jsonl`: the outcome of one item, with the fields that metrics need.
 
     Attributes:
         key: The item's key.
         outcome: One of the six.
-        extracted: What was read out of the answer.
-        score: The score; absent where the outcome has none. A float that JSON has no number for is a string.
+        extracted: The text that was read from the answer.
+        score: The score; absent if the outcome has none. A float that JSON has no number for is a string.
         scores: Named parts of the score.
         judge: The judge's words and the hash of its prompt.
-        panel: The same of each judge, where several were asked.
+        panel: The same of each of several judges.
         span: Position of `extracted` in the answer's text, in characters.
         reason: Why the outcome is what it is; a stable word.
         detail: The same for people.
@@ -174,8 +174,8 @@ class LabelLine(Struct, kw_only=True, omit_defaults=True):
         key: The item's key.
         by: The person.
         mark: The kind of label: "scored", undecidable, or the withdrawal of an earlier label.
-        score: The score where there is one, 0 for wrong to 1 for right.
-        kind: The kind of error of a wrong answer, "" where none was chosen.
+        score: The score if any, 0 for wrong to 1 for right.
+        kind: The kind of error of a wrong answer, "" if none was chosen.
         seed: Of the order in which items are shown.
         given: Time of the label, RFC 3339 in UTC.
     """
@@ -207,7 +207,7 @@ class _Tool(Struct, frozen=True):
 
 
 class UsageLine(Struct):
-    """Of a line of `responses.jsonl`, what the request took; without a response nothing that is known."""
+    """Of a line of `responses.jsonl`, the usage of the request; unknown without a response."""
 
     key: str
     task: str = ""
@@ -243,7 +243,7 @@ class EndedLine(Struct):
 
 
 class CountedLine(Struct):
-    """Of a line of `verdicts.jsonl`, what the live view counts and what a list of problems names."""
+    """Of a line of `verdicts.jsonl`, the fields of the live view and of a list of problems."""
 
     key: str
     outcome: str = ""
@@ -258,7 +258,7 @@ class CountedLine(Struct):
 
 
 class JudgedLine(Struct):
-    """Of a line of `verdicts.jsonl`, whether there is something to report of judges."""
+    """Of a line of `verdicts.jsonl`, the judges' part."""
 
     judge: Raw | UnsetType = UNSET
 
@@ -306,7 +306,7 @@ def encode(line: ResponseLine | VerdictLine | LabelLine) -> bytes:
 
 
 def sealed(data: bytes) -> bytes:
-    """Returns a line with its checksum as the last field: the CRC-32 of all that stands before that field."""
+    """Returns a line with its checksum as the last field: the CRC-32 of all bytes before that field."""
     return with_checksum(data)[0]
 
 
@@ -331,7 +331,7 @@ def answers_of(lines: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.ui
     """Returns whether sealed lines of verdicts name the line of their answer, and its checksum: shapes [lines].
 
     Raises:
-        DamagedLine: A checksum is not a number.
+        DamagedLine: If a checksum is not a number.
     """
     end = _SEAL + 1 + _DIGIT_COUNT
     named = [line[-end - len(_ANSWER) : -end] == _ANSWER for line in lines]
@@ -349,10 +349,10 @@ def _numbers(digits: Sequence[bytes]) -> NDArray[np.uint32]:
 
 
 def verify(data: bytes) -> None:
-    """Holds a line against its checksum.
+    """Compares a line with its checksum.
 
     Raises:
-        DamagedLine: It is not what was written.
+        DamagedLine: If they differ.
     """
     end = len(data) - data.endswith(b"\n")
     start = max(0, end - _SEAL)
@@ -366,7 +366,7 @@ def heads_of(lines: Sequence[bytes]) -> tuple[list[bytes], list[Outcome | None]]
     Takes less time than `decode` line by line, which tells which line is damaged.
 
     Raises:
-        DamagedLine: One of them is not what was written.
+        DamagedLine: If one of them is damaged.
     """
     if b"".join([line[-_SEAL:] for line in lines]) != b"".join([_seal(line[:-_SEAL]) for line in lines]):
         raise DamagedLine("a checksum does not match")
@@ -393,10 +393,10 @@ def identity_hash(identity: Mapping[str, Any]) -> str:
 
 
 def verify_identity(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Holds a manifest's identity against its hash.
+    """Compares a manifest's identity with its hash.
 
     Raises:
-        ConfigError: They differ.
+        ConfigError: If they differ.
     """
     if identity_hash(manifest["identity"]) != manifest["identity_sha256"]:
         raise ConfigError(f"{path} was changed: its identity has another hash than it says; restore it from a copy")
@@ -406,7 +406,7 @@ def loads(data: bytes) -> dict[str, Any]:
     """Returns a whole line.
 
     Raises:
-        DamagedLine: It is not one.
+        DamagedLine: If it is not one.
     """
     verify(data)
     try:
@@ -417,7 +417,7 @@ def loads(data: bytes) -> dict[str, Any]:
 
 
 def raw(content: Any) -> Raw:
-    """Returns content rendered, to be put into a line as it is; orjson's fragments may be in it."""
+    """Returns serialized content, to be put into a line unchanged; it may hold orjson's fragments."""
     return Raw(orjson.dumps(content))
 
 
@@ -425,7 +425,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     """Returns a line as a type, the fields that the type does not name passed over.
 
     Raises:
-        DamagedLine: It is not such a line.
+        DamagedLine: If it is not such a line.
     """
     verify(data)
     decoder = _decoders.get(kind)

@@ -23,7 +23,7 @@ def held(path: Path) -> Iterator[None]:
     """
     try:
         fd = os.open(path / ".lock", os.O_RDONLY)
-    except FileNotFoundError:  # nobody ever wrote here: a copy
+    except FileNotFoundError:  # the folder has had no writer: a copy
         yield
         return
     try:
@@ -73,7 +73,7 @@ class Lock:
             )
 
     def close(self) -> None:
-        """Lets the folder go."""
+        """Releases the folder."""
         os.close(self._fd)
 
 

@@ -34,9 +34,9 @@ class State(IntEnum):
     NONE = 0
     ANSWERED = 1
     FAILED = 2
-    """Infrastructure failed: asked again on resume."""
+    """Infrastructure failed: sent again on resume."""
     ENDED = 3
-    """An outcome without an answer, which asking again would not change."""
+    """An outcome without an answer, which another request would not change."""
 
 
 class Entry(NamedTuple):
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
     Attributes:
         state: State by `responses.jsonl`.
         offset: First byte of its line there; meaningless for State.NONE.
-        verdict: The outcome in `verdicts.jsonl`, None if there is none.
+        verdict: The outcome in `verdicts.jsonl`, None without one.
         planned: Whether this process has planned it.
     """
 
@@ -74,7 +74,7 @@ class RunLog:
 
     Args:
         path: The folder.
-        expected: Items that the run comes to, if that is known: a table of millions that grows is there twice.
+        expected: Number of the run's items, if known: a table of millions that grows takes its memory twice.
 
     Raises:
         RunBusyError: If another process holds the folder.
@@ -113,7 +113,7 @@ class RunLog:
             self._note_verdicts(part)
 
     def _note_verdicts(self, part: Heads) -> None:
-        """Notes verdicts; one that is of another answer than the item's last is as good as none."""
+        """Notes verdicts; ignores those of an answer that is not the item's last."""
         low, high = _halves(part)
         named, answers = answers_of(part.lines)
         slots = self._table.find(low, high)
@@ -129,11 +129,11 @@ class RunLog:
         return _entry(self._table.put(key, flags=_PLANNED, mask=_PLANNED))
 
     def settled(self, keys: Hashes, sizes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-        """Notes that the keys of some strides are planned, as far as nothing is left to do for any of a stride's.
+        """Notes the keys of complete strides as planned: strides of which no item is left to ask or score.
 
         Args:
             keys: The keys of all strides, one stride after the other: shape [keys].
-            sizes: How many of them each stride has: shape [strides].
+            sizes: Number of keys of each stride: shape [strides].
 
         Returns:
             True for each stride that is over, shape [strides], and each key's outcome as a number (`outcome_of`): 0
@@ -166,9 +166,9 @@ class RunLog:
         return offset
 
     def add_call(self, line: bytes) -> int:
-        """Appends the line of a call, or of a tool's result, for which only a later process looks; returns its offset.
+        """Appends the line of a call, or of a tool's result, which only a later process reads; returns its offset.
 
-        The index has no place for it: a turn may take a thousand calls, and its answer has a line of its own.
+        The index does not hold it: a turn may take a thousand calls, and its answer has a line of its own.
         """
         return self.responses.add(line)
 
@@ -188,12 +188,12 @@ class RunLog:
         self.verdicts.truncate()
 
     def forget_rejected(self) -> None:
-        """Takes rejected requests for unsent ones: they are asked again, and their last line counts."""
+        """Treats rejected requests as unsent: they are sent again, and their last line counts."""
         for outcome in (None, Outcome.REJECTED):  # a turn that only prepares another has no verdict
             self._table.clear(State.ENDED | _code(outcome) << 3, _STATE | _VERDICT)
 
     def forget_mistakes(self) -> None:
-        """Takes requests that a mistake of configuration had rejected, and the later turns of their samples, likewise.
+        """Treats requests that a mistake of configuration had rejected as unsent, with their samples' later turns.
 
         Raises:
             RunLogError: If a line is damaged.
@@ -212,11 +212,11 @@ class RunLog:
                 self._table.put(key, flags=State.NONE, mask=_STATE | _VERDICT)
 
     def forget_index(self) -> None:
-        """Gives the index's memory back; nothing can be looked up or added any more."""
+        """Frees the index's memory; keys can no longer be looked up or added."""
         self._table = KeyTable()
 
     def flush(self) -> None:
-        """Writes the answers that were collected. Verdicts wait for `sync`: none is to outlive its answer.
+        """Writes the collected answers. Verdicts wait for `sync`: none is to outlive its answer.
 
         Raises:
             RunWriteError: If the disk is full or gone.
@@ -236,7 +236,7 @@ class RunLog:
         self.sync_verdicts()
 
     def begin_sync(self) -> int:
-        """Writes the answers that were collected; returns how many verdicts can be written once `sync_answers` is done.
+        """Writes the collected answers; returns the number of verdicts that may be written after `sync_answers`.
 
         Raises:
             RunWriteError: If the disk is full or gone.
@@ -264,7 +264,7 @@ class RunLog:
         self.responses.sync()
 
     def write_verdicts(self, count: int) -> None:
-        """Writes the first verdicts of those that were collected.
+        """Writes the first of the collected verdicts.
 
         Raises:
             RunWriteError: If the disk is full or gone.
@@ -282,7 +282,7 @@ class RunLog:
         self._lock.check()
 
     def give_up(self, why: str) -> RunLogError:
-        """Writes nothing any more; returns the error that says so."""
+        """Stops writing; returns the error of further writes."""
         error = RunWriteError(f"{self.path}: {why}; what is on the disk is safe: run the command again to resume")
         for log in (self.responses, self.verdicts):
             log.give_up(error)

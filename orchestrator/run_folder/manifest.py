@@ -1,4 +1,4 @@
-"""The manifest: what makes two runs the same run, and what is worth knowing beside it."""
+"""The manifest: the identity of a run, and further facts about it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _PACKAGES = ("lyncean", "grpcio", "protobuf", "orjson", "pillow", "pyarrow", "da
 
 
 class ManifestError(UserError):
-    """The run folder is another command's, or no run at all: exit 2."""
+    """Raised if a run folder is another command's, or not a run at all: exit 2."""
 
 
 def model_identity(info: model.GetModelInfoResponse) -> dict[str, str]:
-    """Returns the part of a model's description that tells it from others."""
+    """Returns the part of a model's description that identifies it."""
     return {
         "model_name": info.model_name,
         "model_revision": info.model_revision,
@@ -140,11 +140,11 @@ def read(run: Path) -> dict[str, Any]:
 
 
 def write(path: Path, content: Mapping[str, Any], *, indent: bool = True) -> None:
-    """Writes a JSON file whole or not at all, its fields sorted.
+    """Writes a JSON file atomically, its fields sorted.
 
     Args:
         path: The file.
-        content: What it holds.
+        content: Its content.
         indent: Whether it is for people as well.
 
     Raises:
@@ -185,7 +185,7 @@ def _fields(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def specs_of(manifest: Mapping[str, Any]) -> dict[str, list[scorer.MetricSpec]]:
-    """Returns the metrics that a manifest asks for, by task."""
+    """Returns the metrics that a manifest requests, by task."""
     return {task: [_spec(spec) for spec in specs] for task, specs in manifest["metrics"].items()}
 
 

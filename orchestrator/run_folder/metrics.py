@@ -1,4 +1,4 @@
-"""MetricResults as people read them: 24.8 [21.9, 28.0], with what they were divided by."""
+"""MetricResults as people read them: 24.8 [21.9, 28.0], with their denominators."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ HIGHER_IS_BETTER = {
     **dict.fromkeys(("accuracy", "mean", "group_all", "consistency", "pass_at", "avg_at", "caption"), True),
     **dict.fromkeys(("choice_bias", "instability", "reform_instability", "calibration"), False),
 }
-"""Metric -> which way is up; nothing is said of the others, the rate of an outcome for one."""
+"""Metric -> whether higher is better; unknown for others, such as the rate of an outcome."""
 
 NO_RESULT = "no result"
-"""In place of a number that is not a result."""
+"""Shown in place of a number that is not a result."""
 _NOTHING: Mapping[str, Any] = {
     **dict.fromkeys(("value", "answered", "low", "high")), "level": 0.0, "method": ""
 }  # fmt: skip
@@ -68,10 +68,10 @@ class MetricResult:
 
     Attributes:
         task: The task it belongs to.
-        name: What it is called.
+        name: Its name.
         metric: The metric that computed it.
         labels: Its slice, empty for an overall result.
-        value: Over all planned; None where it is undefined.
+        value: Over all planned; None if it is undefined.
         answered: Over answered items alone.
         low: Lower end of the interval around `value`, in its unit.
         high: Upper end.
@@ -126,7 +126,7 @@ class MetricResult:
 
     @property
     def failed(self) -> str:
-        """Why the metric is undefined although there are items, "" where it did not fail."""
+        """Reason that the metric is undefined although items exist, "" if it did not fail."""
         return str(self.details.get("metric_failed", ""))
 
     @property
@@ -136,7 +136,7 @@ class MetricResult:
 
     @property
     def no_interval(self) -> str:
-        """Why there is a value without an interval, "" where there is one or nothing is told."""
+        """Reason that a value has no interval, "" if it has one or the reason is unknown."""
         return str(self.details.get("no_interval", "")) if self.value is not None and self.low is None else ""
 
     @property
@@ -309,7 +309,7 @@ def answered_results(tasks: Mapping[str, Mapping[str, Any]]) -> list[MetricResul
 
 
 CHANCE = "chance"
-"""Key of a task's results: the share of guesses that would be right, where every item is a choice."""
+"""Key of a task's results: the share of guesses that would be right, if every item is a choice."""
 
 
 def by_chance(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -323,9 +323,9 @@ def by_chance(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 MATTERS_FROM = 1.0
-"""Points that the reading of a task could hide from which on a run says so: answers read firmly hide less."""
+"""Points that errors of reading could hide above which a run reports them: firm readings hide less."""
 OFFERED_FROM = 2.0
-"""Points that the reading of a task could hide from which on a run names answers that need no reading."""
+"""Points that errors of reading could hide above which a run suggests answers that need no reading."""
 _READ_BY = {
     "constraint": "read by constraint",
     "rule": "read by rule",
@@ -336,7 +336,7 @@ _READ_BY = {
 
 
 def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns how much of the worst read task's score may be errors of parsing; "" where it does not matter.
+    """Returns the points of the worst read task's score that may be parsing errors, as text; "" if too few to matter.
 
     "About 1.8 points of vstar_bench may be parsing errors [1.4, 2.3]: 40 answers read by rule, 3 doubtful, 2 unparsed".
     A judge's reading errors are not measured here, so the line says that they come on top.
@@ -358,7 +358,7 @@ def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def offered(tasks: Mapping[str, Mapping[str, Any]], results: Mapping[str, Any]) -> str:
-    """Returns the line that names answers without reading, where reading could hide too much; "" if it does not.
+    """Returns the line that suggests answers without reading if reading could hide too much; "" if it could not.
 
     Args:
         tasks: Results by task.

@@ -7,7 +7,7 @@ from orchestrator.run_folder.lines import Failure
 OF_SETTINGS = frozenset({"outside_data", "no_system_messages", "too_many_images", "image_too_large"})
 """Reasons of rejections on this side that no other attempt changes: of the data's folder, and of what servers state."""
 _LACKING = frozenset({"UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION"})
-"""Statuses of a server that lacks what is asked of it: a route, a model, a capability."""
+"""Statuses of a server that lacks a requested route, model or capability."""
 
 
 def of_configuration(error: Failure) -> bool:

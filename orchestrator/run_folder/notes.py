@@ -15,10 +15,10 @@ class Note(Struct, frozen=True, omit_defaults=True):
     """A statement of a run about itself.
 
     Attributes:
-        kind: The way of running that it comes from.
+        kind: The way of running that made it.
         sentence: The statement, without a full stop; of a task it begins with the task's name.
         task: The task, "" for the run.
-        value: The task's metric over all samples, a fraction; None where nothing is estimated.
+        value: The task's metric over all samples, a fraction; None if nothing is estimated.
         interval: Of `value`: `low`, `high`, `level` and `method`.
         brief: How the task's interval differs from a 95% CI of all samples, in a few words; "" where all were asked.
         comparison: `differs` and `sentence`: the consequence for a comparison with another run; empty without one.
@@ -72,7 +72,7 @@ def sequence_note(task: str, details: Mapping[str, Any]) -> Note:
 
 
 def share_note(task: str, details: Mapping[str, Any]) -> Note:
-    """Returns the note on a random share of a task, from its numbers; `no_estimate` is why nothing is estimated."""
+    """Returns the note on a random share of a task, from its numbers; `no_estimate` is the reason for no estimate."""
     every, sharper = details["of_samples"], details.get("with_items")
     brief = f"random {details['samples']:,} of {every:,} samples"
     text = f"{task} asked a {brief}{_groups_asked(details)}"

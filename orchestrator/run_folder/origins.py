@@ -1,4 +1,4 @@
-"""Origins of a run's answers: which model an endpoint says has answered, and whether each answer says who gave it."""
+"""Origins of a run's answers: the models that an endpoint names, and the doubt about answers that name none."""
 
 from __future__ import annotations
 

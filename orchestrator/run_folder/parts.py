@@ -28,7 +28,7 @@ def proto_json(message: AnyMessage) -> Json:
 
 
 def base64_of(data: bytes) -> str:
-    """Returns bytes as proto3 JSON has them."""
+    """Returns bytes in proto3 JSON's encoding."""
     return b64encode(data).decode()
 
 

@@ -23,7 +23,7 @@ from orchestrator.run_folder.log import RunLog, outcome_of
 from orchestrator.samples import Sample
 
 STRIDE = 64
-"""Rows that are noted together, and passed over together or not at all."""
+"""Rows that are noted and passed over as one."""
 
 _TOGETHER = 1024
 """Strides that are looked up at once."""
@@ -166,7 +166,7 @@ class _Strides:
         return self._position(stride) is not None
 
     def run_of(self, task: int, first: int) -> int:
-        """Returns how many whole strides of a task follow each other from a row on."""
+        """Returns the number of full strides of a task that follow each other from a row on."""
         position = self._position((task, first, STRIDE))
         if position is None or self._ends is None:
             return 0
@@ -186,7 +186,7 @@ def _packed(stride: Stride) -> int:
 
 
 def _records(file: BinaryIO) -> Iterator[tuple[Stride, bytes, int]]:
-    """Yields each whole record, up to the first that is torn or damaged: the stride, its keys, and where it ends."""
+    """Yields each intact record up to the first damaged one: the stride, its keys, and the offset of its end."""
     size = os.fstat(file.fileno()).st_size
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         task, first, rows, count = _HEAD.unpack(head)

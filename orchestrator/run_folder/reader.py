@@ -1,4 +1,4 @@
-"""Reading a run folder: what every report, table and export starts from.
+"""Reading of a run folder, for every report, table and export.
 
 Responses stay on disk. An index of byte offsets is kept, so that a run of any length can be read
 in the order of its keys, one item at a time.
@@ -33,19 +33,19 @@ from orchestrator.run_folder.scanning import lines_at, scan
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 _OBJECTS = ("request", "response", "scoring", "error", "scores", "labels", "judge", "tool", "facts")
-"""Fields of the lines of a run's logs that hold objects, where they hold anything."""
+"""Fields of the lines of a run's logs that hold an object or nothing."""
 
 STEP = "step"
 """Replaces the outcome of a turn that only prepares another and is not scored."""
 
 
 class Item(Struct, frozen=True):
-    """One call of a run and what became of it.
+    """One call of a run and its outcome.
 
     Attributes:
         key: The item's key.
-        response: Its line of responses.jsonl, empty where only a verdict is known.
-        verdict: Its line of verdicts.jsonl, empty where there is none.
+        response: Its line of responses.jsonl, empty if only a verdict is known.
+        verdict: Its line of verdicts.jsonl, empty without one.
     """
 
     key: str
@@ -66,7 +66,7 @@ class Item(Struct, frozen=True):
 
     @property
     def score(self) -> float | None:
-        """The verdict's score, None where it has none."""
+        """The verdict's score, None without one."""
         score = self.verdict.get("score")
         return None if score is None else float(score)
 
@@ -80,12 +80,12 @@ class Item(Struct, frozen=True):
 
     @property
     def score_answered(self) -> float | None:
-        """The score as metrics over answered samples count it; None where the item counts in none of them."""
+        """The score as metrics over answered samples count it; None if the item does not count."""
         return self.score_all if self.outcome in ANSWERED else None
 
     @property
     def text(self) -> str:
-        """The text parts of the answer, joined: what `span` counts in."""
+        """The text parts of the answer, joined: `span` refers to it."""
         parts = (self.response.get("response") or {}).get("parts", ())
         return "".join(part.get("text", "") for part in parts)
 
@@ -103,7 +103,7 @@ class Item(Struct, frozen=True):
 
     @property
     def scoring(self) -> Mapping[str, Any]:
-        """The scoring of the turn, empty where it has none."""
+        """The scoring of the turn, empty without one."""
         return self.response.get("scoring") or {}
 
     @property
@@ -123,7 +123,7 @@ class Item(Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """Name of the group, "" where it has none."""
+        """Name of the group, "" without one."""
         return str(self.scoring.get("group") or self.verdict.get("group") or "")
 
 
@@ -172,16 +172,16 @@ class Run:
         """Yields the items at some positions of the order, from 0.
 
         Raises:
-            ConfigError: A line is damaged.
+            ConfigError: If a line is damaged.
         """
         responses, verdicts = self.index.responses, self.index.verdicts
         return self.lines((responses[position], verdicts[position]) for position in positions)
 
     def lines(self, offsets: Iterable[Sequence[int]]) -> Iterator[Item]:
-        """Yields the items whose lines begin at some offsets of the two logs, -1 where one has none.
+        """Yields the items whose lines begin at some offsets of the two logs, -1 for a missing line.
 
         Raises:
-            ConfigError: A line is damaged.
+            ConfigError: If a line is damaged.
         """
         with ExitStack() as stack:
             paths = (self.path / RESPONSES, self.path / VERDICTS)
@@ -202,7 +202,7 @@ class Run:
         if not _SHA256.fullmatch(name):
             return None
         path = self.path / IMAGES / name
-        # A link may lead to a store of images, never to a file that is called something else.
+        # A link may lead to a store of images, never to a file of another name.
         return path if path.is_file() and path.resolve().name == name else None
 
     def unscored(self) -> Iterator[CountedLine]:
@@ -245,7 +245,7 @@ class Run:
 
     @property
     def finish_cut(self) -> int:
-        """Most output tokens to which cut answers were finished; 0 where they were left cut."""
+        """Most output tokens to which cut answers were finished; 0 if they were left cut."""
         return int(self.manifest.get(FINISH_CUT) or 0)
 
     @cached_property
@@ -271,7 +271,7 @@ class Run:
 
     @property
     def model_name(self) -> str:
-        """The model's name, the folder's where it is not known."""
+        """The model's name, the folder's if it is unknown."""
         return str(self.model.get("model_name") or self.identity.get("model_name") or self.name)
 
     @property
@@ -315,7 +315,7 @@ class Run:
 
     @property
     def tasks_and_groups(self) -> Mapping[str, Mapping[str, Any]]:
-        """The results of groups, then those of tasks: what metrics there are, never how many items."""
+        """The results of groups, then those of tasks: for metrics, never for counts of items."""
         return {**self.groups, **self.tasks}
 
 

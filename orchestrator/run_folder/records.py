@@ -1,7 +1,7 @@
 """The lines of the run folder: messages to JSON and back (docs/run-folder.md).
 
 Written by hand rather than by json_format, which costs half a millisecond a message: this is
-the engine's hot path. The result is the same proto3 JSON, and a test holds the two together.
+the engine's hot path. The result is the same proto3 JSON; a test compares the two.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def request_json(call: Call, store: StoreMedium) -> Json:
 
 
 def call_of(request: Mapping[str, Any], load: LoadImage) -> Call:
-    """Returns the call that a line's request stands for: what `request_json` was made of, but for the stage.
+    """Returns the call of a line's request, the inverse of `request_json` except for the stage.
 
     Raises:
         RunLogError: If the request is damaged.
@@ -128,7 +128,7 @@ def response_json(response: model.GenerateResponse | model.LikelihoodResponse, s
 
 
 def scoring_json(scoring: Scoring | None) -> Json | None:
-    """Returns what a line says about how its answer is judged."""
+    """Returns the scoring of a turn as a line has it."""
     if scoring is None:
         return None
     return {
@@ -150,7 +150,7 @@ def score_request(key: str, scoring: Mapping[str, Any]) -> scorer.ScoreRequest:
 
 
 def without_folders(scoring: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns what a line says about scoring without the folders of tasks, which older runs have in it.
+    """Returns a line's scoring without the folders of tasks that older runs have in it.
 
     A scorer takes none from a request: they are those of its own --include-path.
     """
@@ -312,7 +312,7 @@ def pass_through(line: VerdictLine) -> scorer.ScoreRequest:
     for name, value in line.scores.items():
         verdict.scores[name] = float(value)
     for voice in line.panel:
-        # A server may leave out what its model is called.
+        # A server may leave out its model's name.
         verdict.panel.add(model=voice.get("model", ""), words=voice["words"])
     request = scorer.ScoreRequest(key=line.key, verdict=verdict, rule=line.rule, group=line.group, cut=line.is_cut)
     _put_lists(request, line.targets, line.options, line.labels)
@@ -347,7 +347,7 @@ def _verdict(
 
 
 def _unnamed_choices(scoring: Mapping[str, Any]) -> int:
-    """Returns how many options a choice rule tells apart where the request names none, by the rules' own default."""
+    """Returns the number of options of a choice rule whose request names none, by the rules' own default."""
     if scoring["options"] or scoring["rule"] not in ("choice", "choice_number"):
         return 0
     params = scoring["params"]

@@ -21,7 +21,7 @@ _MOST_NAMED = 500
 
 
 def scan(path: Path, kind: type[T]) -> Iterator[tuple[int, T]]:
-    """Yields where each whole line of a log begins, and the line as a type of `lines`.
+    """Yields the offset of each complete line of a log, and the line as a type of `lines`.
 
     A file that is missing has no line, and a torn last line is passed over.
 

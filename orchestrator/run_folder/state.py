@@ -12,7 +12,7 @@ class RunState(StrEnum):
     """The state of a run.
 
     Attributes:
-        COMPLETE: Its results are there; they are written last, and a run that is resumed removes them first.
+        COMPLETE: It has results; they are written last, and a run that is resumed removes them first.
         RUNNING: A process of this machine writes to its folder.
         STOPPED: Neither; the same command resumes it.
     """

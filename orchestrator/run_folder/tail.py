@@ -10,7 +10,7 @@ from orchestrator.run_folder.lines import CountedLine, DamagedLine, decode
 
 
 class Tail:
-    """Reads the lines that were added to a growing log since it was last looked at."""
+    """Reads the lines added to a growing log since the last call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Tail:
         return before not in (0, state.st_ino) or state.st_size < self._offset
 
     def rewind(self) -> None:
-        """Makes `lines` begin anew."""
+        """Makes `lines` start at the beginning again."""
         self._offset = 0
 
     def lines(self) -> Iterator[CountedLine]:
@@ -56,7 +56,7 @@ class Tails:
     def replaced(self) -> bool:
         """Returns whether a log was replaced since the last call; both are then read anew."""
         tails = (self.responses, self.verdicts)
-        # Each is looked at: it remembers which file it saw.
+        # Both are checked: each call remembers the file.
         replaced = [tail.replaced() for tail in tails]
         if any(replaced):
             for tail in tails:
@@ -64,6 +64,6 @@ class Tails:
         return any(replaced)
 
     def changed(self) -> tuple[float, ...]:
-        """Returns when the files that the run's page shows were last written, 0 for a file that is missing."""
+        """Returns the times of the last write to the files on the run's page, 0 for a missing file."""
         paths = [self.run / name for name in (MANIFEST, RESPONSES, VERDICTS, RESULTS, LABELS)]
         return tuple(path.stat().st_mtime if path.exists() else 0.0 for path in paths)

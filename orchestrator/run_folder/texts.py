@@ -1,4 +1,4 @@
-"""Prompts and answers of a log, read as far as they are wanted."""
+"""Prompts and answers of a log, read only if they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools of a run in its results: their names, and how often the model called them."""
+"""Tools of a run in its results: their names and the counts of their calls."""
 
 from __future__ import annotations
 

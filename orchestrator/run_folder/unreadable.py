@@ -20,7 +20,7 @@ _KEPT = 200
 _WITHOUT_WORDS = (Outcome.REJECTED, Outcome.UNJUDGED, Outcome.FAILED)
 _DECLINED = {Reason.ABSTAINED, Reason.RETRACTED}
 _UNDERSTOOD = _DECLINED | {"earlier_turn"}
-"""Reasons by which an unparsed answer was read well: it says that it has none; or there was no answer to read."""
+"""Reasons by which an unparsed answer was read well: it says that it has no answer, or it is empty."""
 
 
 class Logs(Protocol):
@@ -48,10 +48,10 @@ class Unreadable:
     Attributes:
         task: The task.
         count: Number of them.
-        answers: Of how many answers.
+        answers: Number of all its answers.
         key: The item of the example.
-        text: What the model answered there.
-        target: A right answer there, "" where it has none.
+        text: The model's answer there.
+        target: A right answer there, "" without one.
     """
 
     task: str
@@ -121,7 +121,7 @@ def from_logs(run: Logs, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, li
 
 
 def _unread(run: Logs, task: str, keys: Sequence[str], answers: int) -> Doubt | None:
-    """Returns that most answers of a task could not be read, with an example; None where most could."""
+    """Returns the fact that most answers of a task could not be read, with an example; None if most could."""
     if not Unreadable(task, len(keys), answers).most:
         return None
     (item,) = run.read([min(keys)])

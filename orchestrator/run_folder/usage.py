@@ -22,7 +22,7 @@ USAGE = "usage"
 PRICES = "prices"
 """The field of a manifest with the prices of the run's model."""
 SECONDS = "seconds"
-"""The field of a manifest with the seconds, in which two runs with the same answers differ."""
+"""The field of a manifest with the seconds, which differ between runs with the same answers."""
 
 _CUT = "FINISH_REASON_MAX_TOKENS"
 
@@ -49,7 +49,7 @@ class Usage:
 
     @property
     def tokens(self) -> tuple[int, int, int, int]:
-        """Tokens in and out, cached and reasoning: what prices and budgets take."""
+        """Tokens in and out, cached and reasoning, as prices and budgets take them."""
         return self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens
 
     def add(self, other: Usage) -> None:
@@ -106,9 +106,9 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
 
     Args:
         run: The run folder.
-        origins: Gets how many of these answers each part of an endpoint gave.
-        tools: Gets how many calls of tools there were, how many of them gave back an error, and how many had boxes in
-            pixels of an image that the model was shown at another size.
+        origins: Gets the number of these answers by origin.
+        tools: Gets the number of tool calls, of those that returned an error, and of those with boxes in pixels of an
+            image that the model was shown at another size.
 
     Raises:
         RunLogError: If a line is damaged.
@@ -120,7 +120,7 @@ def of_answers(run: Path, origins: Counter[Origin], tools: Counter[str]) -> dict
 
 
 def _each_once(run: Path) -> _Counts | None:
-    """Returns the counts of a log of which every line counts; None where it has none, or lines that may not count."""
+    """Returns the counts of a log of which every line counts; None if it is empty or a line may not count."""
     counts, hashes = _Counts(), Column("q")
     if (run / BEYOND).exists():
         return None
@@ -193,7 +193,7 @@ def seconds(tasks: Mapping[str, Usage]) -> dict[str, Any]:
 
 
 def spent(results: Mapping[str, Any]) -> str:
-    """Returns what a run cost in a line for people, "" where no prices are known.
+    """Returns the cost of a run in a line for people, "" if no prices are known.
 
     "cost: 1.2345 USD for 812,000 tokens in (9,000 cached) and 61,000 out (20,000 reasoning), without judges"
     """

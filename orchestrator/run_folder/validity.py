@@ -21,7 +21,7 @@ _LONGEST = 100
 
 
 class Cause(StrEnum):
-    """Why a number is in doubt."""
+    """Reason to doubt a number."""
 
     UNASKED = "unasked"
     """Every item is rejected: the model was never asked."""
@@ -38,7 +38,7 @@ class Cause(StrEnum):
     BELOW_CHANCE = "below_chance"
     """Fewer answers are right than guesses would be."""
     ONE_KEY = "one_key"
-    """The right option has one place in all items: a preference for that place looks like knowledge."""
+    """The right option has one position in all items: a preference for that position looks like knowledge."""
     NONE_RIGHT = "none_right"
     """Not one answer is right."""
     TASKS = "tasks"
@@ -46,14 +46,14 @@ class Cause(StrEnum):
 
 
 class Doubt(Struct, frozen=True, omit_defaults=True):
-    """A reason not to take a task's metrics for what they seem.
+    """A reason to doubt a task's metrics.
 
     Attributes:
         cause: One of `Cause`; a later version may have others.
         words: The fact, without the task's name and a full stop.
         void: Whether the metrics are not a result at all.
         key: An item that shows it, "" without one.
-        text: What the model answered there.
+        text: The model's answer there.
         target: A right answer there.
     """
 
@@ -92,7 +92,7 @@ def of_results(results: Mapping[str, Any]) -> Sequence[Doubt]:
 
 
 def lines(tasks: Mapping[str, Mapping[str, Any]], *, void: bool | None = None) -> list[str]:
-    """Returns a line for each doubt of some tasks; with `void` only for those that are so, or are not."""
+    """Returns a line for each doubt of some tasks; with `void` only for those that are void, or are not."""
     return [
         f"{task}: {doubt.sentence}"
         for task, results in tasks.items()
@@ -114,7 +114,7 @@ def no_result(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def of_counts(
     counts: Mapping[str, int], unread: Doubt | None, unread_items: int, *, declined: int = 0, blind: bool = False
 ) -> list[Doubt]:
-    """Returns the doubts that follow from what became of a task's items.
+    """Returns the doubts that follow from the outcomes of a task's items.
 
     A value lies between that with every missing answer wrong and that with every one right. Where more than half of the
     items have none, this is more than half of the scale.
@@ -160,7 +160,7 @@ def may_be(doubt: Doubt, counts: Mapping[str, int], allowed: Collection[str]) ->
 
 
 def of_group(tasks: Mapping[str, Sequence[Doubt]]) -> list[Doubt]:
-    """Returns the doubts of a group over some tasks: its metrics are not a result where those of a task are not."""
+    """Returns the doubts of a group over some tasks: its metrics are not a result if those of a task are not."""
     bad = [task for task, doubts in tasks.items() if any(doubt.void for doubt in doubts)]
     if not bad:
         return []
@@ -169,5 +169,5 @@ def of_group(tasks: Mapping[str, Sequence[Doubt]]) -> list[Doubt]:
 
 
 def outcomes(total: Mapping[str, int], always: str = "") -> str:
-    """Returns counts by outcome in words: 3,790 scored + 60 unparsed."""
+    """Returns counts by outcome as text: 3,790 scored + 60 unparsed."""
     return " + ".join(f"{total[name]:,} {name}" for name in Outcome if total[name] or name == always)

@@ -1,4 +1,4 @@
-"""One writer at a time: an object that says who writes, renewed while he does."""
+"""One writer at a time: an object that names the writer, renewed while it writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lease:
 
     Args:
         store: The folder.
-        seconds: For how long an unrenewed lease is respected.
+        seconds: Duration for which an unrenewed lease is respected.
 
     Raises:
         RunBusyError: If another process holds it.
@@ -53,7 +53,7 @@ class Lease:
         self.renew(take=True)
 
     def renew(self, *, take: bool = False) -> None:
-        """Says that this process still writes.
+        """Renews the lease of this process.
 
         Args:
             take: Whether to take the folder over from a process that is gone.
@@ -79,7 +79,7 @@ class Lease:
         raise RemoteError(f"{self._store.url} cannot be held: versions of {WRITER} change by themselves")
 
     def release(self) -> None:
-        """Lets the folder go, unless another has taken it over."""
+        """Releases the folder, unless another process has taken it over."""
         self._store.put_version(WRITER, b"{}", self._version)
 
 

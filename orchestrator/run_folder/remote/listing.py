@@ -1,4 +1,4 @@
-"""The run folders below a URL, and which versions of their files are there: by listing alone."""
+"""The run folders below a URL and the versions of their files, by listing alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RemoteRun(NamedTuple):
 
     Attributes:
         versions: The versions of the objects at its top by their names.
-        lines: The parts of its logs, where it has no results yet: what changes while it grows.
+        lines: The parts of its logs while it has no results yet: they change as it grows.
     """
 
     versions: dict[str, str]

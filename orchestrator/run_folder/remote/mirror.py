@@ -1,4 +1,4 @@
-"""A run folder as immutable parts: what was added is uploaded whole, and fetched back bit for bit.
+"""A run folder as immutable parts: additions are uploaded as objects and fetched back bit for bit.
 
 responses/START-END-SHA256.jsonl   whole lines of responses.jsonl, from byte START to END
 verdicts/START-END-SHA256.jsonl    the same of verdicts.jsonl
@@ -94,7 +94,7 @@ class Mirror:
             if not _holds(path, parts[:held]):
                 held = 0
             if not held:
-                path.unlink(missing_ok=True)  # who follows the old file sees that this is another
+                path.unlink(missing_ok=True)  # readers that follow the old file notice the new one
             with path.open("ab") as file:
                 for number, part in enumerate(parts):
                     if number >= held:
@@ -109,7 +109,7 @@ class Mirror:
                 (self.local / name).write_bytes(data)
 
     def look(self) -> None:
-        """Looks at what is uploaded, so that `upload` adds what is missing, and verdicts written anew replace the old.
+        """Lists the uploaded parts, so that `upload` adds the missing ones, and new verdicts replace the old.
 
         Raises:
             RemoteError: If it cannot be read, or holds other answers than the local folder.
@@ -128,10 +128,10 @@ class Mirror:
         self._small.clear()
 
     def upload(self) -> None:
-        """Uploads what was added: images before the answers that show them, answers before their verdicts.
+        """Uploads additions: images before the answers that show them, answers before their verdicts.
 
         Raises:
-            RemoteError: If something cannot be written; what is missing is uploaded next time.
+            RemoteError: If an object cannot be written; the next call uploads the missing ones.
         """
         ends = {log: _size(self.local / log) for log in (VERDICTS, RESPONSES)}
         self._put_small(MANIFEST)
@@ -243,10 +243,10 @@ class Copy:
         self._writer: bytes | None = None
 
     def update(self, versions: Mapping[str, str]) -> None:
-        """Gets manifest, results and the writer's name where they have other versions than at the last call.
+        """Gets manifest, results and the writer's name if they changed since the last call.
 
         Raises:
-            RemoteError: They cannot be read.
+            RemoteError: If they cannot be read.
         """
         for name in (MANIFEST, RESULTS, WRITER):
             if self._versions.get(name) == versions.get(name):

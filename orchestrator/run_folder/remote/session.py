@@ -1,4 +1,4 @@
-"""A remote run folder in use: fetched before, uploaded while and after."""
+"""A remote run folder in use: fetched before a run, uploaded during and after it."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         with busy:
             lease.renew()
             if not (mirror.local / MANIFEST).exists():
-                return  # nothing is there yet, or the folder was deleted here: what is uploaded stays a run
+                return  # no manifest yet, or the local folder was deleted: the uploaded files stay a run
             if look:
                 mirror.look()
             mirror.upload()
 
     async def keep() -> None:
-        """Uploads again and again; a try that fails is made up for by the next."""
+        """Uploads at intervals; the next upload makes up for one that fails."""
         look = True
         while True:
             try:
                 await asyncio.to_thread(upload, look)
                 look = False
             except RemoteError as error:
-                look = True  # what failed may have been written all the same: a part is never there twice
+                look = True  # a failed write may have succeeded all the same: parts are never duplicated
                 print(f"not uploaded yet, the run goes on: {error}", file=sys.stderr)
             await asyncio.sleep(every)
 
     def finish() -> None:
-        """Uploads what is left, and makes sure that all of it is there."""
+        """Uploads the rest, and makes sure that the remote folder is complete."""
         try:
             if (mirror.local / MANIFEST).exists():
                 upload(look=True)
@@ -98,7 +98,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
         try:
             yield mirror.local, (keep,)
         except (EngineError, RunLogError, ManifestError):
-            # What ended the run is said; what of it was not uploaded is, once the command runs again.
+            # The run's own error is raised; the same command uploads the rest when it runs again.
             with contextlib.suppress(RunLogError):
                 finish()
             raise
@@ -109,7 +109,7 @@ def writing(run: str | Path | None) -> Iterator[tuple[Path | None, Sequence[Guar
 
 
 def download(mirror: Mirror) -> bool:
-    """Makes the local folder hold what the remote one does, if it holds a run; other answers are moved aside."""
+    """Fetches the remote run into the local folder, if one exists; other answers are moved aside."""
     if MANIFEST not in mirror.store.names(""):
         return False
     if (mirror.local / MANIFEST).exists():

@@ -40,7 +40,7 @@ class RemoteError(RunWriteError):
 
 
 class Store:
-    """Whole objects below a URL; nobody reads half of one.
+    """Objects below a URL, written atomically.
 
     Args:
         url: For example `s3://bucket/runs/first`. Credentials come from the environment.
@@ -73,7 +73,7 @@ class Store:
             raise ConfigError(f"{self.url}: {_reason(error)}") from error
 
     def names(self, folder: str) -> dict[str, int]:
-        """Returns the names of the objects in a folder, and how many bytes each has."""
+        """Returns the names of the objects in a folder, and their sizes in bytes."""
         return {name: entry["size"] for name, entry in self.listing(folder)[0].items()}
 
     def listing(self, folder: str) -> tuple[dict[str, ObjectMeta], list[str]]:
@@ -84,7 +84,7 @@ class Store:
         return objects, [path.rstrip("/").rpartition("/")[2] for path in result["common_prefixes"]]
 
     def below(self, folder: str) -> Store:
-        """Returns what is below a folder, through the same client; the names in it may hold any characters."""
+        """Returns the store of a folder below, through the same client; its names may hold any characters."""
         if not folder:
             return self
         store = copy.copy(self)
@@ -93,11 +93,11 @@ class Store:
         return store
 
     def get(self, name: str) -> bytes | None:
-        """Returns an object, None where there is none."""
+        """Returns an object, None if it is missing."""
         return self.get_version(name)[0]
 
     def get_version(self, name: str) -> tuple[bytes | None, UpdateVersion | None]:
-        """Returns an object and its version, twice None where there is none."""
+        """Returns an object and its version, (None, None) if it is missing."""
         with self._reported():
             try:
                 response = self._objects.get(self._prefix + name)
@@ -113,7 +113,7 @@ class Store:
             return self._objects.get_range(self._prefix + name, start=start, length=length).to_bytes()
 
     def download(self, name: str, path: Path) -> None:
-        """Writes an object to a file, however large it is; the file is whole or as it was."""
+        """Writes an object of any size to a file, atomically."""
         part = path.with_name(f"{path.name}.part")
         try:
             with self._reported(), part.open("wb") as file:
@@ -134,10 +134,10 @@ class Store:
         Args:
             name: Its name.
             data: Its new content.
-            version: What it replaces; None where there may be no object.
+            version: The version to replace; None if the object must not exist.
 
         Returns:
-            The version written; None where another is there, which is left as it is.
+            The version written; None if another one exists, which is left unchanged.
         """
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -156,7 +156,7 @@ class Store:
                 raise
 
     def delete(self, name: str) -> None:
-        """Removes an object, if it is there."""
+        """Removes an object if it exists."""
         with self._reported(), contextlib.suppress(FileNotFoundError):
             self._objects.delete(self._prefix + name)
 
