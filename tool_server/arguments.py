@@ -1,4 +1,4 @@
-"""Arguments of a call, checked against the tool's schema before the tool gets them."""
+"""Checks the arguments of a call against the tool's schema before the tool gets them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
 
-_MOST_WORDS = 500
+_MOST_CHARACTERS = 500
 
 
 class Checked:
@@ -26,17 +26,17 @@ class Checked:
         self._errors = {tool.name: _checker(tool) for tool in tools}
 
     def problem(self, name: str, arguments: str) -> str:
-        """Returns what is wrong with a call, for the model to read; "" if nothing is."""
+        """Returns the mistake in a call's arguments, for the model to read; "" without one."""
         try:
             value = json.loads(arguments, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             return f"The arguments of {name} are not JSON: {error}"
-        words = self._errors[name](value)
-        return f"The arguments of {name} do not fit its schema: {words[:_MOST_WORDS]}" if words else ""
+        violation = self._errors[name](value)
+        return f"The arguments of {name} do not fit its schema: {violation[:_MOST_CHARACTERS]}" if violation else ""
 
 
 def _checker(tool: model.Tool) -> Callable[[Any], str]:
-    """Returns a function that tells what is wrong with a value, as far as a tool's schema says."""
+    """Returns a function that describes the first violation of a tool's schema by a value; "" without one."""
     from jsonschema import SchemaError, validators
     from referencing import Registry
 
@@ -47,19 +47,19 @@ def _checker(tool: model.Tool) -> Callable[[Any], str]:
         kind = validators.validator_for(schema, default=validators.validator_for({}))
         kind.check_schema(schema)
     except (ValueError, SchemaError) as error:
-        words = str(error).splitlines()[0]
-        raise UserError(f"the schema of tool {tool.name!r} cannot be used: {words}") from error
-    # A registry of its own: the library's default one fetches schemas by their address.
+        reason = str(error).splitlines()[0]
+        raise UserError(f"the schema of tool {tool.name!r} cannot be used: {reason}") from error
+    # An empty registry: the library's default one fetches schemas by their address.
     validator = kind(schema, registry=Registry())
 
     def check(value: Any) -> str:
         if not isinstance(value, dict):
             return "they are not an object"
         try:
-            found = next(validator.iter_errors(value), None)
+            violation = next(validator.iter_errors(value), None)
         except RecursionError:
             return "they are nested too deep"
-        return str(found.message) if found else ""
+        return str(violation.message) if violation else ""
 
     return check
 

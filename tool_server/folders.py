@@ -1,4 +1,4 @@
-"""Temporary folders of servers, which the next server removes where one was killed."""
+"""Temporary folders of servers; those of a killed server are removed by the next one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 
 def own_folder(prefix: str) -> Path:
-    """Returns a new folder that is this process's as long as it runs, and removes those whose processes have ended.
+    """Returns a new folder that this process owns while it runs; removes those of ended processes.
 
     A process locks its folder: the system frees the lock however the process ends, and for other containers that
     share the folder's parent as well.
 
     Args:
-        prefix: First letters of its name, with which nothing begins that is not made here.
+        prefix: Prefix of its name, which no other program may use.
     """
     parent = Path(tempfile.gettempdir())
     for path in parent.glob(f"{prefix}*"):
@@ -31,11 +31,11 @@ def own_folder(prefix: str) -> Path:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():
                 return folder
-            os.close(lock)  # another server took it for an abandoned one before it was locked
+            os.close(lock)  # another server removed it as abandoned before it was locked
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder as code may have left it: too deep for a recursion, or closed to its owner."""
+    """Removes a folder, even one too deep for recursion or not writable by its owner."""
     try:
         shutil.rmtree(folder)
     except (OSError, RecursionError):

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Output", "ToolError", "Tools"]
 
 MAX_PIXELS = 100_000_000
-"""Pixels of an image that a tool is given."""
+"""Maximum pixels of an image that a tool gets."""
 _ARGUMENT = re.compile(r"(\w+)(?: *\([^)]*\))?: *(.*)")
 _SECTION = re.compile(r"\n[ \t]*(Args|Returns|Raises|Yields|Attributes|Examples?|Notes?):[ \t]*(?:\n|$)")
 _IMAGE = "Number of the image, from 1, in the order of the conversation; images from tools count."
 
 
 class ToolError(Exception):
-    """Raised by a tool for a mistake of the model, which reads the message; anything else makes the call fail."""
+    """Raised by a tool for a mistake of the model, which reads the message; other exceptions fail the call."""
 
 
 class Tools:
@@ -43,7 +43,7 @@ class Tools:
     bytes of an image file, several of them, or an `Output`. Methods of several conversations run at a time.
 
     Attributes:
-        revision: What results depend on beside the file's code, for example weights.
+        revision: Identity of everything beside the file's code that results depend on, for example weights.
         stateful: Whether a result may depend on earlier calls of the conversation.
     """
 
@@ -51,15 +51,15 @@ class Tools:
     stateful = True
 
     def close(self) -> None:
-        """Frees what the conversation holds."""
+        """Frees the conversation's resources."""
 
 
 class Kit:
-    """Makes a subclass of `Tools` a toolset.
+    """A toolset of a subclass of `Tools`.
 
     Args:
         kind: The class.
-        source: Its code.
+        source: Its file's code.
 
     Raises:
         UserError: It has no methods, or one cannot be described.
@@ -90,8 +90,8 @@ class _Conversation:
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
         """Calls a method; see `tool_server.types.Session`."""
         try:
-            given = self._methods[name].read(arguments, images)
-            return _output(getattr(self._instance, name)(**given))
+            values = self._methods[name].read(arguments, images)
+            return _output(getattr(self._instance, name)(**values))
         except ToolError as error:
             return Output((str(error) or "The call failed.",), is_error=True)
 
@@ -109,7 +109,7 @@ class _Method:
         from pydantic.errors import PydanticUserError
 
         self._name = name
-        self._words, notes = _described(inspect.getdoc(function) or "")
+        self._description, notes = _described(inspect.getdoc(function) or "")
         fields: dict[str, Any] = {}
         self._images = set[str]()
         try:
@@ -131,33 +131,33 @@ class _Method:
             raise UserError(f"tool {name}: {str(error).splitlines()[0]}") from error
 
     def describe(self) -> model.Tool:
-        return model.Tool(name=self._name, description=self._words, input_schema=json.dumps(self._schema))
+        return model.Tool(name=self._name, description=self._description, input_schema=json.dumps(self._schema))
 
     def read(self, arguments: str, images: Sequence[bytes]) -> dict[str, Any]:
-        """Returns the arguments as the method takes them.
+        """Returns the arguments in the form that the method takes.
 
         Raises:
-            ToolError: They cannot be read, or there is no such image.
+            ToolError: They cannot be read, or they name a missing image.
         """
         from pydantic import ValidationError
 
         try:
-            found = self._model.model_validate_json(arguments)
+            fields = self._model.model_validate_json(arguments)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise ToolError(f"The arguments cannot be used: {where}: {first['msg']}") from error
-        given = {name: getattr(found, name) for name in type(found).model_fields}
-        return given | {name: _image(given[name], images) for name in self._images if given[name] is not None}
+        values = {name: getattr(fields, name) for name in type(fields).model_fields}
+        return values | {name: _image(values[name], images) for name in self._images if values[name] is not None}
 
 
 def _functions(kind: type[Tools]) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yields the public methods of a class, those of its bases first."""
-    found: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., Any]] = {}
     for base in reversed(kind.__mro__):
         if base is not Tools and issubclass(base, Tools):
-            found |= {name: value for name, value in vars(base).items() if inspect.isfunction(value)}
-    return ((name, value) for name, value in found.items() if not name.startswith("_") and name != "close")
+            functions |= {name: value for name, value in vars(base).items() if inspect.isfunction(value)}
+    return ((name, value) for name, value in functions.items() if not name.startswith("_") and name != "close")
 
 
 def _described(text: str) -> tuple[str, dict[str, str]]:
@@ -167,21 +167,21 @@ def _described(text: str) -> tuple[str, dict[str, str]]:
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
         name = ""
         for line in inspect.cleandoc(body).splitlines() if title == "Args" else ():
-            if not line.startswith(" ") and (found := _ARGUMENT.match(line)):
-                name, notes[found[1]] = found[1], found[2]
+            if not line.startswith(" ") and (match := _ARGUMENT.match(line)):
+                name, notes[match[1]] = match[1], match[2]
             elif name:
                 notes[name] = f"{notes[name]} {line.strip()}".strip()
     return pieces[0].strip(), notes
 
 
 def _untitled(schema: Any) -> Any:
-    """Returns a schema without the titles that pydantic makes of names."""
+    """Returns a schema without the titles that pydantic derives from names."""
     if isinstance(schema, list):
-        return [_untitled(each) for each in schema]
+        return [_untitled(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: {name: _untitled(each) for name, each in value.items()}
+        key: {name: _untitled(inner) for name, inner in value.items()}
         if key in ("properties", "$defs")
         else _untitled(value)
         for key, value in schema.items()
@@ -193,7 +193,7 @@ def _image(number: int, images: Sequence[bytes]) -> Image.Image:
     """Returns an image of the conversation as RGB, turned as EXIF says.
 
     Raises:
-        ToolError: There is no such image, or it cannot be read.
+        ToolError: The image is missing or cannot be read.
     """
     if number > len(images):
         raise ToolError(f"There is no image {number}: the last one is {len(images)}.")
@@ -204,7 +204,7 @@ def _image(number: int, images: Sequence[bytes]) -> Image.Image:
 
 
 def _output(value: Any) -> Output:
-    """Returns what a method returned as an output."""
+    """Returns a method's result as an output."""
     if isinstance(value, Output):
         return value
     several = value if isinstance(value, (list, tuple)) else (value,)

@@ -34,8 +34,8 @@ def load(file: Path) -> Toolset:
         if isinstance(value, type) and issubclass(value, Tools) and value.__module__ == _MODULE
     ]
     if len(kinds) != 1:
-        found = f"{len(kinds)} subclasses of tool_server.kit.Tools"
-        raise UserError(f"{file} has {found}", fix="define one, or name a Toolset `toolset`")
+        classes = f"{len(kinds)} subclasses of tool_server.kit.Tools"
+        raise UserError(f"{file} has {classes}", fix="define one, or name a Toolset `toolset`")
     return Kit(kinds[0], source)
 
 

@@ -1,4 +1,4 @@
-"""Images that tools get and give."""
+"""Decodes and encodes images of tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def decoded(data: bytes, max_pixels: int) -> Image.Image:
     """Returns an image in RGB, turned as EXIF says.
 
     Raises:
-        ValueError: It has more pixels than that.
+        ValueError: It has more than `max_pixels`.
         Exception: One of `lyncean.media.pictures.DAMAGE`.
     """
     from PIL import Image, ImageOps
@@ -45,5 +45,5 @@ def encoded(image: Image.Image) -> bytes:
 
 
 def code() -> bytes:
-    """Returns the hash of this module, which results depend on."""
+    """Returns the hash of this module's code, on which results depend."""
     return hashlib.sha256(Path(__file__).read_bytes()).digest()

@@ -12,10 +12,10 @@ from tool_server.types import Output
 
 
 def checked_output(output: Output, name: str) -> Output:
-    """Returns an output that the contract allows; what UTF-8 has no bytes for is a question mark in it.
+    """Returns an output within the contract; characters that UTF-8 cannot encode become question marks.
 
     Raises:
-        InternalFailure: It is not; names the tool.
+        InternalFailure: The output breaks the contract; names the tool.
     """
     if not isinstance(output, Output):
         raise _bad(name, f"returned {type(output).__name__}, not an Output")
@@ -25,14 +25,14 @@ def checked_output(output: Output, name: str) -> Output:
     kinds = [isinstance(piece, str) for piece in output.content]
     texts = sum(len(data) for data, text in zip(content, kinds, strict=True) if text)
     images = sum(map(len, content)) - texts
-    for what, count, most in (
+    for unit, count, most in (
         ("parts", len(output.content), MAX_PARTS),
         ("bytes of text", texts, MAX_TEXT),
         ("bytes of images", images, MAX_IMAGES),
         ("facts", len(output.facts), MAX_FACTS),
     ):
         if count > most:
-            raise _bad(name, f"returned {count:,} {what}, the limit is {most:,}")
+            raise _bad(name, f"returned {count:,} {unit}, the limit is {most:,}")
     if not output.content or b"" in output.content:
         raise _bad(name, "returned nothing, or an empty image")
     if not all(math.isfinite(value) for value in output.facts.values()):
@@ -47,18 +47,18 @@ def response(output: Output, revision: str, replayed: int) -> pb.CallToolRespons
     """Returns the response that carries an output.
 
     Args:
-        output: One that `checked_output` returned.
+        output: An output of `checked_output`.
         revision: The server's revision.
         replayed: Earlier calls that were made again.
     """
-    made = pb.CallToolResponse(is_error=output.is_error, facts=output.facts, revision=revision, replayed=replayed)
+    message = pb.CallToolResponse(is_error=output.is_error, facts=output.facts, revision=revision, replayed=replayed)
     for piece in output.content:
         if isinstance(piece, str):
-            made.content.add(text=piece)
+            message.content.add(text=piece)
         else:
-            made.content.add().image.data = piece
-    return made
+            message.content.add().image.data = piece
+    return message
 
 
-def _bad(name: str, words: str) -> InternalFailure:
-    return InternalFailure("bad_output", f"the tool {name} {words}")
+def _bad(name: str, problem: str) -> InternalFailure:
+    return InternalFailure("bad_output", f"the tool {name} {problem}")

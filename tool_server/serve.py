@@ -1,4 +1,4 @@
-"""A server's life: bind, load, serve, drain."""
+"""Lifecycle of a server: bind, load, serve, drain."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def run(
         make: Loads the tools, in a thread; may take minutes.
         config: Address, TLS, token and drain of the server.
         limits: Its bounds.
-        close: Frees what the tools hold; called at the end, and where they cannot be loaded.
+        close: Frees the tools' resources; called at the end, and if they cannot be loaded.
 
     Raises:
-        UserError: The tools cannot be loaded, or a schema of theirs cannot be used.
+        UserError: The tools cannot be loaded, or one of their schemas cannot be used.
         BindError: The port cannot be bound.
         SecurityError: TLS files cannot be read.
     """

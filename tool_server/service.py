@@ -1,4 +1,4 @@
-"""ToolService over a `Toolset`: bounds, images by hash, threads and errors; no tool of its own."""
+"""ToolService over a `Toolset`: bounds, images by hash, threads and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lyncean.rpc.errors import OtherState
 from lyncean.tool.v1 import tool_pb2 as pb, tool_pb2_grpc
 from lyncean.vocabulary.tool_results import MAX_ARGUMENTS, MAX_HISTORY, OTHER_REVISION
 from tool_server.results import response
-from tool_server.sessions import Made, Sessions, Work
+from tool_server.sessions import CallRecord, Sessions, Work
 from tool_server.settings import Limits
 from tool_server.types import Output, Toolset
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 SERVICE = pb.DESCRIPTOR.services_by_name["ToolService"].full_name
 MAX_HELD_BYTES = 256 * 1024 * 1024
-"""Bytes of images that are held for requests which send their hashes alone."""
+"""Bytes of images held for requests that send only hashes."""
 MAX_WAITING_BYTES = 512 * 1024 * 1024
-"""Bytes of images that all requests in the server have together; one more waits at its sender."""
+"""Maximum bytes of images of all requests in the server; further requests are refused and wait at their sender."""
 _DIGEST_BYTES = 32
 _SWEEP_SECONDS = 60.0
 
@@ -51,7 +51,7 @@ class Servicer(tool_pb2_grpc.ToolServiceServicer):
         self._sweeping: asyncio.Task[None] | None = None
 
     def ready(self, toolset: Toolset) -> None:
-        """Answers calls from now on.
+        """Starts answering calls.
 
         Raises:
             UserError: If a tool's schema cannot be used.
@@ -109,13 +109,13 @@ class Servicer(tool_pb2_grpc.ToolServiceServicer):
         """Counts a request while it is in the server.
 
         Raises:
-            Overloaded: There are too many.
+            Overloaded: There are too many requests, or too many bytes.
         """
         size = request.ByteSize()
         limit = self._limits.concurrency + self._limits.queue
         if self._open >= limit or (self._open and self._bytes + size > MAX_WAITING_BYTES):
-            words = f"{self._open:,} calls with {self._bytes:,} bytes are in the server: send it later"
-            raise Overloaded("queue_full", words)
+            message = f"{self._open:,} calls with {self._bytes:,} bytes are in the server: send it later"
+            raise Overloaded("queue_full", message)
         self._open, self._bytes = self._open + 1, self._bytes + size
         try:
             yield
@@ -133,8 +133,8 @@ def _check(request: pb.CallToolRequest, listing: pb.ListToolsResponse) -> None:
     """Makes sure that a request is within the contract.
 
     Raises:
-        InvalidRequest: It is not.
-        OtherState: It was made for tools of another revision.
+        InvalidRequest: It breaks the contract.
+        OtherState: It names another revision of the tools.
     """
     if request.revision and request.revision != listing.revision:
         raise OtherState(
@@ -167,10 +167,13 @@ def _called(sessions: Sessions, request: pb.CallToolRequest, abandoned: threadin
     """Makes a call; runs in a thread, where images without a hash get theirs."""
     images = [image.data for image in request.images]
     work = Work(
-        call=Made(request.name, request.arguments, len(images)),
+        call=CallRecord(request.name, request.arguments, len(images)),
         images=images,
         digests=[image.sha256 or hashlib.sha256(image.data).digest() for image in request.images],
-        history=[Made(each.name, each.arguments, each.images, each.result_sha256) for each in request.history],
+        history=[
+            CallRecord(earlier.name, earlier.arguments, earlier.images, earlier.result_sha256)
+            for earlier in request.history
+        ],
         abandoned=abandoned,
     )
     return sessions.call(work)

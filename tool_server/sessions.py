@@ -1,4 +1,4 @@
-"""Warm sessions under the hash of their history; a session that is lost is made anew from it."""
+"""Keeps sessions by the hash of their history; a lost session is rebuilt by replaying it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ IDLE_SECONDS = 600.0
 _CLOSED_AT_A_TIME = 16
 
 
-class Made(NamedTuple):
-    """A call: name, arguments, number of images at that time, and the result's hash once it is made."""
+class CallRecord(NamedTuple):
+    """A call: name, arguments, number of images at that time, and the hash of its result once there is one."""
 
     name: str
     arguments: str
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A call with all that its result may depend on.
+    """A call with everything that its result may depend on.
 
     Attributes:
         call: The call.
@@ -47,19 +47,19 @@ class Work:
         abandoned: Set once nobody waits for the result.
     """
 
-    call: Made
+    call: CallRecord
     images: Sequence[bytes]
     digests: Sequence[bytes]
-    history: Sequence[Made]
+    history: Sequence[CallRecord]
     abandoned: threading.Event
 
 
 class Sessions:
-    """Runs calls in sessions. Safe from several threads; each session is used by one at a time.
+    """Runs calls in sessions. Safe to use from several threads; each session serves one at a time.
 
     Args:
         toolset: The tools.
-        most: Sessions that are open at most, those in use included: at least as many as threads call.
+        most: Maximum open sessions, those in use included: at least the number of calling threads.
     """
 
     def __init__(self, toolset: Toolset, most: int) -> None:
@@ -70,10 +70,10 @@ class Sessions:
         self._lock = threading.Lock()
 
     def call(self, work: Work) -> tuple[Output, int]:
-        """Makes a call; returns its output, and how many earlier calls were made again for it.
+        """Makes a call; returns its output, and the number of earlier calls replayed for it.
 
         Raises:
-            StatusError: The tool failed, or an earlier call's result was another one.
+            StatusError: The tool failed, or a replayed call gave another result.
         """
         history = work.history if self._toolset.stateful else ()
         session, replayed = self._taken(_key(history, work.digests)), 0
@@ -107,11 +107,11 @@ class Sessions:
                 list(threads.map(_close, old))
 
     def _taken(self, key: bytes) -> Session | None:
-        """Returns an idle session of this history, None if there is none; it counts as in use either way."""
+        """Returns an idle session of this history, or None; counts one more session as in use either way."""
         with self._lock:
             self._busy += 1
-            for session, found, _ in self._idle.values():
-                if found == key:
+            for session, idle_key, _ in self._idle.values():
+                if idle_key == key:
                     del self._idle[id(session)]
                     return session
         return None
@@ -130,7 +130,7 @@ class Sessions:
         except Exception as error:
             raise _failed("a new session", error) from error
 
-    def _replay(self, session: Session, earlier: Made, images: Sequence[bytes]) -> None:
+    def _replay(self, session: Session, earlier: CallRecord, images: Sequence[bytes]) -> None:
         output = self._run(session, earlier, images)
         if result_sha256(output.content, output.is_error) != earlier.result:
             raise Aborted(
@@ -139,10 +139,10 @@ class Sessions:
                 "cannot go on",
             )
 
-    def _run(self, session: Session, call: Made, images: Sequence[bytes]) -> Output:
+    def _run(self, session: Session, call: CallRecord, images: Sequence[bytes]) -> Output:
         arguments = call.arguments.strip() or "{}"
-        if words := self._checked.problem(call.name, arguments):
-            return Output((words,), is_error=True)
+        if problem := self._checked.problem(call.name, arguments):
+            return Output((problem,), is_error=True)
         try:
             output = session.call(call.name, arguments, images[: call.images])
         except StatusError:
@@ -163,7 +163,7 @@ class Sessions:
             _close(session)
 
 
-def _key(history: Sequence[Made], digests: Sequence[bytes]) -> bytes:
+def _key(history: Sequence[CallRecord], digests: Sequence[bytes]) -> bytes:
     """Returns the hash of earlier calls and of the images that they had."""
     if not history:
         return b""
@@ -177,9 +177,11 @@ def _key(history: Sequence[Made], digests: Sequence[bytes]) -> bytes:
     return digest.digest()
 
 
-def _failed(what: str, error: Exception) -> InternalFailure:
-    log.error("%s failed", what, exc_info=error)
-    return InternalFailure("tool_failed", f"{what} failed: {type(error).__name__}; the server's log has the traceback")
+def _failed(subject: str, error: Exception) -> InternalFailure:
+    log.error("%s failed", subject, exc_info=error)
+    return InternalFailure(
+        "tool_failed", f"{subject} failed: {type(error).__name__}; the server's log has the traceback"
+    )
 
 
 def _close(session: Session) -> None:

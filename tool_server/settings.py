@@ -10,9 +10,9 @@ class Limits:
     """Bounds of a server.
 
     Attributes:
-        concurrency: Calls that are made at the same time.
-        sessions: Sessions that are open at most.
-        queue: Calls that wait at most.
+        concurrency: Maximum concurrent calls.
+        sessions: Maximum open sessions.
+        queue: Maximum waiting calls.
     """
 
     concurrency: int = 8

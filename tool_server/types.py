@@ -16,7 +16,7 @@ class Output:
     Attributes:
         content: Texts, and encoded images as bytes, in the order in which the model is to see them; at least one.
         is_error: Whether the content is an error message for the model to read.
-        facts: Numbers known of the call.
+        facts: Metrics of the call by name.
     """
 
     content: tuple[str | bytes, ...]
@@ -30,8 +30,8 @@ class Session(Protocol):
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
         """Makes one call.
 
-        What the model got wrong is an output with `is_error`. Whatever is raised makes the call fail, and ends the
-        session: a `lyncean.rpc.StatusError` with its own status, any other exception as INTERNAL.
+        A mistake of the model is an output with `is_error`. An exception fails the call and ends the session: a
+        `lyncean.rpc.StatusError` with its own status, any other as INTERNAL.
 
         Args:
             name: Name of one of the tools.
@@ -40,7 +40,7 @@ class Session(Protocol):
         """
 
     def close(self) -> None:
-        """Frees what the session holds; it is not called again."""
+        """Frees the session's resources; it is not called again."""
 
 
 class Toolset(Protocol):
@@ -52,7 +52,7 @@ class Toolset(Protocol):
 
     @property
     def stateful(self) -> bool:
-        """True if a result may depend on earlier calls, which are then made again where a session is lost."""
+        """True if a result may depend on earlier calls, which are then replayed after the loss of a session."""
 
     def tools(self) -> Sequence[model_pb2.Tool]:
         """Returns the tools, at least one."""

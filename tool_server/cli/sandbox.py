@@ -20,8 +20,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _DEFAULT = CodeLimits()
 
 
-def _option(flag: str, kind: click.ParamType[Any], default: float, words: str) -> Callable[[Decorated], Decorated]:
-    return click.option(flag, type=kind, default=default, show_default=True, help=words)
+def _option(flag: str, kind: click.ParamType[Any], default: float, help_text: str) -> Callable[[Decorated], Decorated]:
+    return click.option(flag, type=kind, default=default, show_default=True, help=help_text)
 
 
 @click.command("sandbox", cls=Command)

@@ -1,7 +1,7 @@
 """Code of a session's process, which runs a model's code, one call after the other, with its variables kept.
 
-All of it is in the hands of that code, which may change any module here: bounds that must hold are the kernel's and
-those of `tool_server.sandbox.session`.
+The model's code controls this process and may change any module in it: only the bounds of the kernel and of
+`tool_server.sandbox.session` hold.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def setup(folder: str, bounds: Mapping[str, int]) -> dict[str, Callable[..., Any
     """
     os.chdir(folder)
     os.environ |= {"HOME": FOLDER, "TMPDIR": folder}
-    tempfile.tempdir = folder  # it would be tried by removing a file, which the fence refuses
+    tempfile.tempdir = folder  # the default is probed by removing a file, which the fence refuses
     hold()
     return {"run": _Notebook(folder, bounds).run}
 
@@ -85,18 +85,18 @@ class _Notebook:
         vars(ImageShow)["show"] = lambda image, *_, **__: self.display(image)
 
     def run(self, code: str, number: int, images: list[str], first: int) -> dict[str, Any]:
-        """Runs code; returns what it showed.
+        """Runs code; returns its output.
 
         Args:
             code: The code.
             number: Number of the call in its session.
-            images: Images of the conversation that are new, as base64.
+            images: New images of the conversation, as base64.
             first: Number of the first of them.
         """
         reply = _reply  # the code may replace it
         self._screen = screen = Screen(**self._bounds)
-        for place, data in enumerate(images, first):
-            self._introduce(base64.b64decode(data), place)
+        for index, data in enumerate(images, first):
+            self._introduce(base64.b64decode(data), index)
         before, streams = self._files(), (sys.stdout, sys.stderr, sys.stdin)
         sys.stdout = sys.stderr = screen
         sys.stdin = io.StringIO()
@@ -111,7 +111,7 @@ class _Notebook:
         return reply(screen.pieces(), error, number, self._folder)
 
     def _introduce(self, data: bytes, number: int) -> None:
-        """Gives the code an image of the conversation: as a file, and as a variable."""
+        """Adds an image of the conversation to the session, as a file and as a variable."""
         from PIL import Image
 
         try:
@@ -124,14 +124,14 @@ class _Notebook:
         self._names[f"image_{number}"] = image
 
     def _tried(self, code: str, name: str) -> str:
-        """Runs code; returns what it raised, in Python's words, "" if nothing."""
+        """Runs code; returns the traceback of its exception, "" without one."""
         linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name
         try:
             self._execute(code, name)
         except SystemExit as error:
             return f"SystemExit: {error.code}\n" if error.code else ""
         except BaseException as error:
-            return _told(error)
+            return _traceback_of(error)
         return ""
 
     def _execute(self, code: str, name: str) -> None:
@@ -158,22 +158,22 @@ class _Notebook:
             self._pyplot.close(value)
 
     def _figures(self) -> None:
-        """Shows the figures that are open, and closes them."""
+        """Shows the open figures, and closes them."""
         if pyplot := self._pyplot:
             for number in pyplot.get_fignums():
                 self.display(pyplot.figure(number))
 
     def _files(self) -> dict[Path, tuple[int, int]]:
         """Returns the image files of the folder, with their times and sizes."""
-        found = {}
+        facts = {}
         for path in _below(Path(self._folder)):
             if path.suffix[1:].lower() in _KINDS:
                 about = path.lstat()
-                found[path] = about.st_mtime_ns, about.st_size
-        return found
+                facts[path] = about.st_mtime_ns, about.st_size
+        return facts
 
     def _saved(self, before: Mapping[Path, tuple[int, int]]) -> None:
-        """Shows the images that were saved: those whose names were printed, in that order, or all by their names."""
+        """Shows the saved images: those whose names were printed, in that order, or all, sorted by name."""
         from PIL import Image
 
         text = self._screen.text
@@ -201,16 +201,16 @@ def _reply(pieces: list[tuple[str, str]], error: str, number: int, folder: str) 
 
 
 def _steady(text: str, folder: str) -> str:
-    """Returns a text without what differs when the code is run again: the folder's name, and addresses."""
+    """Returns a text without the parts that differ from run to run: the folder's name, and addresses."""
     return _ADDRESS.sub("at 0x0", text.replace(folder, FOLDER))
 
 
-def _told(error: BaseException) -> str:
+def _traceback_of(error: BaseException) -> str:
     """Returns an error's traceback with the frames of the model's own code."""
-    found = traceback.TracebackException.from_exception(error, limit=-500)
-    chain: traceback.TracebackException | None = found
+    report = traceback.TracebackException.from_exception(error, limit=-500)
+    chain: traceback.TracebackException | None = report
     while chain is not None:
         frames = [frame for frame in chain.stack if frame.filename.startswith("<call ")]
         chain.stack = traceback.StackSummary.from_list(frames[-_MOST_FRAMES:])
         chain = chain.__cause__ or chain.__context__
-    return "".join(found.format())
+    return "".join(report.format())

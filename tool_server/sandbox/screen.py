@@ -1,4 +1,4 @@
-"""Collects what code shows: text and images in their order, within bounds."""
+"""Collects the output of code: text and images in their order, within bounds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Screen(io.TextIOBase):
     """Text and images that one call has shown so far.
 
     Args:
-        characters: Bound on the text; what comes then is counted and left out.
+        characters: Bound on the text; further characters are counted and left out.
         images: Bound on the number of images.
-        pixels: Bound on the pixels of one.
+        pixels: Bound on the pixels of one image.
     """
 
     encoding = "utf-8"
@@ -41,14 +41,14 @@ class Screen(io.TextIOBase):
     @property
     def text(self) -> str:
         """All text so far."""
-        return "".join([*(words for kind, words in self._pieces if kind == "text"), *self._text])
+        return "".join([*(text for kind, text in self._pieces if kind == "text"), *self._text])
 
     def writable(self) -> bool:
-        """Always."""
+        """Returns True."""
         return True
 
     def write(self, text: str, /) -> int:
-        """Takes text as far as there is room for it."""
+        """Appends text up to the bound."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         kept = text[: self._left]
@@ -59,7 +59,7 @@ class Screen(io.TextIOBase):
         return len(text)
 
     def image(self, image: Image.Image) -> None:
-        """Takes an image; one that is too large is a line of text instead."""
+        """Appends an image; a line of text replaces one that is too large."""
         if self._images <= 0:
             self._unseen += 1
         elif image.width * image.height > self._pixels:
@@ -80,7 +80,7 @@ class Screen(io.TextIOBase):
         self._pieces.append(("image", base64.b64encode(data).decode()))
 
     def pieces(self) -> list[Piece]:
-        """Returns all of it, with a line that says what was left out."""
+        """Returns all pieces, with a line that counts the omitted ones."""
         notes = [f"{self._cut} more characters are not shown"] if self._cut else []
         notes += [f"{self._unseen} more images are not shown"] if self._unseen else []
         if notes:
@@ -95,7 +95,7 @@ class Screen(io.TextIOBase):
 
 
 def picture_of(value: Any) -> Image.Image | None:
-    """Returns what a notebook shows of a value as an image: images, figures and arrays of pixels; None for others."""
+    """Returns the image that a notebook shows for a value: an image or a figure; None for other values."""
     from PIL import Image
 
     if isinstance(value, Image.Image):

@@ -1,4 +1,4 @@
-"""A session from outside: its process, its folder, and what is believed of its replies."""
+"""A session from outside: its process, its folder, and the checks of its replies."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PythonSession:
     """Variables and files of one conversation; see `tool_server.types.Session`.
 
     Args:
-        zygote: The process of which sessions are made.
-        folder: The session's own folder, which is there and empty; it is removed at the end.
+        zygote: The process from which sessions are forked.
+        folder: The session's own folder, which exists and is empty; it is removed at the end.
         limits: Bounds of the code.
     """
 
@@ -37,9 +37,9 @@ class PythonSession:
         self._folder, self._limits, self._zygote = folder, limits, zygote
         self._calls = self._known = 0
         self._begun = False
-        self._cell = self._made()
+        self._cell = self._new_cell()
 
-    def _made(self) -> Cell:
+    def _new_cell(self) -> Cell:
         limits = self._limits
         bounds = {"characters": limits.characters, "images": limits.images, "pixels": limits.pixels}
         fence = Fence(READS, (str(self._folder),), limits.memory, limits.disk, strict=True)
@@ -47,10 +47,10 @@ class PythonSession:
         return Cell(SETUP, arguments, fence, zygote=self._zygote, still=True)
 
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
-        """Runs code; what it raises, and each limit that it meets, is for the model to read.
+        """Runs code; returns its exceptions and exceeded limits as text for the model.
 
         Raises:
-            Unavailable: The process was ended from outside, for example since the system is short of memory.
+            Unavailable: The process was killed from outside, for example because the system is short of memory.
         """
         code = str(json.loads(arguments)["code"])
         if self._begun and not self._cell.running:
@@ -58,31 +58,31 @@ class PythonSession:
         self._calls += 1
         new = [base64.b64encode(data).decode() for data in images[self._known :]]
         try:
-            reply = self._asked(code, new)
+            reply = self._request(code, new)
         except StartError:
             raise
         except CellError as error:
             if "SIGKILL" in str(error):
                 raise _lost(str(error)) from error
             self._renew()
-            return Output((self._words(error),), is_error=True)
+            return Output((self._message(error),), is_error=True)
         self._known, self._begun = len(images), True
         return reply
 
-    def _asked(self, code: str, images: list[str]) -> Output:
+    def _request(self, code: str, images: list[str]) -> Output:
         limits = self._limits
         most = 2 * IMAGE_BYTES + 12 * (limits.characters + _LARGEST_ERROR)
         bounds = Bounds(limits.wall, most, self._watch)
         reply = self._cell.call(
             "run", code, self._calls, images, self._known + 1, seconds=limits.seconds, bounds=bounds
         )
-        return self._believed(reply)
+        return self._checked(reply)
 
-    def _believed(self, reply: Any) -> Output:
-        """Returns a reply as an output; the code may have written it.
+    def _checked(self, reply: Any) -> Output:
+        """Returns a reply as an output; distrusts it, as the model's code may have written it.
 
         Raises:
-            CellError: It is not one, or is beyond a limit.
+            CellError: It is malformed or beyond a limit.
         """
         try:
             if reply["call"] != self._calls:
@@ -94,7 +94,7 @@ class PythonSession:
         images = [piece for piece in content if isinstance(piece, bytes)]
         texts = sum(len(piece) for piece in content if isinstance(piece, str))
         beyond = len(images) > self._limits.images or sum(map(len, images)) > IMAGE_BYTES or len(content) >= MAX_PARTS
-        # A line says what was left out, and the folder has a longer name in results.
+        # The margin is for the line that counts omitted output, and the folder's longer name in results.
         if beyond or texts > 2 * self._limits.characters + 1000:
             raise CellError("what it sent is larger than a reply may be")
         if error:
@@ -102,7 +102,7 @@ class PythonSession:
         return Output(tuple(piece for piece in content if piece) or (NOTHING,), is_error=bool(error))
 
     def _watch(self) -> None:
-        """Ends a call that fills the disk: the system counts the size of each file alone."""
+        """Ends a call that fills the disk: the system limits only the size of single files."""
         size = count = 0
         folders = [str(self._folder)]
         while folders and count <= self._limits.files:
@@ -120,22 +120,22 @@ class PythonSession:
         if count > self._limits.files:
             raise CellError(f"it made more than {self._limits.files:,} files", "file")
 
-    def _words(self, error: CellError) -> str:
+    def _message(self, error: CellError) -> str:
         limits = self._limits
-        words = {
+        messages = {
             "cpu": f"TimeoutError: the code was ended: it may take {limits.seconds:g} seconds of processor time, and "
             f"{limits.wall:g} by the clock.",
             "file": f"OSError: the code was ended: {error}.",
         }
-        return f"{words.get(error.limit, f'SystemError: the process was ended: {error}.')} {_LOST}\n"
+        return f"{messages.get(error.limit, f'SystemError: the process was ended: {error}.')} {_LOST}\n"
 
     def _renew(self) -> None:
-        """Makes the next call begin in a new process and an empty folder."""
+        """Replaces the process by a new one with an empty folder, for the next call."""
         self._known, self._begun = 0, False
         self._cell.close()
         remove(self._folder)
         self._folder.mkdir(mode=0o700)
-        self._cell = self._made()
+        self._cell = self._new_cell()
 
     def close(self) -> None:
         """Ends the process and removes the folder."""
@@ -143,15 +143,15 @@ class PythonSession:
         remove(self._folder)
 
 
-def _lost(words: str) -> Unavailable:
-    return Unavailable("session_lost", f"a session of the sandbox was lost: {words}")
+def _lost(cause: str) -> Unavailable:
+    return Unavailable("session_lost", f"a session of the sandbox was lost: {cause}")
 
 
 def _piece(kind: str, value: str, limits: Limits) -> str | bytes:
     """Returns a text or an image of a reply.
 
     Raises:
-        ValueError: It is neither, or the image is larger than it may be.
+        ValueError: It is neither, or the image is too large.
     """
     if kind == "text" and isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""Makes code give the same results when it is run again: seeds, and a clock that only the code's own looks move."""
+"""Makes code repeatable: fixed seeds, and a clock that advances only when the code reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 _START = 1_700_000_000.0
 """Seconds since 1970 at which the clock begins."""
 _TICK = 0.001
-"""Seconds by which each look moves it."""
+"""Seconds by which each reading advances it."""
 
 
 class _Clock:
@@ -38,8 +38,8 @@ class _Clock:
 def hold(seed: int = 0) -> None:
     """Seeds the generators of this process, and replaces its clock and the system's random bytes.
 
-    Not held are `random.Random()` and `random.seed()` without a number, addresses of objects, the order of a folder's
-    files, and the last digits of sums on another kind of processor.
+    It does not fix `random.Random()` and `random.seed()` without a number, addresses of objects, the order of a
+    folder's files, and the last digits of sums on another kind of processor.
     """
     clock, source = _Clock(), random.Random(seed)
     changed: dict[str, Any] = dict.fromkeys(("time", "monotonic", "perf_counter", "process_time"), clock.look)
@@ -59,14 +59,14 @@ def hold(seed: int = 0) -> None:
 
 
 def _replace(kind: type, methods: Mapping[str, Any]) -> None:
-    """Replaces methods of a class of C, which stays the same class: libraries in C build theirs upon it."""
+    """Replaces methods of a class of C, which stays the same class: C libraries derive from it."""
     names: dict[str, Any] = gc.get_referents(kind.__dict__)[0]
     names.update(methods)
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
 def _hold_waits(clock: _Clock) -> None:
-    """Has an event loop's waits take no time: no other process or thread is there to wait for."""
+    """Makes the waits of an event loop take no time: there is no other process or thread to wait for."""
     import selectors
 
     kind: Any = selectors.DefaultSelector
@@ -75,10 +75,10 @@ def _hold_waits(clock: _Clock) -> None:
     def select(self: Any, timeout: float | None = None) -> Any:
         if timeout is None:
             return look(self, None)
-        found = look(self, 0)
-        if not found:
+        ready = look(self, 0)
+        if not ready:
             clock.sleep(max(0.0, timeout))
-        return found
+        return ready
 
     kind.select = select
 

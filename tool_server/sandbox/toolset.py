@@ -102,7 +102,7 @@ class Sandbox:
 
 
 def _revision(limits: Limits) -> str:
-    """Returns a hash of what results depend on: this code, its bounds, and the libraries."""
+    """Returns a hash of everything that results depend on: this code, its bounds, and the libraries."""
     digest = hashlib.sha256(json.dumps([asdict(limits), NOTHING, _SCHEMA]).encode())
     folders = [Path(__file__).parent, Path(lyncean.cell.__file__).parent]
     for file in sorted(path for folder in folders for path in folder.glob("*.py")):

@@ -1,1 +1,1 @@
-"""Visual search in the role of V*'s: an open-vocabulary detector looks through an image, patch by patch."""
+"""Visual search like that of V*: an open-vocabulary detector searches an image patch by patch."""

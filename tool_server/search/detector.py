@@ -1,4 +1,4 @@
-"""Open-vocabulary detectors of transformers: OWL-ViT, OWLv2, Grounding DINO and what else its automatic class knows."""
+"""Open-vocabulary detectors of transformers: OWL-ViT, OWLv2, Grounding DINO and others of its automatic class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Detector(Protocol):
     """Changes whenever a detection may change."""
 
     def detect(self, image: Image.Image, name: str) -> list[Detection]:
-        """Returns where an object may be in an RGB image, in its pixels, weak detections too."""
+        """Returns the detections of an object in an RGB image, in its pixels, weak ones included."""
 
 
 class TransformersDetector:
@@ -36,7 +36,7 @@ class TransformersDetector:
         dtype: "float32", "bfloat16" or "float16".
 
     Raises:
-        UserError: A package is missing, or the checkpoint is not that of a detector.
+        UserError: A package is missing, or the checkpoint is not a detector.
     """
 
     def __init__(self, model: str, revision: str | None = None, device: str = "auto", dtype: str = "float32") -> None:
@@ -51,36 +51,36 @@ class TransformersDetector:
         self._lock = Lock()
         try:
             self._processor: Any = transformers.AutoProcessor.from_pretrained(folder, backend="pil")  # type: ignore[no-untyped-call]
-            found = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(
+            loaded = transformers.AutoModelForZeroShotObjectDetection.from_pretrained(
                 folder, dtype=getattr(torch, dtype), use_safetensors=True
             )
-            self._model: Any = found.to(self._device).eval()
+            self._model: Any = loaded.to(self._device).eval()
         except (OSError, ValueError, KeyError, RuntimeError, AttributeError) as error:
             line = (str(error).splitlines() or [type(error).__name__])[0]
             raise UserError(f"{model} is not a checkpoint of an open-vocabulary detector: {line}") from error
-        words = (_hash(folder), torch.__version__, transformers.__version__, self._device, dtype)
-        self.revision = hashlib.sha256("\n".join(words).encode()).hexdigest()
+        facts = (_hash(folder), torch.__version__, transformers.__version__, self._device, dtype)
+        self.revision = hashlib.sha256("\n".join(facts).encode()).hexdigest()
 
     def detect(self, image: Image.Image, name: str) -> list[Detection]:
-        """Returns where an object may be; see `Detector`."""
+        """Returns the detections of an object; see `Detector`."""
         from lyncean.transformers_import import torch
 
-        words = [[name.replace(".", " ")]]  # a full stop divides names for Grounding DINO
+        labels = [[name.replace(".", " ")]]  # a full stop divides names for Grounding DINO
         with self._lock, torch.inference_mode():
-            inputs = self._processor(images=image, text=words, return_tensors="pt", truncation=True).to(self._device)
+            inputs = self._processor(images=image, text=labels, return_tensors="pt", truncation=True).to(self._device)
             floats = {key: value.to(self._model.dtype) for key, value in inputs.items() if value.is_floating_point()}
             outputs = self._model(**{**inputs, **floats})
-            found = self._processor.post_process_grounded_object_detection(
-                outputs, threshold=0.0, target_sizes=[(image.height, image.width)], text_labels=words
+            result = self._processor.post_process_grounded_object_detection(
+                outputs, threshold=0.0, target_sizes=[(image.height, image.width)], text_labels=labels
             )[0]
-            boxes, scores = found["boxes"].float().tolist(), found["scores"].float().tolist()
+            boxes, scores = result["boxes"].float().tolist(), result["scores"].float().tolist()
         clipped = [(_clipped(box, image.size), score) for box, score in zip(boxes, scores, strict=True)]
         return [Detection(box, score) for box, score in clipped if box[0] < box[2] and box[1] < box[3]]
 
 
 def _clipped(box: list[float], size: tuple[int, int]) -> Box:
-    """Returns a box within an image; a number that is not finite makes it empty."""
-    left, top, right, bottom = (min(max(0.0, at), float(size[place % 2])) for place, at in enumerate(box))
+    """Returns a box clipped to an image; a coordinate that is not finite makes it empty."""
+    left, top, right, bottom = (min(max(0.0, at), float(size[index % 2])) for index, at in enumerate(box))
     return left, top, right, bottom
 
 

@@ -1,8 +1,8 @@
-"""The search of V*'s authors: patches of an image are looked at, the most promising first, until one shows the target.
+"""The search of V*'s authors: examines patches of an image, the most promising first, until one shows the target.
 
 A patch without the target is divided into four, down to a quarter of the image's shorter side. Source: section 4.2 of
-arXiv 2312.14135 and `visual_search.py` of its code, but for the cues: those are heat maps and common sense of its own
-model; here a child is promising as far as the detector's weaker detections lie in it.
+arXiv 2312.14135 and `visual_search.py` of its code, but for the cues: there they are heat maps and the common sense of
+a model of its own; here the detector's weaker detections in a child make it promising.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Literal, NamedTuple
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom in pixels of the whole image."""
 Patch = tuple[int, int, int, int]
-"""Likewise, in whole pixels; right and bottom are not included."""
+"""Left, top, right and bottom in whole pixels; right and bottom are exclusive."""
 Strategy = Literal["guided", "random-dfs", "random-bfs", "sequential-dfs", "sequential-bfs"]
-"""Order of patches: by the detector, or one of those that table 3 of the paper compares it with."""
+"""Order of patches: by the detector, or a baseline of table 3 of the paper."""
 
 LEAST_SIDE = 224
-"""A patch whose shorter side is not longer is not divided; nor one of a quarter of the image's shorter side."""
+"""Patches with a shorter side up to this are not divided, nor those down to a quarter of the image's shorter side."""
 MAX_PATCHES = 1024
-"""Patches that are looked at: a photo has 21 or a few more, only a very long strip has as many."""
+"""Maximum patches to examine: a photo has 21 or a few more; only a very long strip has this many."""
 _QUARTER = 4
 _LONG = 2
 """Ratio of the sides from which a patch is divided along its longer side alone."""
 
 
 class Detection(NamedTuple):
-    """A place where a detector sees the target.
+    """A detection of the target.
 
     Attributes:
-        box: The place.
+        box: Its box.
         score: Its confidence, from 0 to 1.
     """
 
@@ -43,7 +43,7 @@ class Detection(NamedTuple):
 
 
 Detect = Callable[[Patch], Sequence[Detection]]
-"""Returns what a detector sees in a patch, in pixels of the whole image, weak detections too."""
+"""Returns a detector's detections in a patch, in pixels of the whole image, weak ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Settings:
     Attributes:
         strategy: The order of patches.
         threshold: Confidence above which a detection ends the search.
-        fallback: Confidence from which the best detection of a search that did not end so is the target.
+        fallback: Confidence from which the best detection counts as the target if none exceeded the threshold.
     """
 
     strategy: Strategy = "guided"
@@ -66,8 +66,8 @@ class Found:
     """The result of a search.
 
     Attributes:
-        detections: The target's, the best first: several only where the whole image shows them. For a target that was
-            not found, the best guess; empty where nothing was detected at all.
+        detections: The target's detections, the best first: several only if the whole image shows them. For a target
+            that was not found, the best guess; empty if nothing was detected.
         found: Whether the target was found.
         patches: Number, from 1, of the patch that shows the best detection: the search length.
     """
@@ -91,13 +91,13 @@ def search(size: tuple[int, int], detect: Detect, settings: Settings, seed: byte
     Args:
         size: Width and height in pixels.
         detect: The detector.
-        settings: What the search goes by.
+        settings: Strategy and thresholds.
         seed: Seed of the random strategies.
     """
     least = max(math.ceil(min(size) / _QUARTER), LEAST_SIDE)
     waiting = _Waiting(settings.strategy, random.Random(seed))
     waiting.add([(0.0, _Node((0, 0, *size), 1, None))])
-    best, place = None, 0
+    best, best_patch = None, 0
     for visited in range(1, MAX_PATCHES + 1):
         node = waiting.next()
         if node is None:
@@ -107,22 +107,22 @@ def search(size: tuple[int, int], detect: Detect, settings: Settings, seed: byte
         if top and top.score > settings.threshold:
             return Found(_targets(node, top, settings.threshold), True, visited)
         if top and (best is None or top.score > best.score):
-            best, place = top, visited
+            best, best_patch = top, visited
         left, upper, right, lower = node.patch
         if min(right - left, lower - upper) > least:
             waiting.add([(promise(node, child), _Node(child, node.level + 1, node)) for child in divided(node.patch)])
-    return Found((best,) if best else (), best is not None and best.score >= settings.fallback, place)
+    return Found((best,) if best else (), best is not None and best.score >= settings.fallback, best_patch)
 
 
 def _targets(node: _Node, top: Detection, threshold: float) -> tuple[Detection, ...]:
-    """Returns the detections that end a search: all of the whole image, else the best."""
+    """Returns the detections that end a search: all above the threshold in the whole image, else the best one."""
     if node.parent:
         return (top,)
     return tuple(sorted((one for one in node.detections if one.score > threshold), key=lambda one: -one.score))
 
 
 def divided(patch: Patch) -> list[Patch]:
-    """Returns the four parts of a patch, row by row; the last of a row or column has the pixels that are left over."""
+    """Returns the four parts of a patch, row by row; the last of a row or column has the remaining pixels."""
     left, top, right, bottom = patch
     width, height = right - left, bottom - top
     columns, rows = (1, 4) if height >= _LONG * width else (4, 1) if width >= _LONG * height else (2, 2)
@@ -132,15 +132,15 @@ def divided(patch: Patch) -> list[Patch]:
 
 
 def promise(node: _Node, child: Patch) -> float:
-    """Returns how promising a child is: its share of the cues of all patches around it, a quarter as much a level.
+    """Returns a child's rank: its share of the cues of each patch around it, weighted by a quarter for each level.
 
     The cue of a detection is its squared confidence, so that many weak ones do not outweigh a strong one.
     """
     total, around = 0.0, node
     while True:
         cues = [(one.box, one.score**2) for one in around.detections]
-        if whole := math.fsum(cue for _, cue in cues):
-            total += math.fsum(cue for box, cue in cues if _holds(child, box)) / whole / 4**around.level
+        if sum_of_cues := math.fsum(cue for _, cue in cues):
+            total += math.fsum(cue for box, cue in cues if _holds(child, box)) / sum_of_cues / 4**around.level
         if around.parent is None:
             return total
         around = around.parent
@@ -152,7 +152,7 @@ def _holds(patch: Patch, box: Box) -> bool:
 
 
 class _Waiting:
-    """Patches that are still to be looked at, in a strategy's order; ties go to the one that was added first."""
+    """Patches still to be examined, in a strategy's order; ties go to the patch that was added first."""
 
     def __init__(self, strategy: Strategy, rng: random.Random) -> None:
         self._strategy, self._rng = strategy, rng

@@ -1,4 +1,4 @@
-"""The tool `search`: finds an object in an image by its name, and returns where it is and what it looks like."""
+"""The tool `search`: finds an object in an image by its name, and returns its boxes and crops."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 NAME = "search"
 DEFAULTS = Settings()
 MAX_BOXES = 8
-"""Places of one object that are returned, the best."""
+"""Maximum boxes returned for one object, the best first."""
 MAX_PIXELS = 89_478_485
-"""Bound on the pixels of an image that is decoded; pillow warns above it."""
+"""Maximum pixels of a decoded image; pillow warns above it."""
 _SCALE = 1.2
-"""Sides of a crop by those of its box, as in the paper's code."""
+"""Ratio of a crop's sides to those of its box, as in the paper's code."""
 _CROP_SIDE = 1024
-"""Most pixels of a side of a crop; larger ones are scaled down."""
+"""Maximum pixels of a side of a crop; larger crops are scaled down."""
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -60,7 +60,7 @@ class VisualSearch:
 
     Args:
         detector: The detector.
-        settings: What a search goes by.
+        settings: Strategy and thresholds of a search.
 
     Attributes:
         revision: Hash of the detector, the settings and the code that searches.
@@ -89,19 +89,19 @@ class VisualSearch:
         """Ends a session."""
 
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
-        """Searches one image; a mistake of the model's is an error output."""
-        given = json.loads(arguments)
-        target, number = str(given["object"]), int(given.get("image", 1))
+        """Searches one image; returns a mistake of the model as an error output."""
+        values = json.loads(arguments)
+        target, number = str(values["object"]), int(values.get("image", 1))
         if number > len(images):
             return Output((f"There is no image {number}: the last one is {len(images)}.",), is_error=True)
         try:
             image = pictures.decoded(images[number - 1], MAX_PIXELS)
         except (*DAMAGE, MemoryError) as error:
-            words = (str(error).splitlines() or [type(error).__name__])[0]
-            return Output((f"Image {number} cannot be read: {words}",), is_error=True)
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            return Output((f"Image {number} cannot be read: {reason}",), is_error=True)
         seed = hashlib.sha256(f"{target}|{image.size}".encode()).digest()
-        found = search(image.size, lambda patch: self._seen(image, patch, target), self._settings, seed)
-        return _output(target, found, image)
+        result = search(image.size, lambda patch: self._seen(image, patch, target), self._settings, seed)
+        return _output(target, result, image)
 
     def _seen(self, image: Image.Image, patch: Patch, target: str) -> list[Detection]:
         """Returns the detections of a patch in pixels of the image."""
@@ -110,21 +110,21 @@ class VisualSearch:
         return [Detection((b[0] + x, b[1] + y, b[2] + x, b[3] + y), score) for b, score in seen]
 
 
-def _output(target: str, found: Found, image: Image.Image) -> Output:
-    kept = found.detections[:MAX_BOXES]
-    words = {
+def _output(target: str, result: Found, image: Image.Image) -> Output:
+    kept = result.detections[:MAX_BOXES]
+    report = {
         "object": target,
-        "found": found.found,
-        "patches": found.patches,
+        "found": result.found,
+        "patches": result.patches,
         "boxes": [[round(at, 2) for at in one.box] for one in kept],
         "scores": [round(one.score, 4) for one in kept],
     }
     crops = [_encoded(image.crop(crop_box(one.box, image.size))) for one in kept]
-    return Output((json.dumps(words), *crops), facts={"found": float(found.found), "patches": found.patches})
+    return Output((json.dumps(report), *crops), facts={"found": float(result.found), "patches": result.patches})
 
 
 def crop_box(box: Box, size: tuple[int, int]) -> Patch:
-    """Returns the part of an image that shows a box and what is around it, as the paper's code cuts it."""
+    """Returns the part of an image that shows a box and its surroundings, as the paper's code crops it."""
     left, top, right, bottom = box
     width, height = (max(2, int(math.ceil(side) * _SCALE)) for side in (right - left, bottom - top))
     x = min(max(0, int((left + right) / 2) - width // 2), size[0] - 1)

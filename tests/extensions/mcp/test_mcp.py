@@ -38,7 +38,7 @@ from lyncean_mcp.images import image_arguments
 from lyncean_mcp.stdio import child
 from lyncean_mcp.toolset import McpTools
 from tool_server.cli import main
-from tool_server.sessions import Made, Sessions, Work
+from tool_server.sessions import CallRecord, Sessions, Work
 
 PEER = Path(__file__).parents[2] / "helpers" / "mcp_peer.py"
 IMAGES = ["size.image=base64", "size_of_bytes.image=bytes", "size_of_file.image=path", "show.image=base64"]
@@ -147,8 +147,8 @@ def test_sessions_are_apart(tools: McpTools) -> None:
 
 def test_a_lost_session_is_made_anew(tools: McpTools) -> None:
     def work(*earlier: str) -> Work:
-        history = [Made("count", "{}", 0, result_sha256([text], False)) for text in earlier]
-        return Work(Made("count", "{}", 0), [], [], history, threading.Event())
+        history = [CallRecord("count", "{}", 0, result_sha256([text], False)) for text in earlier]
+        return Work(CallRecord("count", "{}", 0), [], [], history, threading.Event())
 
     sessions = Sessions(tools, 2)
     first, replayed = sessions.call(work())
