@@ -32,10 +32,10 @@ class HarnessTasks:
         self.make = make
 
     def find(self, name: str, include: Sequence[str]) -> dict[str, Benchmark]:
-        """Returns the benchmark of a task, or of each task of a group or tag.
+        """Returns the benchmark of a task, or those of all tasks of a group or tag.
 
         Raises:
-            HarnessError: There is no such task, or it cannot be loaded.
+            HarnessError: The task does not exist or cannot be loaded.
         """
         within = absolute(include)
         members = harness(self.name).members(name, within)
@@ -55,12 +55,12 @@ class HarnessTasks:
         return True
 
     def runs_text(self, name: str, include: Sequence[str]) -> str:
-        """Returns where a task's code runs text as Python, "" where it does not."""
-        place: str = harness(self.name).unclosed(name, absolute(include))
-        return place
+        """Returns the location at which a task's code runs text as Python, "" if there is none."""
+        location: str = harness(self.name).unclosed(name, absolute(include))
+        return location
 
     def why_absent(self) -> str:
-        """Returns why the harness cannot be used here, "" where it can."""
+        """Returns the reason why the harness cannot be used here, "" if it can."""
         try:
             harness(self.name).version()
         except HarnessError as error:
@@ -73,7 +73,7 @@ LM_EVAL = HarnessTasks("lm-eval", LmEvalTask)
 
 
 def _metrics(prefix: str, group: Group, of_tasks: Mapping[str, Sequence[scorer.MetricSpec]]) -> list[scorer.MetricSpec]:
-    """Returns a group's metrics: those of its tasks that its configuration combines."""
+    """Returns the metrics of a group: the metrics of its tasks that its configuration combines."""
     specs: dict[str, scorer.MetricSpec] = {}
     values: dict[str, dict[str, float]] = {}
     learned = {}
@@ -87,9 +87,9 @@ def _metrics(prefix: str, group: Group, of_tasks: Mapping[str, Sequence[scorer.M
                 learned[word] = spec.params["learned"]
     try:
         combined = harness(prefix).combine(group, values, dict.fromkeys(values, 1)).keys()
-    except Exception:  # the scorer says what its code raises
+    except Exception:  # the scorer reports what the group's code raises
         listed = group.config["aggregate_metric_list"]
-        names = {each.get("metric") for each in (listed if isinstance(listed, list) else [listed])}
+        names = {entry.get("metric") for entry in (listed if isinstance(listed, list) else [listed])}
         combined = {key for key in specs if key.rpartition(",")[0] in names}
     return [
         metric(

@@ -1,4 +1,4 @@
-"""Which configurations of an installed harness load here, as a page: `python -m ...harness.coverage lmms`."""
+"""Lists the configurations of an installed harness that load here, as a page: `python -m ...harness.coverage lmms`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ASKS = ("doc_to_visual", "doc_to_messages", "doc_to_image", "doc_to_audio")
 
 
 def page(prefix: str) -> Iterator[str]:
-    """Yields the lines of the page of a harness, `lmms` or `lm-eval`."""
+    """Yields the lines of a harness's page; the harness is `lmms` or `lm-eval`."""
     library, source = harness(prefix), {"lmms": LMMS, "lm-eval": LM_EVAL}[prefix]
     title = library.title
     tasks = sorted(name for name, entry in library.index().items() if entry["type"] in ("task", "python_task"))
@@ -47,12 +47,12 @@ def page(prefix: str) -> Iterator[str]:
         yield f"**{reason}** ({len(names)}): {', '.join(f'`{name}`' for name in names)}"
 
 
-def _by_size(found: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
-    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+def _by_size(groups: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def _reason(name: str, error: str) -> str:
-    """Returns an error without what only this task has in it."""
+    """Returns an error without the parts that are specific to this task."""
     text = re.sub(rf"task {re.escape(name)}( of [\w-]+ [\d.]+)? ", "", error).partition(": install it")[0]
     return re.sub(r"(?:/[\w.@+-]+){2,}/", ".../", text).replace("*", r"\*").replace("|", "/")
 
@@ -60,9 +60,9 @@ def _reason(name: str, error: str) -> str:
 def _kind(task: ForeignTask) -> str:
     """Returns a task's kind of answers, and whether its code names video or audio."""
     shown: list[Callable[..., Any]] = [value for key in _ASKS if callable(value := task.config.get(key))]
-    words = " ".join(function.__name__ for function in shown)
+    names = " ".join(function.__name__ for function in shown)
     arguments = task.config.get("dataset_kwargs") or {}
-    if "video" in arguments or _VIDEO_OR_AUDIO.search(words):
+    if "video" in arguments or _VIDEO_OR_AUDIO.search(names):
         return f"{task.kind}, with video or audio"
     return f"{task.kind}, {'with images' if shown else 'text'}"
 

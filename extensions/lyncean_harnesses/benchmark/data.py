@@ -1,4 +1,4 @@
-"""`--data` of a foreign task: splits in place of those that its configuration names."""
+"""`--data` of a foreign task: splits that replace those named by its configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMS = (
     "a folder written by datasets' save_to_disk, a folder of parquet files or laid out as on the hub, "
     "a parquet, JSONL, JSON or CSV file, or a hub id"
 )
-"""What `--data` of a foreign task takes, in words."""
+"""Values that `--data` of a foreign task accepts, for messages."""
 
 
 def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[datasets.DatasetDict, str, str]:
@@ -27,48 +27,48 @@ def open_splits(data: str, splits: Iterable[str], name: str | None) -> tuple[dat
 
     Args:
         data: A path or a hub id.
-        splits: The splits that the task reads; data of a single split stand for each of them.
+        splits: The splits that the task reads; data with a single split serve as all of them.
         name: The configuration of the data set that the task reads, if it names one.
 
     Returns:
         The splits, their origin, and their digest.
 
     Raises:
-        DataError: They are not there, cannot be read, or lack a split.
+        DataError: The data are missing, cannot be read, or lack a split.
     """
     import datasets
 
     path = Path(data).expanduser()
     try:
-        found = _read(path, name) if path.exists() else _hub(data, name)
+        loaded = _read(path, name) if path.exists() else _hub(data, name)
     except DataError:
         raise
     except Exception as error:
         raise DataError(f"{path} cannot be read ({cause(error)}); --data takes {FORMS}") from error
-    if isinstance(found, datasets.Dataset):
-        found = datasets.DatasetDict({"": found})
+    if isinstance(loaded, datasets.Dataset):
+        loaded = datasets.DatasetDict({"": loaded})
     wanted = list(dict.fromkeys(splits))
-    if len(found) == 1 and not set(wanted) & set(found):
-        only = next(iter(found.values()))
-        found = datasets.DatasetDict(dict.fromkeys(wanted, only))
-    missing = [split for split in wanted if split not in found]
+    if len(loaded) == 1 and not set(wanted) & set(loaded):
+        only = next(iter(loaded.values()))
+        loaded = datasets.DatasetDict(dict.fromkeys(wanted, only))
+    missing = [split for split in wanted if split not in loaded]
     if missing:
-        raise DataError(f"{path} has no split {missing[0]}: it has {', '.join(found)}")
+        raise DataError(f"{path} has no split {missing[0]}: it has {', '.join(loaded)}")
     if not path.exists():
-        return found, data, f"hub:{data}:{':'.join(part._fingerprint for part in found.values())}"
+        return loaded, data, f"hub:{data}:{':'.join(part._fingerprint for part in loaded.values())}"
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     base = path.parent if path.is_file() else path
-    return found, path.name, digest_files((str(file.relative_to(base)), file) for file in files)
+    return loaded, path.name, digest_files((str(file.relative_to(base)), file) for file in files)
 
 
 def with_images(splits: datasets.DatasetDict) -> datasets.DatasetDict | None:
-    """Returns splits whose columns of plain {bytes, path} are images; None where there are no such columns.
+    """Returns splits whose columns of plain {bytes, path} are images; None without such columns.
 
-    A table that was not written by datasets does not say that it holds images, so its task is handed the bytes.
+    A table that datasets did not write does not declare its images, so the task would get their bytes.
     """
     import datasets
 
-    found = {}
+    tables = {}
     for split, table in splits.items():
         first = table.with_format("arrow")[:1].to_pylist()[0] if len(table) else {}  # nothing is decoded
         kinds: dict[str, Any] = {name: datasets.Image() for name, value in first.items() if _is_image(value)}
@@ -79,9 +79,9 @@ def with_images(splits: datasets.DatasetDict) -> datasets.DatasetDict | None:
         }
         for name, kind in kinds.items():
             table = table.cast_column(name, kind)
-        found[split] = table
-    changed = any(found[split].features != table.features for split, table in splits.items())
-    return datasets.DatasetDict(found) if changed else None
+        tables[split] = table
+    changed = any(tables[split].features != table.features for split, table in splits.items())
+    return datasets.DatasetDict(tables) if changed else None
 
 
 def _is_image(value: Any) -> bool:
@@ -91,7 +91,7 @@ def _is_image(value: Any) -> bool:
 
 @contextlib.contextmanager
 def uncached(data: str | None) -> Iterator[None]:
-    """Keeps what a task makes of given data out of their folder, which is not ours and whose files are its digest."""
+    """Keeps a task's cache files out of the folder of `data`, which is the user's and covered by the digest."""
     import datasets
 
     kept = data is not None and datasets.is_caching_enabled()

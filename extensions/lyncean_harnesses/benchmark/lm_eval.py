@@ -21,7 +21,7 @@ from orchestrator.data import Row
 from orchestrator.samples import Message
 
 _AUDIO = "<audio>"
-"""What stands for audio in a context."""
+"""The placeholder of audio in a context."""
 
 
 class LmEvalTask(ForeignTask):
@@ -38,7 +38,7 @@ class LmEvalTask(ForeignTask):
         return self._docs
 
     def context(self, doc: Any) -> Any:
-        """Returns the text of a document's question with description and examples; several for multiple inputs."""
+        """Returns a document's question with description and examples; several texts for multiple inputs."""
         prefix = self._task.doc_to_prefix(doc)
         return self._task.fewshot_context(doc, num_fewshot=self._task.config.num_fewshot, gen_prefix=prefix)
 
@@ -48,7 +48,7 @@ class LmEvalTask(ForeignTask):
         return docs.with_format("arrow")[number : number + 1].to_pylist()[0] if hasattr(docs, "with_format") else {}
 
     def messages(self, number: int, context: str, settings: Any, sources: Sources) -> list[Message]:
-        """Returns one message; images or audio stand at their placeholders, or in front where these are not as many."""
+        """Returns one message; media stand at their placeholders, or in front if the numbers differ."""
         placeholder, read = PLACEHOLDER, self._task.doc_to_image
         if self.config.get("doc_to_audio"):
             if self.config.get("doc_to_image"):
@@ -60,12 +60,12 @@ class LmEvalTask(ForeignTask):
         return [Message(model.ROLE_USER, tuple(parts(interleaved(context, visuals, placeholder), sources)))]
 
     def continuations(self, row: Row) -> list[tuple[str, tuple[str, ...]]]:
-        """Returns the contexts of the harness's own requests, those beside each other with one context together."""
+        """Returns the contexts of the harness's own requests; neighbours with the same context are grouped."""
         about = (self.name, row["doc_id"], 1)
-        found = self._task.construct_requests(doc=row["doc"], ctx=row["context"], metadata=about)
-        pairs = [request.args[:2] for request in (found if isinstance(found, list) else [found])]
+        requests = self._task.construct_requests(doc=row["doc"], ctx=row["context"], metadata=about)
+        pairs = [request.args[:2] for request in (requests if isinstance(requests, list) else [requests])]
         grouped = itertools.groupby(pairs, key=lambda pair: pair[0])
-        return [(context, tuple(str(after) for _, after in own)) for context, own in grouped]
+        return [(context, tuple(str(after) for _, after in members)) for context, members in grouped]
 
     def generation(self, settings: Any) -> model.GenerationConfig:
         """Returns the decoding of the task."""

@@ -1,4 +1,4 @@
-"""Tasks of lmms-eval: what it asks of its chat models, of its simple ones, and of those that score continuations."""
+"""Tasks of lmms-eval: the prompts of its chat models, of its simple models, and of models that score continuations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from orchestrator.samples import (
 
 @dataclass(frozen=True, slots=True)
 class LmmsSettings:
-    """What `--set` takes."""
+    """Settings of `--set`."""
 
     messages: Literal["chat", "simple"] = setting(
         "chat", "ask as lmms-eval's chat models do, or as its simple ones: images, then the whole context; stop strings"
@@ -53,26 +53,26 @@ MOST_ROUNDS = 64
 """Rounds of one document."""
 
 _TAGS = [re.compile(rf"\[{tag}\](.*?)\[/{tag}\]", re.DOTALL) for tag in ("GEN_PROMPT", "QUESTION")]
-"""What Visual CoT tasks put around the two stages' texts."""
+"""Tags around the texts of the two stages of Visual CoT tasks."""
 
 
 def _tagged(context: str) -> tuple[str, str]:
-    """Returns what is to be drawn, and the question that follows, of the context of a Visual CoT task."""
+    """Returns the drawing instruction and the question that follows it, from the context of a Visual CoT task."""
     draw, question = (tag.search(context) for tag in _TAGS)
     if not draw or not question:
         raise NotAskableError("its context does not say what is to be drawn")
-    asked = question.group(1).strip()
-    return draw.group(1).strip().replace("{question}", asked), asked
+    text = question.group(1).strip()
+    return draw.group(1).strip().replace("{question}", text), text
 
 
 def _decoded(clip: Clip) -> dict[str, Any]:
-    """Returns audio as datasets decodes it; of a video its path."""
+    """Returns audio as datasets decodes it; a video as its path."""
     names = ("path", "array", "sampling_rate") if clip.kind == "audio" else ("path",)
     return {name: clip[name] for name in names}
 
 
 class _AskedError(Exception):
-    """The loop asks what has no answer yet."""
+    """The loop asks a question that has no answer yet."""
 
     def __init__(self, context: str, visuals: Sequence[Any]) -> None:
         super().__init__(context)
@@ -80,7 +80,7 @@ class _AskedError(Exception):
 
 
 class _Script:
-    """Stands for a model of lmms-eval that gives known answers to one document, one after the other."""
+    """Stands in for a model of lmms-eval; replays known answers to one document in order."""
 
     is_simple = True
 
@@ -92,7 +92,7 @@ class _Script:
         """Returns the next answer.
 
         Raises:
-            _AskedError: If there is none.
+            _AskedError: All known answers were returned.
         """
         context, _, visuals, *_ = requests[0].args
         for answer in self._answers:
@@ -108,11 +108,11 @@ class LmmsTask(ForeignTask):
 
     @property
     def model_name(self) -> str:
-        """lmms-eval's name of the model whose prompts are asked."""
+        """lmms-eval's name of the model whose prompts are used."""
         return str(self._settings.model_name)
 
     def documents(self) -> Any:
-        """Returns the documents without images, which is what is scored."""
+        """Returns the documents as they are scored: without images."""
         return self._task.eval_docs_no_media
 
     def context(self, doc: Any) -> Any:
@@ -124,14 +124,14 @@ class LmmsTask(ForeignTask):
         return self._task.dataset[self.split].with_format("arrow")[number : number + 1].to_pylist()[0]
 
     def scored_document(self, row: Row) -> Mapping[str, Any]:
-        """Returns a row's document, with its media where the run asks for that; audio is decoded."""
+        """Returns a row's document, with its media if the run asks for them; audio is decoded."""
         if not self._settings.process_with_media:
             return super().scored_document(row)
         doc = document(self._task.dataset[self.split], row["doc_id"], self.files)
         return {name: _decoded(value) if isinstance(value, Clip) else value for name, value in doc.items()}
 
     def messages(self, number: int, context: str, settings: LmmsSettings, sources: Sources) -> list[Message]:
-        """Returns what the task's `doc_to_messages` says; for a simple model its images, then the context."""
+        """Returns the messages of the task's `doc_to_messages`; for a simple model its images, then the context."""
         doc = document(self._task.dataset[self.split], number, self.files)
         if settings.messages == "chat" and self.kind == "generate_until":
             turns = self._task.doc_to_messages(doc)
@@ -161,7 +161,7 @@ class LmmsTask(ForeignTask):
         return calls
 
     def rounds(self, row: Row, settings: LmmsSettings) -> Sequence[Round]:
-        """Returns what a document is asked: once, once more after a drawing, or in as many rounds as its code wants."""
+        """Returns the rounds of a document: one, one more after a drawing, or as many as its code asks for."""
         if self.kind == "generate_visual_cot":
             return [partial(self._with_drawing, row)]
         if self.kind != "generate_until_multi_round":
@@ -171,35 +171,35 @@ class LmmsTask(ForeignTask):
             count += 1
             if count > MOST_ROUNDS:
                 raise NotAskableError(f"its code asks more than {MOST_ROUNDS} rounds")
-        return [partial(self._messages_of_round, row, settings, place) for place in range(count)]
+        return [partial(self._messages_of_round, row, settings, index) for index in range(count)]
 
     def _messages_of_round(
-        self, row: Row, settings: LmmsSettings, place: int, sources: Sources, answers: Sequence[Answer]
+        self, row: Row, settings: LmmsSettings, index: int, sources: Sources, answers: Sequence[Answer]
     ) -> list[Message]:
-        """Returns a round's question alone, as lmms-eval's models ask it: what was said before is in its text."""
-        if not place:
+        """Returns a round's question alone, as lmms-eval's models ask it: its text includes the earlier rounds."""
+        if not index:
             return self.messages(row["doc_id"], row["context"], settings, sources)
-        visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:place]])
+        visuals, context, ends = self._round(row, [answer.text.strip() for answer in answers[:index]])
         if ends:
             raise NotAskableError("the number of its rounds depends on the answers")
         return [Message(model.ROLE_USER, tuple(parts([*shown(visuals, self.files), context], sources)))]
 
     def _round(self, row: Row, answers: Sequence[str]) -> tuple[Any, str, bool]:
-        """Returns what the task's code shows and asks after some answers, and whether it ends there instead."""
+        """Returns the visuals and the text of the round after some answers, and whether the task's code ends there."""
         doc = document(self._task.dataset[self.split], row["doc_id"], self.files)
         settings, info, before = self._task.lmms_eval_specific_kwargs, None, list[str]()
-        found: tuple[Any, str, bool] = (None, "", False)
-        for place, answer in enumerate(answers, 1):
-            *asked, before, info = self._task.config.doc_to_text(
+        step: tuple[Any, str, bool] = (None, "", False)
+        for number, answer in enumerate(answers, 1):
+            *request, before, info = self._task.config.doc_to_text(
                 doc,
                 lmms_eval_specific_kwargs=settings,
                 previous_output=[*before, answer],
-                round_idx=place,
+                round_idx=number,
                 previous_round_info=info,
             )
-            found = (asked[0], asked[1], bool(asked[2]))
+            step = (request[0], request[1], bool(request[2]))
             before = list(before)
-        return found
+        return step
 
     def play(self, row: Row) -> Rounds | None:
         """Returns the rounds of an agentic task, by lmms-eval's own loop."""
@@ -211,48 +211,48 @@ class LmmsTask(ForeignTask):
         return Rounds(partial(self._followed, row), most)
 
     def _followed(self, row: Row, answers: Sequence[Answer]) -> list[Message] | Answer:
-        """Returns what the task's code asks after some answers, or the record of them that it judges."""
+        """Returns the next question of the task's code after some answers, or the record that it scores."""
         task = self._task
         script = _Script(
             document(task.dataset[self.split], row["doc_id"], self.files), [answer.text.strip() for answer in answers]
         )
         ask = partial(task.config.doc_to_text, lmms_eval_specific_kwargs=task.lmms_eval_specific_kwargs)
-        given = row["context"], task.config.generation_kwargs or {}, task.doc_to_visual, ask, 0, "", ""
+        arguments = row["context"], task.config.generation_kwargs or {}, task.doc_to_visual, ask, 0, "", ""
         try:
             with self._failing(), seeded(f"{self.word} {row['doc_id']}"):
                 try:
-                    final = LIBRARY.agentic(script, given)
-                except _AskedError as asked:
-                    if asked.visuals:  # the engine would not hide them where it hides the first ones
+                    final = LIBRARY.agentic(script, arguments)
+                except _AskedError as pending:
+                    if pending.visuals:  # a run without images hides those of the first round alone
                         raise NotAskableError("its code shows images after the first round") from None
-                    return [user(text_part(asked.context))]
-        except BadRowError as error:  # the row was asked already: it is the answer on which the code fails
+                    return [user(text_part(pending.context))]
+        except BadRowError as error:  # the row was asked already, so the code fails on the answer
             raise NoAnswerError(error.reason, str(error)) from error
         return replace(answers[-1], text=final, reasoning="")
 
     def drawing(self, row: Row) -> Turn | None:
-        """Returns the first stage of Visual CoT: the task's images, and what is to be drawn of them."""
+        """Returns the first stage of Visual CoT: the task's images and the drawing instruction."""
         if self.kind != "generate_visual_cot":
             return None
 
         ask_first = self._asking(row, self._first_round(row["doc_id"], row["context"]), model.GenerationConfig(), ())
 
         def ask(answers: Sequence[Answer]) -> Call:
-            # Decoding is left to the server: settings for words mean nothing to many makers of images.
+            # The server chooses the decoding: many image generators ignore settings made for text.
             return replace(ask_first(answers), modality=model.MODALITY_IMAGE, stage="generate")
 
         return Turn(ask, "drawing")
 
     def needs(self, variant: Variant) -> Sequence[str]:
-        """Returns the capabilities a model needs: Visual CoT shows one image more.
+        """Returns the capabilities a model needs; Visual CoT shows one more image.
 
         Raises:
-            ConfigError: The setting `model_name` is of no model of lmms-eval.
+            ConfigError: The setting `model_name` names no model of lmms-eval.
         """
         needs = super().needs(variant)
-        own = model_names.variants(self.config)
-        if self.model_name and self.model_name not in own and self.model_name not in model_names.models():
-            close = difflib.get_close_matches(self.model_name, {*own, *model_names.models()}, n=3, cutoff=0.5)
+        variants = model_names.variants(self.config)
+        if self.model_name and self.model_name not in variants and self.model_name not in model_names.models():
+            close = difflib.get_close_matches(self.model_name, {*variants, *model_names.models()}, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(close)}?" if close else "give what its option --model takes"
             raise ConfigError(f"--set model_name={self.model_name}: {self.title} has no such model: {hint}")
         more = ("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, 1 + self._images)]
@@ -260,25 +260,25 @@ class LmmsTask(ForeignTask):
 
     def advice(self, variant: Variant, info: model.GetModelInfoResponse) -> Sequence[str]:
         """Returns sentences about the model's own prompts, and about media that the task's code reads to score."""
-        found = []
-        own = model_names.variants(self.config)
-        if self.model_name and self.model_name not in own:
-            found.append(f"lmms-eval has no prompts or decoding for {self.model_name} here: its default is used")
-        known = {*own, *model_names.models()} if own and not self.model_name else set()
-        if (like := model_names.named_by(info.model_name, known)) in own:
-            found.append(
+        sentences = []
+        variants = model_names.variants(self.config)
+        if self.model_name and self.model_name not in variants:
+            sentences.append(f"lmms-eval has no prompts or decoding for {self.model_name} here: its default is used")
+        known = {*variants, *model_names.models()} if variants and not self.model_name else set()
+        if (like := model_names.named_by(info.model_name, known)) in variants:
+            sentences.append(
                 f"lmms-eval asks {like} with prompts or decoding of its own, and {info.model_name} looks like it: "
                 f"--set model_name={like} asks so"
             )
         if read := [] if variant.settings.process_with_media else self._media_read():
-            found.append(
+            sentences.append(
                 f"the scoring code reads {', '.join(read)}, which lmms-eval hands over with --process_with_media "
                 "alone: --set process_with_media=true scores so"
             )
-        return found
+        return sentences
 
     def _media_read(self) -> list[str]:
-        """Returns the columns that the task's scoring function reads and that are kept from it, as they hold media."""
+        """Returns the columns that the task's scoring function reads and does not get, since they hold media."""
         process = self.config.get("process_results")
         kept = set(self._task.features) - set(getattr(self.documents(), "features", self._task.features))
         return sorted(kept & columns_read(process)) if kept and callable(process) else []

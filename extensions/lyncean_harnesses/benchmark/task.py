@@ -40,7 +40,7 @@ RULE = METRIC = "harness_task"
 """The scorer's rule and metric for foreign tasks."""
 
 DREW = "drew"
-"""The metric's parameter: what draws random numbers before the scoring does."""
+"""The metric's parameter: the step before scoring that draws random numbers."""
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 _KINDS = {
@@ -68,7 +68,7 @@ class ForeignTask:
     Attributes:
         harness: The harness's library.
         settings: Settings of `--set`.
-        files: Those that it may show.
+        files: Files that it may show.
         seed: Seed of the examples in prompts.
         scores_images: Whether documents are scored with the images that `documents` leaves in them.
     """
@@ -115,30 +115,30 @@ class ForeignTask:
         )
 
     def rows(self, _: str, data: str | None) -> RowSource:
-        """Opens the data, the harness's own source without `data`, and applies the task's `process_docs`."""
+        """Opens `data`, or the harness's own source if None, and applies the task's `process_docs`."""
         splits = [split for split in (self.config.get(key) for key in _SPLITS) if split]
         splits += [split for split in [(self.config.get("fewshot_config") or {}).get("split")] if split]
         source = str(self.config.get("dataset_path"))
-        digest, given = "", None
+        digest, opened = "", None
         if data is not None:
-            given, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
+            opened, source, digest = open_splits(data, splits, self.config.get("dataset_name"))
             self.files = OwnFiles((self.harness.folder(), *self.include, data))
         with uncached(data):
             try:
-                docs, how = self._open(given)
+                docs, how = self._open(opened)
             except (DataError, HarnessError):
                 # Some tasks' code opens the bytes of {bytes, path} itself, so images are tried second.
-                if given is None or (images := with_images(given)) is None:
+                if opened is None or (images := with_images(opened)) is None:
                     raise
                 docs, how = self._open(images)
-        words = f"{digest or docs._fingerprint}\n{self.harness.code(self.name, self.include)}"
+        identity = f"{digest or docs._fingerprint}\n{self.harness.code(self.name, self.include)}"
         origin = f"{source} ({self.split}) by {self.title}{how}"
-        return RowSource(origin, hashlib.sha256(words.encode()).hexdigest(), len(docs), self._rows)
+        return RowSource(origin, hashlib.sha256(identity.encode()).hexdigest(), len(docs), self._rows)
 
-    def _open(self, given: Any | None) -> tuple[Any, str]:
+    def _open(self, splits: Any | None) -> tuple[Any, str]:
         """Loads the task with some splits; returns its documents and how their images are sent."""
         with seeded(self.harness.seeds):
-            self._task = self.harness.load(self.name, self.include, given, self.model_name)
+            self._task = self.harness.load(self.name, self.include, splits, self.model_name)
             docs = self.documents()
         self._drew = "data" if self._task.drew else ""
         self._state = json.dumps(state(self._task))
@@ -146,7 +146,7 @@ class ForeignTask:
 
     @property
     def model_name(self) -> str:
-        """The harness's name of the model whose prompts are asked; "" is one that it does not know."""
+        """The harness's name of the model whose prompts are used; "" for an unknown model."""
         return ""
 
     @property
@@ -176,7 +176,7 @@ class ForeignTask:
         raise NotImplementedError
 
     def stored(self, number: int) -> Any:
-        """Returns a document as the data store it."""
+        """Returns a document as it is stored."""
         raise NotImplementedError
 
     def scored_document(self, row: Row) -> Mapping[str, Any]:
@@ -189,7 +189,7 @@ class ForeignTask:
         return tuple(map(str, self._task.doc_to_choice(doc))) if self.kind == "multiple_choice" else ()
 
     def _rows(self) -> Iterator[Row]:
-        """Yields the documents with their contexts, which depend on those before them where examples are drawn."""
+        """Yields the documents with their contexts, which depend on earlier documents if examples are drawn."""
         task, docs = self._task, self.documents()
         task.set_fewshot_seed(self.seed)
         for number in range(len(docs)):
@@ -200,7 +200,7 @@ class ForeignTask:
             yield Row({"doc_id": number, "doc": doc, "context": context}, lambda _: None)
 
     def _look(self) -> str:
-        """Builds the first request, so that what cannot be asked is found now; says how its images are sent."""
+        """Builds the first request, so that a task that cannot be asked fails now; returns how its images are sent."""
         sources = Sources(self.stored(0), self.files)
         try:
             row = next(self._rows())
@@ -224,7 +224,7 @@ class ForeignTask:
         return ", images and clips as in the data" if self._clips else ", images as in the data"
 
     def needs(self, variant: Variant) -> Sequence[str]:
-        """Returns the capabilities a model needs, by the first row; called before `rows`, which obeys the settings."""
+        """Returns the capabilities a model needs, by the first row; called before `rows`, which needs the settings."""
         self._settings = variant.settings
         check_parity(variant, reference=False)
         if variant.shuffle_options:
@@ -232,7 +232,7 @@ class ForeignTask:
         return (*("IMAGE_INPUT", "MULTI_IMAGE")[: min(2, self._images)], *self._clips)
 
     def advice(self, variant: Variant, info: model.GetModelInfoResponse) -> Sequence[str]:
-        """Returns sentences about settings that the task or the model calls for."""
+        """Returns advice on settings that the task or the model calls for."""
         return ()
 
     def stage_needs(self, _: Variant) -> Mapping[str, Sequence[str]]:
@@ -240,7 +240,7 @@ class ForeignTask:
         return {}
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
-        """Refuses: there is no way to draw rows of any schema."""
+        """Refuses: rows of an arbitrary schema cannot be generated."""
         raise ConfigError(f"{self.word} has no synthetic rows: drop --synthetic, and give --data")
 
     def samples(self, row: Row, variant: Variant) -> Iterator[Sample]:
@@ -250,16 +250,16 @@ class ForeignTask:
         yield Sample(variant.key(row["doc_id"]), tuple(turns))
 
     def rounds(self, row: Row, settings: Any) -> Sequence[Round]:
-        """Returns what a document is asked, one after the other; usually its context alone."""
+        """Returns the rounds of a document in order; usually one, its context."""
         number, context = row["doc_id"], row["context"]
         return [lambda sources, _: self.messages(number, context, settings, sources)]
 
     def drawing(self, row: Row) -> Turn | None:
-        """Returns the turn in which the model draws what the rounds are asked with."""
+        """Returns the turn in which the model draws the image that the rounds show; None without one."""
         return None
 
     def play(self, row: Row) -> Rounds | None:
-        """Returns the rounds whose number depends on the answers; None where there are none."""
+        """Returns rounds whose number depends on the answers; None without such rounds."""
         return None
 
     def _generate(self, row: Row, settings: Any) -> Iterator[Turn]:
@@ -273,10 +273,10 @@ class ForeignTask:
         except BadRowError as error:
             rounds, play = [_rejected(error)], None
         for repeat in range(repeats):
-            for place, build in enumerate(rounds):
-                name = f"repeat{repeat + 1}" * (repeats > 1) + f"round{place + 1}" * (len(rounds) > 1)
+            for index, build in enumerate(rounds):
+                name = f"repeat{repeat + 1}" * (repeats > 1) + f"round{index + 1}" * (len(rounds) > 1)
                 several = self.kind == "generate_until_multi_round"
-                numbers = {"round": place, "rounds": len(rounds)} if several else {}
+                numbers = {"round": index, "rounds": len(rounds)} if several else {}
                 scoring = self._scoring(row, (), request=0, repeat=repeat, requests=1, repeats=repeats, **numbers)
                 before = 0 if drawing else repeat * len(rounds)
                 ask = self._asking(row, build, config, (), before)
@@ -286,11 +286,11 @@ class ForeignTask:
         """Yields a turn for each context: usually one, whose continuations are all options."""
         calls = self.continuations(row)
         options = self.choices(row["doc"])
-        for place, (context, continuations) in enumerate(calls):
+        for index, (context, continuations) in enumerate(calls):
             ask = self._asking(row, self._first_round(row["doc_id"], context), model.GenerationConfig(), continuations)
             shown = options if len(options) == len(continuations) else ()
-            scoring = self._scoring(row, shown, request=place, repeat=0, requests=len(calls), repeats=1)
-            yield Turn(ask, f"context{place + 1}" if len(calls) > 1 else "", scoring)
+            scoring = self._scoring(row, shown, request=index, repeat=0, requests=len(calls), repeats=1)
+            yield Turn(ask, f"context{index + 1}" if len(calls) > 1 else "", scoring)
 
     def _first_round(self, number: int, context: str) -> Round:
         return lambda sources, _: self.messages(number, context, self.settings(), sources)
@@ -303,7 +303,7 @@ class ForeignTask:
         continuations: tuple[str, ...],
         before: int = 0,
     ) -> Callable[[Sequence[Answer]], Call]:
-        """Returns what builds a call; `before` turns of the sample belong to other rounds."""
+        """Returns a function that builds a call; the first `before` turns of the sample belong to other rounds."""
         number = row["doc_id"]
 
         def ask(answers: Sequence[Answer]) -> Call:
@@ -329,21 +329,21 @@ class ForeignTask:
     def _about(self) -> dict[str, Any]:
         return {"task": self.word, "learned": self._state}
 
-    def _scoring(self, row: Row, options: tuple[str, ...], **place: int) -> Scoring:
-        """Returns how an answer is judged; `place` are the rule's parameters that tell the document's answers apart."""
+    def _scoring(self, row: Row, options: tuple[str, ...], **position: int) -> Scoring:
+        """Returns how an answer is judged; `position` has the parameters that tell a document's answers apart."""
         scored = self.scored_document(row)
         doc = encode(_kept(scored, images=self.scores_images))
         params = {**self._about(), "doc": doc, "index": row["doc_id"]}
-        return Scoring(RULE, self._targets(scored), options, params | place)
+        return Scoring(RULE, self._targets(scored), options, params | position)
 
     def _targets(self, doc: Any) -> tuple[str, ...]:
-        """Returns the correct answers for people; the task's code alone decides what is right."""
+        """Returns the correct answers for people; the task's code alone decides correctness."""
         try:
             target = self._task.doc_to_target(doc)
         except Exception:
             return ()
         targets = target if isinstance(target, (list, tuple)) else [target]
-        return tuple(str(each) for each in targets if isinstance(each, (str, int, float)))
+        return tuple(str(value) for value in targets if isinstance(value, (str, int, float)))
 
     def metrics(self, _: Variant) -> list[scorer.MetricSpec]:
         """Returns the harness's metrics of the task, one for each filter, in its order."""
@@ -368,12 +368,12 @@ def _rejected(error: BadRowError) -> Round:
 
 
 def _raised(error: BaseException) -> str:
-    """Returns what foreign code raised; some of it ends the process where a file is missing."""
+    """Returns an error of foreign code in one line; some code ends the process if a file is missing."""
     return str(error) if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
 
 
 def _kept(doc: Mapping[str, Any], *, images: bool) -> dict[str, Any]:
-    """Returns a document's fields that can be sent; a decoder of video or sound is none."""
+    """Returns the fields of a document that can be sent; decoders of video or sound cannot."""
     kept = {}
     for name, value in doc.items():
         first = value[0] if isinstance(value, list) and value else value
@@ -381,7 +381,7 @@ def _kept(doc: Mapping[str, Any], *, images: bool) -> dict[str, Any]:
             continue
         try:
             encode(value)
-        except (TypeError, OSError):  # OSError: an image of a mode that no PNG has
+        except (TypeError, OSError):  # OSError: PNG does not support the image's mode
             continue
         kept[name] = value
     return kept

@@ -1,4 +1,4 @@
-"""Media of a foreign task: the data's own bytes wherever its code returns their pixels unchanged."""
+"""Media of a foreign task: the data's own bytes if the code returns their pixels unchanged."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Sources:
 
     Args:
         row: The row as the data store it: an image is its bytes and a path.
-        files: Those that a path may name; None is all.
+        files: Files that a path may name; None allows all.
 
     Attributes:
         files: As above.
         encoded: Number of images that had to be encoded anew.
 
     Raises:
-        OutsideDataError: The row names another file.
+        OutsideDataError: The row names a file outside of `files`.
     """
 
     def __init__(self, row: Any, files: OwnFiles | None = None) -> None:
@@ -41,23 +41,23 @@ class Sources:
         in RGB, transparency over white. Otherwise it has a PNG of what the code returned.
         """
         size, pixels = _rendered(image)
-        for place, data in enumerate(self._files):
-            if self._decoded(place) == (size, pixels):
+        for index, data in enumerate(self._files):
+            if self._decoded(index) == (size, pixels):
                 return image_part(data)
         self.encoded += 1
         return image_part(png(image))
 
-    def _decoded(self, place: int) -> tuple[tuple[int, int], bytes]:
+    def _decoded(self, index: int) -> tuple[tuple[int, int], bytes]:
         from PIL import ImageOps
 
-        found = self._pixels[place]
-        if found is None:
+        rendered = self._pixels[index]
+        if rendered is None:
             try:
-                found = _rendered(ImageOps.exif_transpose(open_image(self._files[place])))
-            except Exception:  # what cannot be decoded is no image that the task returned
-                found = ((0, 0), b"")
-            self._pixels[place] = found
-        return found
+                rendered = _rendered(ImageOps.exif_transpose(open_image(self._files[index])))
+            except Exception:  # the task cannot have returned an image that does not decode
+                rendered = ((0, 0), b"")
+            self._pixels[index] = rendered
+        return rendered
 
 
 def document(docs: Any, number: int, files: OwnFiles | None = None) -> dict[str, Any]:
@@ -70,21 +70,22 @@ def document(docs: Any, number: int, files: OwnFiles | None = None) -> dict[str,
 
 
 def parts(visuals: Iterable[Any], sources: Sources) -> Iterator[Part]:
-    """Yields the parts of texts, and of what `lyncean_harnesses.library.requests.shown` yields.
+    """Yields the parts of texts and of the visuals that `lyncean_harnesses.library.requests.shown` yields.
 
     Raises:
         NotAskableError: A file cannot be read.
     """
-    for each in visuals:
-        if isinstance(each, str):
-            yield text_part(each)
-        elif isinstance(each, bytes):
-            yield image_part(each)
-        elif isinstance(each, Clip):
-            sources.encoded += each.made
-            yield audio_part(each.data, each.span) if each.kind == "audio" else video_part(each.data, each.span)
+    for visual in visuals:
+        if isinstance(visual, str):
+            yield text_part(visual)
+        elif isinstance(visual, bytes):
+            yield image_part(visual)
+        elif isinstance(visual, Clip):
+            sources.encoded += visual.generated
+            build = audio_part if visual.kind == "audio" else video_part
+            yield build(visual.data, visual.span)
         else:
-            yield sources.part(each)
+            yield sources.part(visual)
 
 
 def _rendered(image: Any) -> tuple[tuple[int, int], bytes]:
@@ -107,10 +108,10 @@ def _files(value: Any, files: OwnFiles | None) -> Iterable[bytes]:
             if data:
                 yield data
         else:
-            for each in value.values():
-                yield from _files(each, files)
+            for item in value.values():
+                yield from _files(item, files)
     elif isinstance(value, list):
-        for each in value:
-            yield from _files(each, files)
+        for item in value:
+            yield from _files(item, files)
     elif isinstance(value, bytes) and media_type(value) != UNKNOWN:
         yield value

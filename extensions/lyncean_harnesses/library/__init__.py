@@ -1,6 +1,6 @@
-"""Tasks of other evaluation harnesses: what asking and scoring share of them.
+"""Tasks of other evaluation harnesses: code that asking and scoring share.
 
-A harness is imported when one of its tasks is asked for, and never before.
+A harness is imported when one of its tasks is used, not earlier.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ def harness(prefix: str) -> Any:
 
 
 CLOSED = "http://127.0.0.1:9/v1"
-"""Where foreign code finds nobody."""
+"""An address that refuses connections, for foreign code that calls a judge."""
 
 _judge = [CLOSED]
 
 
 def use_judge(url: str) -> None:
-    """Sets the OpenAI-compatible base URL at which foreign code asks a judge; before a harness is imported."""
+    """Sets the OpenAI-compatible base URL of the judge for foreign code; call it before a harness is imported."""
     _judge[0] = url
 
 
 def judge_url() -> str:
-    """Returns where foreign code asks a judge: nowhere, unless `use_judge` said so."""
+    """Returns the base URL of the judge for foreign code: `CLOSED` unless `use_judge` set another."""
     return _judge[0]
 
 
 @contextmanager
-def seeded(words: str | tuple[int, int]) -> Iterator[None]:
-    """Gives foreign code generators of random numbers of its own, and ours back afterwards.
+def seeded(key: str | tuple[int, int]) -> Iterator[None]:
+    """Seeds the random generators for foreign code and restores their states afterwards.
 
     Args:
-        words: What the numbers are to depend on; or the seeds of Python's generator and of NumPy's.
+        key: Text that determines the seeds; or the seeds of Python's generator and of NumPy's.
     """
-    hashed = int.from_bytes(hashlib.sha256(str(words).encode()).digest()[:4], "big")
-    seed, numpy_seed = words if isinstance(words, tuple) else (hashed, hashed)
+    hashed = int.from_bytes(hashlib.sha256(str(key).encode()).digest()[:4], "big")
+    seed, numpy_seed = key if isinstance(key, tuple) else (hashed, hashed)
     state = random.getstate()
     numpy = sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy else None

@@ -1,4 +1,4 @@
-"""The tasks, groups and tags of a harness: found by name, opened, and what one that cannot be loaded lacks."""
+"""Finds and opens the tasks, groups and tags of a harness by name; reports what a task lacks to be loaded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Index = Mapping[str, Mapping[str, Any]]
 """Name -> `type` ("task", "group", "tag" or another kind), `yaml_path`, and a tag's `task`."""
 
 _FORM = "2"
-"""Changes with what is kept of an index."""
+"""Version of the cached index; changes with its content."""
 
 _NAMES = {"task", "group", "task_alias", "group_alias", "alias"}
 _OF_GROUPS = {*_NAMES, "tag", "aggregate_metric_list", "metadata"}
-"""Settings of a group that are its own; any other is one of its members' settings, changed."""
+"""Settings of the group itself; any other setting overrides one of its members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Group:
     """A group with metrics over its tasks.
 
     Attributes:
-        name: Its name; one that stands in another group has `OTHER::` in front of its own.
-        tasks: Its tasks and those of the groups in it, in the harness's order.
+        name: Its name; a group within another has the prefix `OTHER::`.
+        tasks: Its tasks and those of its nested groups, in the harness's order.
         config: Its configuration.
     """
 
@@ -55,7 +55,7 @@ class Catalogue(ABC):
     Attributes:
         package: The name to import.
         title: Its name for people.
-        prefix: What its tasks' names begin with here, before the colon.
+        prefix: Prefix of its tasks' names here, before the colon.
         install: The command that installs it.
     """
 
@@ -77,7 +77,7 @@ class Catalogue(ABC):
 
         Args:
             path: Its file.
-            functions: Whether to import the functions that it names; others may stand in their place.
+            functions: Whether to import the functions that it names; otherwise placeholders may replace them.
         """
 
     def version(self) -> str:
@@ -101,9 +101,9 @@ class Catalogue(ABC):
         return Path(spec.origin).parent / "tasks"
 
     def index(self, include: tuple[str, ...] = ()) -> Index:
-        """Returns the index of its tasks and of further folders, which give way to its own.
+        """Returns the index of its tasks and of further folders; its own tasks take precedence.
 
-        Its own is kept from one command to the next, under its version and place.
+        The index of its own tasks is cached on disk by its version and folder.
         """
         if include not in self._indexes:
             self._indexes[include] = self._read_all(include)
@@ -111,34 +111,34 @@ class Catalogue(ABC):
 
     def _read_all(self, include: Sequence[str]) -> Index:
         folder = f"{self.folder()}/"
-        place = cache_folder() / "harness" / f"{self.package}-{self.version()}-{sha256(folder + _FORM)[:16]}.json"
-        found: dict[str, dict[str, Any]] | None = None
+        file = cache_folder() / "harness" / f"{self.package}-{self.version()}-{sha256(folder + _FORM)[:16]}.json"
+        index: dict[str, dict[str, Any]] | None = None
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(place.read_text())
-        if found is None:
-            found = self.read_index(folder)
+            index = json.loads(file.read_text())
+        if index is None:
+            index = self.read_index(folder)
             with contextlib.suppress(OSError):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                partial = place.with_suffix(f".{os.getpid()}")
-                partial.write_text(json.dumps(found))
-                partial.replace(place)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                partial = file.with_suffix(f".{os.getpid()}")
+                partial.write_text(json.dumps(index))
+                partial.replace(file)
         for further in include:
             if not Path(further).is_dir():
-                why = f"--include-path {further} is no folder"
+                why = f"--include-path {further} is not a folder"
                 raise HarnessError(why, fix=f"give one with configurations of {self.title}")
-            found = {**self.read_index(further), **found}
-        return found
+            index = {**self.read_index(further), **index}
+        return index
 
     def members(self, name: str, include: tuple[str, ...] = ()) -> list[str]:
-        """Returns the tasks that a name stands for: itself, or those of a group or tag.
+        """Returns the tasks of a name: the task itself, or those of a group or tag.
 
         Raises:
-            HarnessError: There is none of this name, or a group changes the settings of its members.
+            HarnessError: The name is unknown, or a group changes the settings of its members.
         """
         return self._open(name, include, functions=False)[0]
 
     def groups(self, name: str, include: tuple[str, ...] = (), *, functions: bool = True) -> list[Group]:
-        """Returns the groups with metrics over their tasks that a name stands for: itself, and then those in it.
+        """Returns the groups of a name that have metrics over their tasks: itself first, then nested ones.
 
         Raises:
             HarnessError: As `members`; or a function of a group cannot be imported.
@@ -166,18 +166,18 @@ class Catalogue(ABC):
                 raise self._changing(name, changed[0])
             for member in config["task"]:
                 if isinstance(member, str):
-                    found = self._open(member, include, functions=functions)
+                    opened = self._open(member, include, functions=functions)
                 elif isinstance(member.get("task"), list):
-                    found = below(f"{name}::{member['group']}", member)
+                    opened = below(f"{name}::{member['group']}", member)
                 elif member.keys() <= _NAMES:
-                    found = self._open(member.get("task") or member["group"], include, functions=functions)
+                    opened = self._open(member.get("task") or member["group"], include, functions=functions)
                 else:
                     raise self._changing(name, sorted(member.keys() - _NAMES)[0])
-                tasks += found[0]
-                groups += found[1]
+                tasks += opened[0]
+                groups += opened[1]
             tasks = list(dict.fromkeys(tasks))
-            own = [Group(name, tuple(tasks), config)] if config.get("aggregate_metric_list") else []
-            return tasks, own + groups
+            outer = [Group(name, tuple(tasks), config)] if config.get("aggregate_metric_list") else []
+            return tasks, outer + groups
 
         return below(name, config)
 
@@ -187,7 +187,7 @@ class Catalogue(ABC):
 
     @contextlib.contextmanager
     def _loading(self, name: str) -> Iterator[None]:
-        """Loads foreign code alone and without a word; raises what it lacks."""
+        """Loads foreign code under a lock and without output; raises an error that names what it lacks."""
         with LOADING, quiet():
             try:
                 yield
@@ -195,13 +195,13 @@ class Catalogue(ABC):
                 raise self.lacking(name, error) from error
 
     def unknown(self, name: str, known: Index) -> HarnessError:
-        """Returns the error of a name that nothing has."""
-        close = [f"{self.prefix}:{each}" for each in difflib.get_close_matches(name, known, n=3, cutoff=0.5)]
+        """Returns the error of an unknown name."""
+        close = [f"{self.prefix}:{match}" for match in difflib.get_close_matches(name, known, n=3, cutoff=0.5)]
         hint = f"did you mean {' or '.join(close)}?" if close else "give the folder that has it by --include-path"
         return HarnessError(f"{self.title} {self.version()} has no task {name!r}", fix=hint)
 
     def lacking(self, name: str, error: BaseException) -> HarnessError:
-        """Returns one line on why a task cannot be loaded."""
+        """Returns the error of a task that cannot be loaded, in one line."""
         if isinstance(error, KeyboardInterrupt):
             raise error
         if isinstance(error, HarnessError):

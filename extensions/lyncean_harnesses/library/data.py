@@ -1,4 +1,4 @@
-"""The data of a harness's task: other rows in place of its own, audio and video not decoded."""
+"""The data of a harness's task: replaced rows, audio and video not decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lyncean_harnesses.library.own_files import outside
 
 
 def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
-    """Returns the columns of audio and video of a table that is not to decode them, with their kinds."""
+    """Returns the columns of audio and video that a table does not decode, with their kinds."""
     import datasets
 
     kinds: dict[str, Kind] = {}
@@ -25,7 +25,7 @@ def undecoded(features: Mapping[str, Any]) -> dict[str, Kind]:
 
 
 def undecoding(splits: Any) -> Any:
-    """Has splits not decode audio and video when a row is read, as the files' own bytes are sent; returns them."""
+    """Disables decoding of audio and video in splits, since the files' own bytes are sent; returns the splits."""
     import datasets
 
     for split, docs in splits.items() if isinstance(splits, dict) else ():
@@ -37,7 +37,7 @@ def undecoding(splits: Any) -> Any:
 
 @contextlib.contextmanager
 def replaced_data(module: Any, data: Any | None, files: OwnFiles) -> Iterator[None]:
-    """Has a harness's module read other data, or those of `files` alone, where its name `datasets` loads its own.
+    """Replaces `datasets` in a harness's module: it loads `data`, or its own data restricted to `files`.
 
     Raises:
         HarnessError: Its configuration names a file that is not one of `files`.
@@ -65,7 +65,7 @@ def replaced_data(module: Any, data: Any | None, files: OwnFiles) -> Iterator[No
         module.datasets = real
 
 
-def _check(found: str) -> None:
-    if found:
-        why = f"its configuration names data outside of its own ({found})"
+def _check(file: str) -> None:
+    if file:
+        why = f"its configuration names data outside of its own ({file})"
         raise HarnessError(why, fix="if they are to be read, give --data")

@@ -1,4 +1,4 @@
-"""The generators of random numbers that code of harnesses draws from: whether it drew."""
+"""Detects whether code of harnesses draws random numbers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def state() -> tuple[Any, ...]:
 
 @contextmanager
 def watched() -> Iterator[Callable[[], bool]]:
-    """Yields what tells whether anything was drawn since."""
+    """Yields a function that returns True if numbers were drawn since."""
     before = state()
     yield lambda: state() != before

@@ -16,34 +16,34 @@ from lyncean.cell import limit_of
 from lyncean_harnesses.library import judge_url
 
 LOADING = threading.RLock()
-"""Held while foreign code is loaded, which changes what is global."""
+"""Held while foreign code is loaded, since loading changes global state."""
 
 _OFFLINE = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
-"""What libraries of Hugging Face raise where their cache lacks something and there is no network."""
+"""Errors of Hugging Face's libraries for a cache miss without network."""
 
 _contacted: dict[int, list[str]] = {}
-"""Thread that runs foreign code -> the servers that it asked."""
+"""Thread that runs foreign code -> the servers that it contacted."""
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps what foreign code prints off standard output, which belongs to our commands."""
+    """Keeps the prints of foreign code off standard output, which belongs to our commands."""
     with contextlib.redirect_stdout(_nowhere()):
         yield
 
 
 @cache
 def _nowhere() -> TextIO:
-    """Returns a file that swallows all; never closed, since foreign code may keep it as its standard output."""
+    """Returns a file that discards all writes; never closed, since foreign code may keep it as its standard output."""
     return Path(os.devnull).open("w")
 
 
 @contextlib.contextmanager
 def no_other_server() -> Iterator[None]:
-    """Raises where a task's code asked a server other than its judge and the hub: many then score 0 in silence.
+    """Raises if a task's code contacts a server besides its judge and the hub: much code then silently scores 0.
 
     Raises:
-        RuntimeError: It did; names the server.
+        RuntimeError: It contacted another server; the message names it.
     """
     _audit()
     contacted: list[str] = []
@@ -59,13 +59,13 @@ def no_other_server() -> Iterator[None]:
 
 @cache
 def _audit() -> None:
-    """Notes the servers that foreign code looks up or connects to, in its thread or a pool's that it started."""
+    """Records the servers that foreign code looks up or connects to, in its thread or in a pool that it started."""
 
     def note(event: str, details: tuple[Any, ...]) -> None:
         if not _contacted or event not in ("socket.getaddrinfo", "socket.connect"):
             return
-        place = details[0] if event == "socket.getaddrinfo" else details[1]
-        host = ":".join(map(str, place[:2])) if isinstance(place, tuple) else str(place)
+        address = details[0] if event == "socket.getaddrinfo" else details[1]
+        host = ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)
         judge = judge_url().removeprefix("http://").partition("/")[0]
         if "huggingface" in host or host in (judge, judge.partition(":")[0]):
             return
@@ -79,7 +79,7 @@ def _audit() -> None:
 
 
 def limit_met(error: BaseException) -> str:
-    """Returns the limit of a cell that foreign code met, "" where it failed by itself; see `CellError`."""
+    """Returns the limit of a cell that foreign code hit, "" if it failed for another reason; see `CellError`."""
     cause: BaseException | None = error
     while cause is not None:
         if type(cause).__name__ in _OFFLINE:

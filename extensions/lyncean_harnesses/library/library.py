@@ -1,4 +1,4 @@
-"""What the harnesses share: how tasks are loaded, with their data or to be scored."""
+"""Code that the harnesses share: loads tasks with their data, or for scoring alone."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Values = Mapping[str, Mapping[str, Any]]
 """Task -> "metric,filter" -> value."""
 
 STARTS_PROGRAMS = "starts_programs"
-"""Key in a task's `metadata`: its code starts programs to score."""
+"""Key in a task's `metadata`: its code starts programs for scoring."""
 
 _DOWNLOADS = {"From_YouTube", "builder_script", "create_link", "force_download", "force_unzip", "video"}
 """Arguments by which lmms-eval fetches files beside the rows."""
 
 
 class Library(Catalogue):
-    """One installed harness: its tasks, found, loaded and scored by its own code.
+    """One installed harness: finds, loads and scores tasks by the harness's own code.
 
     Attributes:
-        seeds: What its evaluator seeds Python's generator of random numbers and NumPy's with, before it reads any data.
+        seeds: Seeds of Python's random generator and of NumPy's that its evaluator sets before it reads data.
         scored_task: The scoring half of one of its tasks.
-        programs: Folders of its tasks whose code starts programs or processes to score; it may do so nowhere else.
+        programs: Folders of its tasks whose code may start programs or processes for scoring; others may not.
     """
 
     seeds: tuple[int, int]
@@ -50,7 +50,7 @@ class Library(Catalogue):
 
     @abstractmethod
     def imported(self) -> SimpleNamespace:
-        """Imports what tasks need of it: at least its modules `task`, `instance` and `metrics`.
+        """Imports the modules that tasks need: at least `task`, `instance` and `metrics`.
 
         Raises:
             ImportError: It lacks something.
@@ -58,7 +58,7 @@ class Library(Catalogue):
 
     @abstractmethod
     def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
-        """Returns a group's metrics of those of its tasks, by its evaluator's own code; any other keys are ignored.
+        """Returns a group's metrics from those of its tasks, by its evaluator's own code; ignores other keys.
 
         Args:
             group: The group, its functions imported.
@@ -68,10 +68,10 @@ class Library(Catalogue):
 
     @abstractmethod
     def size(self, counts: Sequence[int]) -> int:
-        """Returns what its evaluator takes for a task's size.
+        """Returns the size that its evaluator assigns to a task.
 
         Args:
-            counts: How many values each metric of the task is made of, in the order in which they come.
+            counts: Number of values of each metric of the task, in the metrics' order.
         """
 
     @abstractmethod
@@ -83,16 +83,16 @@ class Library(Catalogue):
         """Returns its class of tasks, below `OurTask`."""
 
     def finish(self, task: Any) -> None:
-        """Does to a loaded task what its evaluator does before it asks."""
+        """Prepares a loaded task as its evaluator does before requests."""
         if task.config.num_fewshot is None:
             task.set_config(key="num_fewshot", value=0)
 
     def finish_scored(self, task: Any) -> None:
-        """Does to a task that is only scored what its evaluator does before it scores."""
+        """Prepares a task for scoring alone as its evaluator does before scoring."""
 
     @cached_property
     def modules(self) -> SimpleNamespace:
-        """What tasks need of it, imported on first use.
+        """The harness's modules that tasks need, imported on first use.
 
         Raises:
             HarnessError: It is not installed, or lacks something.
@@ -109,17 +109,17 @@ class Library(Catalogue):
         """Returns a task's configuration with its functions.
 
         Raises:
-            HarnessError: It cannot be loaded; says what it lacks.
+            HarnessError: It cannot be loaded; the message names what it lacks.
         """
         self.members(name, include)
         with self._loading(name):
             return self.read_yaml(self.index(include)[name]["yaml_path"], functions=True)
 
     def runs_text(self, name: str, include: tuple[str, ...] = ()) -> str:
-        """Returns where the code of a task or group runs text as Python, "FILE:LINE calls NAME"; "" where it does not.
+        """Returns the location at which code of a task or group runs text as Python, "FILE:LINE calls NAME", or "".
 
         Raises:
-            HarnessError: There is none of this name.
+            HarnessError: The name is unknown.
         """
         known = self.index(include)
         if name not in known:
@@ -136,7 +136,7 @@ class Library(Catalogue):
         return self._running[name, include]
 
     def repositories(self, name: str, include: tuple[str, ...] = ()) -> list[str]:
-        """Returns the repositories of a hub that a task's or group's files name; none of what is not a task."""
+        """Returns the hub repositories that the files of a task or group name; nothing for other entries."""
         from lyncean_harnesses.library import task_code
 
         known = self.index(include)
@@ -149,7 +149,7 @@ class Library(Catalogue):
         """Returns whether a task or group may start programs: it is in `programs`, or its `metadata` says so.
 
         Raises:
-            HarnessError: There is none of this name, or it cannot be read.
+            HarnessError: The name is unknown, or its files cannot be read.
         """
         known = self.index(include)
         if name not in known:
@@ -164,13 +164,13 @@ class Library(Catalogue):
         return isinstance(metadata, dict) and metadata.get(STARTS_PROGRAMS) is True
 
     def unclosed(self, name: str, include: tuple[str, ...] = ()) -> str:
-        """Returns where the code of a task runs text with all rights of a scorer: on systems without cells alone.
+        """Returns the location at which a task's code runs text with a scorer's full rights; "" on systems with cells.
 
         Raises:
-            HarnessError: There is none of this name.
+            HarnessError: The name is unknown.
         """
-        place = self.runs_text(name, include)
-        return place if place and not closes() else ""
+        location = self.runs_text(name, include)
+        return location if location and not closes() else ""
 
     def load(self, name: str, include: tuple[str, ...], data: Any | None, model: str = "") -> Any:
         """Returns its own object of a task with its data.
@@ -179,10 +179,10 @@ class Library(Catalogue):
             name: The task's name.
             include: Further folders with configurations.
             data: Splits by name (a `datasets.DatasetDict`) in place of its own source; None reads its source.
-            model: The harness's name of the model that is asked; "" is one that it does not know.
+            model: The harness's name of the model that is asked; "" for an unknown model.
 
         Raises:
-            HarnessError: Something is missing: a package, the data, or what its code expects of the data.
+            HarnessError: A package, the data, or something that its code expects of the data is missing.
 
         Returns:
             The object; its attribute `drew` is whether random numbers were drawn to load it.
@@ -191,7 +191,7 @@ class Library(Catalogue):
         settings = self.config(name, include)
 
         def read(task: Any, arguments: Any) -> None:
-            if data is not None:  # whoever brings the rows brings the files that they name
+            if data is not None:  # the user who provides the rows also provides the files that they name
                 arguments = {name: value for name, value in (arguments or {}).items() if name not in _DOWNLOADS}
             with replaced_data(modules.task, data, OwnFiles((self.folder(), *include))):
                 self.download(task, arguments)
@@ -210,7 +210,7 @@ class Library(Catalogue):
         Args:
             name: The task's name.
             include: Further folders with configurations.
-            learned: What `state` returned, as JSON.
+            learned: The result of `state`, as JSON.
 
         Raises:
             HarnessError: It cannot be loaded.
@@ -232,9 +232,9 @@ class Library(Catalogue):
             for attribute, value in known.items():
                 setattr(task, attribute, value)
             self.finish_scored(task)
-            found = self.scored_task(task, self.modules)
-            found.starts_programs, found.include = self.starts_programs(name, include), include
-            return found
+            scored = self.scored_task(task, self.modules)
+            scored.starts_programs, scored.include = self.starts_programs(name, include), include
+            return scored
 
     @cached_property
     def _task_class(self) -> Any:
@@ -256,14 +256,14 @@ class Library(Catalogue):
         return task
 
     def named(self, task: str) -> Any:
-        """Returns an object of its class of tasks that has a name alone: what its evaluator looks at in a group."""
-        made = self._task_class.__new__(self._task_class)
-        made._config = SimpleNamespace(task=task)
-        return made
+        """Returns a task object with only a name, the one attribute that its evaluator reads in a group."""
+        stub = self._task_class.__new__(self._task_class)
+        stub._config = SimpleNamespace(task=task)
+        return stub
 
     def code(self, name: str, include: tuple[str, ...] = ()) -> str:
         """Returns the sha256 of a task's configuration and of the code beside it."""
         folder = Path(self.index(include)[name]["yaml_path"]).parent
         files = sorted(file for file in folder.iterdir() if file.suffix in (".py", ".yaml") or file.name[0] == "_")
-        words = "".join(f"{sha256(file.read_bytes())}  {file.name}\n" for file in files if file.is_file())
-        return sha256(f"{self.version()}\n{name}\n{words}")
+        digests = "".join(f"{sha256(file.read_bytes())}  {file.name}\n" for file in files if file.is_file())
+        return sha256(f"{self.version()}\n{name}\n{digests}")

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness' tasks: found, loaded and scored by its own code, unchanged."""
+"""lm-evaluation-harness' tasks: its own code, unchanged, finds, loads and scores them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TYPES = {"PY_TASK": "python_task", "TASK": "task", "GROUP": "group", "TAG": "ta
 class _Scored(Scored):
     """The scoring half of a task of lm-evaluation-harness."""
 
-    def instance(self, doc: Mapping[str, Any], place: int, responses: list[Any]) -> Any:
+    def instance(self, doc: Mapping[str, Any], index: int, responses: list[Any]) -> Any:
         """Returns the harness's object for a request and its responses."""
         kind = "loglikelihood" if self._task.OUTPUT_TYPE == "multiple_choice" else self._task.OUTPUT_TYPE
         about = (self._task.config.task, 0, len(responses))
-        return self._modules.instance.Instance(kind, doc, (), place, metadata=about, resps=responses)
+        return self._modules.instance.Instance(kind, doc, (), index, metadata=about, resps=responses)
 
     def filter(self, instances: list[Any], doc: Mapping[str, Any]) -> None:
         """Applies the task's filters."""
@@ -29,7 +29,7 @@ class _Scored(Scored):
             ensemble.apply(instances)
 
     def likelihoods(self, scores: Sequence[tuple[float, int, bool]]) -> list[Any]:
-        """Returns what its models return of continuations: the log-probability, and whether it is greedy."""
+        """Returns scores of continuations as its models do: the log-probability, and whether it is greedy."""
         return [(logprob, greedy) for logprob, _, greedy in scores]
 
 
@@ -45,12 +45,12 @@ class LmEval(Library):
     programs = frozenset(
         {
             *("cruxeval", "humaneval", "humaneval_infilling", "mbpp"),  # processes, in which answers run
-            "longproc",  # a compiler, and what it makes
+            "longproc",  # a compiler and its output
         }
     )
 
     def imported(self) -> SimpleNamespace:
-        """Imports what tasks need of it."""
+        """Imports the modules that tasks need."""
         from lm_eval.api import group, instance, metrics, task
         from lm_eval.tasks import _index, _yaml_loader
 
@@ -60,13 +60,13 @@ class LmEval(Library):
 
     def read_index(self, folder: str) -> dict[str, dict[str, Any]]:
         """Returns its index of a folder."""
-        found: dict[str, dict[str, Any]] = {}
+        index: dict[str, dict[str, Any]] = {}
         for name, entry in self.modules.index.TaskIndex.build([Path(folder)]).items():
             kind = _TYPES.get(entry.kind.name, "unknown")
-            found[name] = {"type": kind, "yaml_path": str(entry.yaml_path or "")}
+            index[name] = {"type": kind, "yaml_path": str(entry.yaml_path or "")}
             if kind == "tag":
-                found[name]["task"] = sorted(entry.tags)
-        return found
+                index[name]["task"] = sorted(entry.tags)
+        return index
 
     def read_yaml(self, path: str, *, functions: bool) -> dict[str, Any]:
         """Returns the configuration of a task or group."""
@@ -76,12 +76,12 @@ class LmEval(Library):
     def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
         """Returns a group's metrics, by `lm_eval.api.group.Group.aggregate`."""
         known = self.modules.group.GroupConfig.__dataclass_fields__
-        own = self.modules.group.Group.from_config({**group.own(known), "group": group.name})
+        native = self.modules.group.Group.from_config({**group.own(known), "group": group.name})
         for task in group.tasks:
-            own.add(self.named(task))
-        results = {task: {**found, "sample_len": sizes[task]} for task, found in values.items()}
-        found: Mapping[str, Any] = own.aggregate(results)
-        return found
+            native.add(self.named(task))
+        results = {task: {**metrics, "sample_len": sizes[task]} for task, metrics in values.items()}
+        combined: Mapping[str, Any] = native.aggregate(results)
+        return combined
 
     def size(self, counts: Sequence[int]) -> int:
         """Returns the largest number of values of a metric."""

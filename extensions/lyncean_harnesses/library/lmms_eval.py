@@ -1,4 +1,4 @@
-"""lmms-eval's tasks: found, loaded and scored by its own code, unchanged."""
+"""lmms-eval's tasks: its own code, unchanged, finds, loads and scores them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lyncean_harnesses.library.scored import Docs, OurTask, Scored
 class _Scored(Scored):
     """The scoring half of a task of lmms-eval."""
 
-    def instance(self, doc: Mapping[str, Any], place: int, responses: list[Any]) -> Any:
+    def instance(self, doc: Mapping[str, Any], index: int, responses: list[Any]) -> Any:
         """Returns lmms-eval's object for a request and its responses."""
         return self._modules.instance.Instance(
             request_type=self._task.OUTPUT_TYPE,
             arguments=(),
-            idx=place,
+            idx=index,
             metadata={"task": self._task.config.task, "doc_id": 0, "repeats": len(responses)},
             resps=responses,
         )
@@ -35,27 +35,27 @@ class _Scored(Scored):
             ensemble.apply(instances, Docs([doc] * len(instances)))
 
     def process(self, doc: Mapping[str, Any], filtered: list[Any]) -> Mapping[str, Any]:
-        """Returns what `process_results` returns, as lmms-eval's evaluator calls it."""
+        """Returns the result of `process_results`, called as lmms-eval's evaluator calls it."""
         reasoning = self._modules.reasoning
         tags = reasoning.parse_reasoning_tags_config(task_value=getattr(self._task.config, "reasoning_tags", None))
         if tags is not None:
             filtered = [_stripped(response, tags, reasoning.strip_reasoning_tags) for response in filtered]
         if self._task.OUTPUT_TYPE == "loglikelihood" and len(filtered) == 1:
-            filtered = list(filtered[0])  # what its process_results takes apart
+            filtered = list(filtered[0])  # its process_results unpacks the list
         return super().process(doc, filtered)
 
     def likelihoods(self, scores: Sequence[tuple[float, int, bool]]) -> list[Any]:
-        """Returns what its models return of continuations: the mean loss of a token, and whether it is greedy."""
+        """Returns scores of continuations as its models do: the mean loss per token, and whether it is greedy."""
         return [(-logprob / tokens, greedy) for logprob, tokens, greedy in scores]
 
 
 def _function_beside(real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Looks for a function of a configuration in the folder above, too.
+    """Also looks for a function of a configuration in the parent folder.
 
     In 0.7.3 variants of tasks have a folder and a module of their own, and name functions of the module above.
     """
 
-    def found(loader: Any, node: Any) -> Any:
+    def construct(loader: Any, node: Any) -> Any:
         try:
             return real(loader, node)
         except AttributeError as error:
@@ -65,11 +65,11 @@ def _function_beside(real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
             except (ImportError, AttributeError):
                 raise error from None
 
-    return found
+    return construct
 
 
 def _without_azure() -> ModuleType:
-    """Returns a module that tasks of 0.7.3 import and its wheel lacks: there is no endpoint of Azure's."""
+    """Returns a module that tasks of 0.7.3 import and its wheel lacks; it reports that Azure is not supported."""
     module = ModuleType("lmms_eval.azure_openai_compat")
     module.has_endpoint_support = lambda: False  # type: ignore[attr-defined]
     module.build_client = lambda *_, **__: None  # type: ignore[attr-defined]
@@ -78,7 +78,7 @@ def _without_azure() -> ModuleType:
 
 def _stripped(response: Any, tags: Any, strip: Callable[[str, Any], str]) -> Any:
     if isinstance(response, list):
-        return [strip(each, tags) if isinstance(each, str) else each for each in response]
+        return [strip(part, tags) if isinstance(part, str) else part for part in response]
     return strip(response, tags) if isinstance(response, str) else response
 
 
@@ -101,7 +101,7 @@ class LmmsEval(Library):
     )
 
     def imported(self) -> SimpleNamespace:
-        """Imports what tasks need of lmms-eval; its messages to people are for its own command line."""
+        """Imports the modules that tasks need and silences lmms-eval's messages, which are for its own command line."""
         os.environ.update(_judge_variables(judge_url()))
         from loguru import logger
 
@@ -128,7 +128,7 @@ class LmmsEval(Library):
         return config
 
     def combine(self, group: Group, values: Values, sizes: Mapping[str, int]) -> Mapping[str, Any]:
-        """Returns a group's metrics, by `consolidate_group_results` of its evaluator; standard errors are ours."""
+        """Returns a group's metrics, by `consolidate_group_results` of its evaluator; standard errors are our own."""
         from lmms_eval import evaluator_utils
         from lmms_eval.api.group import ConfigurableGroup, GroupConfig
 
@@ -142,11 +142,11 @@ class LmmsEval(Library):
         return results[group.name]
 
     def agentic(self, script: Any, arguments: tuple[Any, ...]) -> str:
-        """Returns what its evaluator makes of one document of an agentic task, by its own loop.
+        """Returns the final record of one document of an agentic task, by its evaluator's own loop.
 
         Args:
-            script: What stands for a simple model of its own.
-            arguments: Those of the task's request.
+            script: Stands in for one of its simple models.
+            arguments: Arguments of the task's request.
         """
         from lmms_eval.evaluator import _run_generate_until_agentic
 
@@ -172,7 +172,7 @@ class LmmsEval(Library):
             task.sampler = get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
 
     def finish_scored(self, task: Any) -> None:
-        """Does what lmms-eval's evaluator does to the filters of a task that asks for it."""
+        """Prepares the filters of a task as lmms-eval's evaluator does, if the task asks for it."""
         if not getattr(task.config, "auto_strip_thinking", False) or getattr(task.config, "reasoning_tags", None):
             return
         from lmms_eval.filters.transformation import StripThinkingFilter
@@ -189,7 +189,7 @@ class LmmsEval(Library):
 
             @classmethod
             def _visual_to_content(cls, visual: Any) -> dict[str, Any]:
-                """Leaves it to us what a file is: 0.7.3 takes audio without a `type` for a video of its path."""
+                """Returns the visual unchanged, since 0.7.3 takes audio without a `type` for a video."""
                 return {"type": "image", "url": visual}
 
             def process_results(self, doc: Any, results: Any, full_docs: Any = None) -> Any:
@@ -202,10 +202,10 @@ _URLS = (
     *("OPENAI_BASE_URL", "OPENAI_API_URL", "OPENAI_API_BASE", "AZURE_ENDPOINT", "AZURE_OPENAI_ENDPOINT"),
     *("ENDPOINT_URL", "JUDGE_BASE_URL", "QWEN_API_URL", "LLM_JUDGE_URL", "MEGABENCH_OPEN_API_URL"),
 )
-"""What its tasks and its module `llm_judge` read for the address of a judge."""
+"""Variables from which its tasks and its module `llm_judge` read the address of a judge."""
 
 _FULL = {"QWEN_API_URL", "LLM_JUDGE_URL", "MEGABENCH_OPEN_API_URL"}
-"""Those of them that name the path of chat completions, too."""
+"""Those that include the path of chat completions."""
 
 _KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "JUDGE_API_KEY", "MEGABENCH_OPEN_API_KEY")
 
@@ -214,13 +214,13 @@ _OWN = ("BABYVISION", "IMGEDIT", "KRIS_BENCH", "STRUCTEDITBENCH", "WISE")
 
 
 def _judge_variables(url: str) -> dict[str, str]:
-    """Returns the environment in which every way of its tasks to ask a judge leads to an address."""
-    found = {name: f"{url}/chat/completions" if name in _FULL else url for name in _URLS}
-    found |= dict.fromkeys(_KEYS, "none")
-    found |= {"API_TYPE": "openai", "VIESCORE_API_BASE": url, "VIESCORE_API_KEY": "none", "Deepseek_API": "none"}
+    """Returns variables that direct every judge request of its tasks to one address."""
+    variables = {name: f"{url}/chat/completions" if name in _FULL else url for name in _URLS}
+    variables |= dict.fromkeys(_KEYS, "none")
+    variables |= {"API_TYPE": "openai", "VIESCORE_API_BASE": url, "VIESCORE_API_KEY": "none", "Deepseek_API": "none"}
     for name in _OWN:
-        found |= {f"{name}_BASE_URL": url, f"{name}_API_KEY": "none"}
-    return found
+        variables |= {f"{name}_BASE_URL": url, f"{name}_API_KEY": "none"}
+    return variables
 
 
 LIBRARY = LmmsEval()

@@ -1,4 +1,4 @@
-"""Columns of a row that a task's scoring function reads, by its syntax tree: lmms-eval keeps media from it."""
+"""Finds by syntax tree the columns that a task's scoring function reads, since lmms-eval withholds media from it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _DEPTH = 3
-"""Calls from a scoring function to others of its module that are followed."""
+"""Depth to which calls of a scoring function within its module are followed."""
 
 
 def columns_read(function: Callable[..., Any]) -> set[str]:
-    """Returns the keys that a function, and those of its module that it calls, take of any `name[key]`."""
-    found: set[str] = set()
-    for each in functions_reached(inspect.unwrap(function)):
-        with contextlib.suppress(OSError, SyntaxError, TypeError):  # without a source it reads nothing that is known
-            found.update(_keys(ast.parse(textwrap.dedent(inspect.getsource(each)))))
-    return found
+    """Returns the keys of all `name[key]` in a function and in those of its module that it calls."""
+    columns: set[str] = set()
+    for called in functions_reached(inspect.unwrap(function)):
+        with contextlib.suppress(OSError, SyntaxError, TypeError):  # nothing is known of a function without source
+            columns.update(_keys(ast.parse(textwrap.dedent(inspect.getsource(called)))))
+    return columns
 
 
 def functions_reached(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
     """Yields a function and those that it calls by a name of their module, to a depth of three."""
     seen, wanted = set(), [(function, _DEPTH)]
     while wanted:
-        each, left = wanted.pop()
-        code = getattr(each, "__code__", None)
+        current, left = wanted.pop()
+        code = getattr(current, "__code__", None)
         if code is None or code in seen:
             continue
         seen.add(code)
-        yield each
+        yield current
         names = code.co_names if left else ()
-        others = (each.__globals__.get(name) for name in names)
+        others = (current.__globals__.get(name) for name in names)
         wanted += [(other, left - 1) for other in others if inspect.isfunction(other)]
 
 

@@ -1,4 +1,4 @@
-"""Models for which tasks of lmms-eval have prompts or decoding of their own, and the one that a served name says."""
+"""Models for which tasks of lmms-eval have own prompts or decoding, and the match of a served name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lyncean_harnesses.library import HarnessError
 
 _BY_MODEL = ("lmms_eval_specific_kwargs", "model_specific_generation_kwargs", "model_specific_target_kwargs")
-"""Settings of a task that are by model."""
+"""Settings of a task that depend on the model."""
 
 _NO_MODELS = frozenset({"default", "dataset"})
 
@@ -22,27 +22,27 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "plm": ("perceptionlm",),
     "xcomposer2_4khd": ("internlmxcomposer24khd",),
 }
-"""Name in lmms-eval -> how names of weights begin that are not written like it."""
+"""Name in lmms-eval -> beginnings of names of weights that differ from it."""
 
 
 def variants(config: Mapping[str, Any]) -> list[str]:
     """Returns the models for which a task's configuration has settings of their own, sorted.
 
     Raises:
-        HarnessError: Such settings are not by model.
+        HarnessError: Such settings are not a mapping by model.
     """
     for key in _BY_MODEL:
         if not isinstance(config.get(key) or {}, Mapping):
             raise HarnessError(
                 f"task {config.get('task')}: {key} is {config[key]!r:.60}: give a mapping of models' names to settings"
             )
-    found = {
+    names = {
         name
         for key in _BY_MODEL
         for name, value in (config.get(key) or {}).items()
         if name not in _NO_MODELS and isinstance(value, Mapping)
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def models() -> set[str]:
@@ -54,18 +54,18 @@ def models() -> set[str]:
 
 
 def named_by(served: str, names: Collection[str]) -> str:
-    """Returns the name of lmms-eval with which the name of served weights begins, the longest; "" for none.
+    """Returns the longest name of lmms-eval that begins the name of served weights; "" for none.
 
     Args:
         served: The weights, for example "Qwen/Qwen3-VL-8B-Instruct".
         names: Names of lmms-eval, for example "qwen3_vl".
     """
-    words = _letters(served.rstrip("/").rpartition("/")[2])
+    letters = _letters(served.rstrip("/").rpartition("/")[2])
     fitting = [
         (len(begin), name)
         for name in names
         for begin in (_letters(name), *_OTHER_NAMES.get(name, ()))
-        if begin and words.startswith(begin)
+        if begin and letters.startswith(begin)
     ]
     return max(fitting, default=(0, ""))[1]
 

@@ -1,4 +1,4 @@
-"""Data that the configuration of a foreign task names: only those of its own are read."""
+"""Restricts the data that the configuration of a foreign task names to its own files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from lyncean.plugins import OwnFiles
 
 _REMOTE = ("hf", "http", "https", "s3", "gs", "gcs", "az", "abfs", "zip", "tar", "gzip", "bz2", "xz", "zstd")
-"""Protocols of files elsewhere, and of archives, which stand before another address."""
+"""Protocols of remote files and of archives; those of archives precede another address."""
 
 
 def outside(files: OwnFiles, path: str, data_files: Any = None, data_dir: str | None = None) -> str:
-    """Returns the first file that the arguments of `datasets.load_dataset` name beside some files, "" for none."""
+    """Returns the first file outside of `files` that arguments of `datasets.load_dataset` name, "" for none."""
     from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
 
-    base: str | None = None  # of names that are not absolute: a folder here, or the hub
+    base: str | None = None  # base of relative names: a local folder, or the hub
     if path in _PACKAGED_DATASETS_MODULES:
         base = data_dir or ""
     elif Path(path).exists():
         base = path if Path(path).is_dir() else str(Path(path).parent)
     if base and files.resolved(base) is None:
         return base
-    return next((found for name in _flat(data_files) if (found := _outside(files, name, base))), "")
+    return next((file for name in _flat(data_files) if (file := _outside(files, name, base))), "")
 
 
 def _outside(files: OwnFiles, name: str, base: str | None) -> str:
@@ -39,7 +39,7 @@ def _outside(files: OwnFiles, name: str, base: str | None) -> str:
 
     try:
         named = resolve_pattern(last, base or "")
-    except (FileNotFoundError, ValueError):  # it says so itself
+    except (FileNotFoundError, ValueError):  # the loader reports it
         named = [str(Path(base or "") / last)]
     return next((file for file in named if files.resolved(file) is None), "")
 
@@ -50,5 +50,5 @@ def _flat(names: Any) -> Iterator[str]:
     elif isinstance(names, dict):
         yield from _flat(list(names.values()))
     elif names is not None:
-        for each in names:
-            yield from _flat(each)
+        for item in names:
+            yield from _flat(item)

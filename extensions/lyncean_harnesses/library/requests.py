@@ -1,4 +1,4 @@
-"""What a harness says of a request, in terms of the contract: decoding, media, and where images stand in a text."""
+"""A harness's requests in terms of the contract: decoding, media, and the positions of images in a text."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lyncean_harnesses.library import HarnessError
 T = TypeVar("T")
 
 LM_EVAL_TOKENS = 256
-"""Limit of an answer where a task of lm-evaluation-harness sets none: that of its models."""
+"""Output limit if a task of lm-evaluation-harness sets none, as of its models; in tokens."""
 
 LMMS_EVAL_TOKENS = 1024
-"""Limit of an answer where a task of lmms-eval sets none: that of its clients of endpoints."""
+"""Output limit if a task of lmms-eval sets none, as of its clients of endpoints; in tokens."""
 
 ROLES = {"system": model.ROLE_SYSTEM, "user": model.ROLE_USER, "assistant": model.ROLE_ASSISTANT}
 
 PLACEHOLDER = "<image>"
-"""What stands for an image in a context of lm-evaluation-harness."""
+"""The placeholder of an image in a context of lm-evaluation-harness."""
 
 _CLIPS: dict[str, Kind] = {
     **dict.fromkeys((".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".flv"), "video"),
@@ -36,20 +36,20 @@ _CLIPS: dict[str, Kind] = {
 
 
 class NotAskableError(HarnessError):
-    """A task asks with what a request cannot hold, such as sound; names it."""
+    """A task asks with content that a request cannot hold, such as sound; names it."""
 
 
 class OutsideDataError(NotAskableError):
-    """A task's row or code names a file that does not belong to its data, and is not read."""
+    """A task's row or code names a file that does not belong to its data, and that is not read."""
 
 
 def decoding(settings: Mapping[str, Any], *, tokens: int, stops: bool) -> model.GenerationConfig:
-    """Returns the decoding that `generation_kwargs` of a task ask for.
+    """Returns the decoding that a task's `generation_kwargs` ask for.
 
     Args:
         settings: Its `generation_kwargs`.
-        tokens: Limit of an answer where they set none.
-        stops: Whether its stop strings count.
+        tokens: Output limit in tokens if the settings have none.
+        stops: Whether to use its stop strings.
     """
     config = model.GenerationConfig(
         max_output_tokens=int(settings.get("max_new_tokens") or settings.get("max_gen_toks") or tokens)
@@ -68,16 +68,16 @@ def decoding(settings: Mapping[str, Any], *, tokens: int, stops: bool) -> model.
 
 
 class Clip(dict[str, Any]):
-    """An audio or video file that a task shows, read where it is sent and decoded where the task's code looks into it.
+    """An audio or video file that a task shows; read when it is sent, decoded when the task's code reads it.
 
     It has `path`, and for audio `array` (the mean of the channels) and `sampling_rate`, as `datasets` decodes it.
 
     Args:
-        kind: Of the file.
-        cell: Bytes and a path, as data store them; the path alone names a file.
+        kind: Kind of the file.
+        cell: Bytes and a path, as data store them; without bytes the path names a file.
         span: The part that is shown; None is all of it.
-        made: Whether it was made of samples that the task's code returned.
-        files: Those that a path may name; None is all.
+        generated: Whether it was encoded from samples that the task's code returned.
+        files: Files that a path may name; None allows all.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Clip(dict[str, Any]):
         cell: Mapping[str, Any],
         span: model.TimeSpan | None = None,
         *,
-        made: bool = False,
+        generated: bool = False,
         files: OwnFiles | None = None,
     ) -> None:
         super().__init__(path=cell.get("path"), type=kind)
         self.kind: Kind = kind
         self.span = span
-        self.made = made
+        self.generated = generated
         self._cell = cell
         self._files = files
 
@@ -114,9 +114,9 @@ class Clip(dict[str, Any]):
         return self[name]
 
     def get_all_samples(self) -> SimpleNamespace:
-        """Returns audio as torchcodec's decoder does, which datasets hands over where that is installed.
+        """Returns audio as torchcodec's decoder does, which datasets returns if it is installed.
 
-        Some tasks' code looks for nothing else, and shows no sound where it finds none.
+        Some tasks' code checks for this method alone and shows no sound without it.
         """
         import torch
 
@@ -124,36 +124,36 @@ class Clip(dict[str, Any]):
         return SimpleNamespace(data=samples, sample_rate=self["sampling_rate"])
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Returns a value, as a dictionary that was decoded does."""
+        """Returns a value, like a decoded dictionary."""
         return self[name] if name in self else default  # noqa: SIM401  (it would call itself)
 
     def __contains__(self, name: object) -> bool:
-        """Whether it has a value, as a dictionary that was decoded has it."""
+        """Returns True if it has a value, like a decoded dictionary."""
         return super().__contains__(name) or (self.kind == "audio" and name in ("array", "sampling_rate"))
 
 
 def shown(visual: Any, files: OwnFiles | None = None) -> Iterator[Any]:
-    """Yields what a task's code shows: encoded images as bytes, others as pillow's objects, audio and video as clips.
+    """Yields the visuals of a task's code: encoded images as bytes, others as Pillow images, audio and video as clips.
 
     Args:
-        visual: What it returns.
-        files: Those that a path may name; None is all, where another harness's own command shows them.
+        visual: The value that the task's code returns.
+        files: Files that a path may name; None allows all, as in another harness's own command.
 
     Raises:
-        NotAskableError: It is something else.
-        OutsideDataError: It names another file.
+        NotAskableError: It is of another type.
+        OutsideDataError: It names a file outside of `files`.
     """
     if visual is None:
         return
     if isinstance(visual, (list, tuple)):
-        for each in visual:
-            yield from shown(each, files)
+        for item in visual:
+            yield from shown(item, files)
     elif isinstance(visual, Clip) or (hasattr(visual, "tobytes") and hasattr(visual, "convert")):
         yield visual
     elif isinstance(visual, (bytes, bytearray)):
         yield bytes(visual)
     elif isinstance(visual, Mapping) and "array" in visual and "sampling_rate" in visual:
-        yield Clip("audio", {"bytes": _wave(visual["array"], int(visual["sampling_rate"]))}, made=True)
+        yield Clip("audio", {"bytes": _wave(visual["array"], int(visual["sampling_rate"]))}, generated=True)
     elif isinstance(visual, Mapping) and visual.get("type") in ("image", "audio", "video"):
         yield from _typed(visual, files)
     elif isinstance(visual, Mapping) and isinstance(visual.get("bytes"), bytes):
@@ -161,28 +161,28 @@ def shown(visual: Any, files: OwnFiles | None = None) -> Iterator[Any]:
     elif isinstance(visual, (str, os.PathLike)):
         yield _file(Path(visual), files)
     else:
-        what = (visual.get("type") if isinstance(visual, Mapping) else None) or type(visual).__name__
-        raise NotAskableError(f"its questions have {what}, and requests hold text, images and clips")
+        kind = (visual.get("type") if isinstance(visual, Mapping) else None) or type(visual).__name__
+        raise NotAskableError(f"its questions have {kind}, and requests hold text, images and clips")
 
 
-def without_clips(found: Iterable[Any]) -> Iterator[Any]:
+def without_clips(visuals: Iterable[Any]) -> Iterator[Any]:
     """Yields texts and images.
 
     Raises:
-        NotAskableError: There is audio or a video among them.
+        NotAskableError: The visuals include audio or video.
     """
-    for each in found:
-        if isinstance(each, Clip):
-            name = f" ({Path(each['path']).name})" if each["path"] else ""
-            raise NotAskableError(f"its questions have {each.kind}{name}, and requests hold text and images here")
-        yield each
+    for visual in visuals:
+        if isinstance(visual, Clip):
+            name = f" ({Path(visual['path']).name})" if visual["path"] else ""
+            raise NotAskableError(f"its questions have {visual.kind}{name}, and requests hold text and images here")
+        yield visual
 
 
 def _typed(visual: Mapping[str, Any], files: OwnFiles | None) -> Iterator[Any]:
-    """Yields what says itself what it is; a video may be a part of a file."""
+    """Yields a visual with an explicit type; a video may be a part of a file."""
     named = next((visual[name] for name in ("url", "path", visual["type"]) if visual.get(name) is not None), None)
-    found = list(shown(named, files))
-    if visual["type"] == "video" and not all(isinstance(each, Clip) for each in found):
+    contents = list(shown(named, files))
+    if visual["type"] == "video" and not all(isinstance(item, Clip) for item in contents):
         raise NotAskableError("its questions have videos as single images")
     bounds = {name: visual.get(f"video_{name}") for name in ("start", "end")}
     if any(value is not None for value in bounds.values()):
@@ -190,10 +190,10 @@ def _typed(visual: Mapping[str, Any], files: OwnFiles | None) -> Iterator[Any]:
         for name, value in bounds.items():
             if value is not None:
                 getattr(span, name).FromNanoseconds(round(float(value) * 1e9))
-        for each in found:
-            if isinstance(each, Clip):
-                each.span = span
-    yield from found
+        for item in contents:
+            if isinstance(item, Clip):
+                item.span = span
+    yield from contents
 
 
 def _file(path: Path, files: OwnFiles | None) -> bytes | Clip:
@@ -201,7 +201,7 @@ def _file(path: Path, files: OwnFiles | None) -> bytes | Clip:
         return Clip(kind, {"path": str(path)}, files=files)
     data = read_file(path, files)
     if media_type(data) == UNKNOWN:
-        raise NotAskableError(f"its questions have a file that is no image, audio or video ({path.name})")
+        raise NotAskableError(f"its questions have a file that is not an image, audio or video ({path.name})")
     return data
 
 
@@ -212,20 +212,20 @@ def read_file(path: str | Path, files: OwnFiles | None) -> bytes:
         OutsideDataError: It is not one of `files`.
         NotAskableError: It cannot be read.
     """
-    place = Path(path) if files is None else files.resolved(path)
-    if place is None:
+    file = Path(path) if files is None else files.resolved(path)
+    if file is None:
         raise OutsideDataError(
             f"it names a file outside of its data ({path}), which is not read: if it is to be, give its folder by "
             "--include-path"
         )
     try:
-        return place.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise NotAskableError(f"its code names a file that cannot be read ({path}): {error.strerror}") from None
 
 
 def _wave(samples: Any, rate: int) -> bytes:
-    """Returns samples as a WAV file of 32-bit floats; of several channels, [channels, samples], the mean."""
+    """Returns samples as a WAV file of 32-bit floats; averages the channels of [channels, samples]."""
     import numpy as np
 
     flat = np.asarray(samples, dtype=np.float32)
@@ -237,7 +237,7 @@ def _wave(samples: Any, rate: int) -> bytes:
 
 
 def png(image: Any) -> bytes:
-    """Returns an image of pillow's as a PNG with the same pixels."""
+    """Returns a Pillow image as a PNG with the same pixels."""
     buffer = io.BytesIO()
     image = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGB")
     image.save(buffer, "PNG")
@@ -245,24 +245,24 @@ def png(image: Any) -> bytes:
 
 
 def pieces(content: Any, files: OwnFiles | None = None) -> Iterator[Any]:
-    """Yields the texts of a message of lmms-eval and, as `shown` does, what else it holds; errors as there."""
+    """Yields the texts of a message of lmms-eval, and its other content as `shown` does; errors as there."""
     if isinstance(content, str):
         yield content
         return
-    for each in content:
-        if each["type"] == "text":
-            yield each["text"]
+    for part in content:
+        if part["type"] == "text":
+            yield part["text"]
         else:
-            yield from shown(each, files)
+            yield from shown(part, files)
 
 
 def interleaved(context: str, visuals: Sequence[T], placeholder: str = PLACEHOLDER) -> list[str | T]:
-    """Returns a context of lm-evaluation-harness with images at its placeholders, in front if they are not as many."""
+    """Returns a context of lm-evaluation-harness with images at its placeholders, or in front if the numbers differ."""
     texts = context.split(placeholder)
     if len(texts) != len(visuals) + 1:
         return [*visuals, context.replace(placeholder, "")]
-    found: list[str | T] = []
+    parts: list[str | T] = []
     for text, image in itertools.zip_longest(texts, visuals):
-        found += [text] if text else []
-        found += [] if image is None else [image]
-    return found or [""]
+        parts += [text] if text else []
+        parts += [] if image is None else [image]
+    return parts or [""]

@@ -1,4 +1,4 @@
-"""Our classes of foreign tasks: their data from elsewhere, and their scoring half, made without data."""
+"""Our classes of foreign tasks: with replaced data, and their scoring half, which needs no data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MODEL_NAME = "model_name"
 
 
 class OurTask:
-    """What our classes of foreign tasks put before the harness's: data from elsewhere, and none where it only scores.
+    """Mixin that precedes the harness's class of tasks: replaces its data; skips them if it only scores.
 
     Attributes:
         read_data: Reads the data: `read_data(task, arguments)`.
-        scores_only: Whether the task is being made to score, without documents to make texts of.
+        scores_only: Whether the task is built for scoring alone, without documents.
     """
 
     read_data: Any
@@ -48,7 +48,7 @@ class Scored(ABC):
 
     Args:
         task: The harness's task.
-        modules: What `Library.modules` has of the harness.
+        modules: The harness's `Library.modules`.
 
     Attributes:
         starts_programs: Whether its code may start programs.
@@ -64,10 +64,10 @@ class Scored(ABC):
         self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
 
     def results(self, doc: Mapping[str, Any], responses: Sequence[Sequence[Any]]) -> dict[str, dict[str, Any]]:
-        """Returns what its filters and `process_results` make of one document: filter -> metric -> value.
+        """Returns the results of its filters and `process_results` for one document: filter -> metric -> value.
 
         Args:
-            doc: The document, without what `process_results` does not get there.
+            doc: The document with the fields that `process_results` gets in the harness.
             responses: The answers to each of the document's requests, one for each repeat.
         """
         return self.results_of([(doc, responses)])[0]
@@ -75,22 +75,22 @@ class Scored(ABC):
     def results_of(
         self, documents: Sequence[tuple[Mapping[str, Any], Sequence[Sequence[Any]]]]
     ) -> list[dict[str, dict[str, Any]]]:
-        """Returns the same of several documents, each with its answers, in the evaluator's order: filter by filter."""
+        """Returns the results of several documents with their answers, in the evaluator's order: filter by filter."""
         requests = [
-            [self.instance(doc, place, list(repeats)) for place, repeats in enumerate(responses)]
+            [self.instance(doc, index, list(repeats)) for index, repeats in enumerate(responses)]
             for doc, responses in documents
         ]
-        found: list[dict[str, dict[str, Any]]] = [{} for _ in documents]
+        results: list[dict[str, dict[str, Any]]] = [{} for _ in documents]
         with quiet(), no_other_server():
             for (doc, _), instances in zip(documents, requests, strict=True):
                 self.filter(instances, doc)
             for key in requests[0][0].filtered_resps if requests else ():
-                for (doc, _), instances, own in zip(documents, requests, found, strict=True):
-                    own[key] = dict(self.process(doc, [each.filtered_resps[key] for each in instances]))
-        return found
+                for (doc, _), instances, metrics in zip(documents, requests, results, strict=True):
+                    metrics[key] = dict(self.process(doc, [instance.filtered_resps[key] for instance in instances]))
+        return results
 
     @abstractmethod
-    def instance(self, doc: Mapping[str, Any], place: int, responses: list[Any]) -> Any:
+    def instance(self, doc: Mapping[str, Any], index: int, responses: list[Any]) -> Any:
         """Returns the harness's object for a request and its responses."""
 
     @abstractmethod
@@ -99,17 +99,17 @@ class Scored(ABC):
 
     @abstractmethod
     def likelihoods(self, scores: Sequence[tuple[float, int, bool]]) -> list[Any]:
-        """Returns what a model of the harness returns of continuations, each (log-probability, tokens, greedy)."""
+        """Returns scores of continuations, (log-probability, tokens, greedy), as the harness's models do."""
 
     def process(self, doc: Mapping[str, Any], filtered: list[Any]) -> Mapping[str, Any]:
-        """Returns what the task's `process_results` returns."""
+        """Returns the result of the task's `process_results`."""
         results: Mapping[str, Any] = self._task.process_results(doc, filtered)
         return results
 
     def aggregate(self, metric: str, values: list[Any]) -> Any:
         """Returns its aggregation of a metric's values, in the order of the documents.
 
-        Files that it writes go to a folder that is deleted.
+        Its files are written to a temporary folder.
         """
         function = self._task.aggregation()[metric]
         with quiet(), no_other_server():
@@ -118,22 +118,22 @@ class Scored(ABC):
             return function(values)
 
     def aggregates(self, metric: str) -> bool:
-        """Whether a metric that `process_results` returns has an aggregation."""
+        """Returns True if a metric of `process_results` has an aggregation."""
         return metric in self._task.aggregation()
 
     def cluster(self, value: Any) -> str | None:
-        """Returns what a metric's value belongs to, as the task's `cluster_key` names it; None without one."""
+        """Returns the cluster of a metric's value by the task's `cluster_key`; None without one."""
         key = getattr(getattr(self._task, "config", None), "cluster_key", None)
-        found = value.get(key) if key and isinstance(value, Mapping) else None
-        return None if found is None else str(found)
+        cluster = value.get(key) if key and isinstance(value, Mapping) else None
+        return None if cluster is None else str(cluster)
 
     def is_mean(self, metric: str) -> bool:
-        """Whether a metric's aggregation is the harness's own mean."""
+        """Returns True if a metric's aggregation is the harness's own mean."""
         return self._task.aggregation().get(metric) is self._modules.metrics.mean
 
 
 def state(task: Any) -> dict[str, Any]:
-    """Returns what a harness learns of a task from its data, for the half that scores without them."""
+    """Returns the state that a harness derives from a task's data, for scoring without the data."""
     model = getattr(task, MODEL_NAME, None)
     return {
         "features": list(task.features),
@@ -144,7 +144,7 @@ def state(task: Any) -> dict[str, Any]:
 
 
 def arguments(folder: str) -> Any:
-    """Returns what stands for a harness's command line where an aggregation asks for it."""
+    """Returns a stand-in for a harness's command line arguments, which some aggregations read."""
     return SimpleNamespace(
         output_path=folder,
         process_with_media=False,
@@ -156,7 +156,7 @@ def arguments(folder: str) -> Any:
 
 
 class Docs(list[Any]):
-    """Documents as a harness reads them of a data set."""
+    """Documents as a harness reads them from a data set."""
 
     features: Mapping[str, Any] = {}
 

@@ -1,7 +1,7 @@
-"""Code of foreign tasks that runs text as Python, found in the syntax trees of their modules; none is imported for it.
+"""Finds code of foreign tasks that runs text as Python, by the syntax trees of their modules; imports none.
 
-A task that calls `eval` on what a model answers lets the model choose what its scorer runs. So does one that hands the
-answer to sympy's parsers, which call `eval` themselves.
+A task that calls `eval` on an answer lets the model choose the code that its scorer runs. So does a task that passes
+the answer to sympy's parsers, which call `eval` themselves.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import NamedTuple
 import yaml
 
 _RUNNING = frozenset(f"{module}{name}" for module in ("", "builtins.", "__builtins__.") for name in ("eval", "exec"))
-"""What runs text. It counts where it is handed on as well, as in `map(eval, answers)`."""
+"""Functions that run text. They count if passed as arguments, too, as in `map(eval, answers)`."""
 
 _CODE_EVAL = "code_eval"
 """A metric of the package `evaluate`, which runs programs."""
 
 _PARSING = frozenset({"sympy", "latex2sympy2", "latex2sympy2_extended", "math_verify"})
-"""Packages whose functions parse text: nearly every function of sympy does so with a text as its argument."""
+"""Packages whose functions parse text: nearly every function of sympy parses a text argument."""
 
 _PARSERS = frozenset({"latex2sympy", "parse_expr", "parse_latex", "sympify"})
-"""Functions of these that count where they are handed on as well."""
+"""Functions of these packages that count if passed as arguments, too."""
 
 _HARMLESS = frozenset(
     {
@@ -36,22 +36,22 @@ _HARMLESS = frozenset(
         *("ExprExtractionConfig", "LatexExtractionConfig", "NormalizationConfig", "StringExtractionConfig"),
     }
 )
-"""What these have that runs nothing of the text that it takes."""
+"""Functions of these packages that do not run their text."""
 
 _REPOSITORY = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}|[0-9a-f]{40}", re.ASCII)
-"""The hub's form of a name, an owner and a repository; or a commit of one."""
+"""The hub's name of a repository, OWNER/NAME; or a commit of one."""
 
 _FUNCTION = "!function"
 _INCLUDE = "include"
 
 
 class _Module(NamedTuple):
-    """What a module's syntax tree shows.
+    """Properties of a module by its syntax tree.
 
     Attributes:
-        runs: The first place that runs text, "" for none.
-        imports: What it may import: modules, and names that may be modules.
-        repositories: Texts in it that may be a repository of a hub, or a commit.
+        runs: The first location that runs text, "" for none.
+        imports: Its possible imports: modules, and names that may be modules.
+        repositories: Texts in it that may name a hub repository or a commit.
     """
 
     runs: str
@@ -60,30 +60,30 @@ class _Module(NamedTuple):
 
 
 def place_in_task(configuration: Path, folders: Sequence[Path]) -> str:
-    """Returns where the code of a task runs text, as "FILE:LINE calls NAME"; "" where it does not.
+    """Returns the location at which the code of a task runs text, "FILE:LINE calls NAME", or "".
 
     Args:
-        configuration: The task's YAML file; those that it includes count as well.
+        configuration: The task's YAML file; files that it includes count, too.
         folders: Folders of tasks, within which imports are followed.
     """
     return place_in([file for path in _configurations(configuration) for file in _named(path, folders)], folders)
 
 
 def place_in(modules: Iterable[Path], folders: Sequence[Path]) -> str:
-    """Returns where modules, or those that they import, run text; the first place, "" where there is none.
+    """Returns the first location at which modules, or their imports, run text; "" for none.
 
     Args:
         modules: Their files.
-        folders: Folders within which imports are followed; those of modules outside of them count as well.
+        folders: Folders within which imports are followed; folders of modules outside of them count, too.
     """
     return next((module.runs for module in _reached(modules, folders) if module.runs), "")
 
 
 def repositories_of_task(configuration: Path, folders: Sequence[Path]) -> list[str]:
-    """Returns the texts "OWNER/NAME" in a task's configuration and code, which may name repositories, and commits.
+    """Returns the texts "OWNER/NAME" in a task's configuration and code, which may name repositories; also commits.
 
     Args:
-        configuration: The task's YAML file; those that it includes count as well.
+        configuration: The task's YAML file; files that it includes count, too.
         folders: Folders of tasks, within which imports are followed.
     """
     files = list(_configurations(configuration))
@@ -102,7 +102,7 @@ def _texts(tree: yaml.Node | None) -> Iterator[str]:
 
 
 def _reached(modules: Iterable[Path], folders: Sequence[Path]) -> Iterator[_Module]:
-    """Yields modules and those that they import, each once."""
+    """Yields modules and their imports, without duplicates."""
     wanted = deque(dict.fromkeys(modules))
     within = [*folders, *(file.parent for file in wanted if not _is_in(file, folders))]
     seen = set(wanted)
@@ -111,18 +111,18 @@ def _reached(modules: Iterable[Path], folders: Sequence[Path]) -> Iterator[_Modu
         module = _look(file)
         yield module
         for name in module.imports:
-            found = [path for path in _files(name, file.parent, folders) if _is_in(path, within) and path not in seen]
-            wanted.extend(found)
-            seen.update(found)
+            files = [path for path in _files(name, file.parent, folders) if _is_in(path, within) and path not in seen]
+            wanted.extend(files)
+            seen.update(files)
 
 
 def _is_in(file: Path, folders: Iterable[Path]) -> bool:
     return any(file.is_relative_to(folder) for folder in folders)
 
 
-def _configurations(path: Path) -> Iterator[Path]:
-    """Yields a configuration and those that it includes, directly or not."""
-    wanted, seen = [path], set[Path]()
+def _configurations(configuration: Path) -> Iterator[Path]:
+    """Yields a configuration and those that it includes, directly or indirectly."""
+    wanted, seen = [configuration], set[Path]()
     while wanted:
         file = wanted.pop()
         if file in seen:
@@ -131,7 +131,7 @@ def _configurations(path: Path) -> Iterator[Path]:
         yield file
         for name in _included(_tree(file)):
             beside = Path(os.path.normpath(file.parent / name))
-            wanted += [each for each in (beside, Path(name)) if each.is_file()][:1]
+            wanted += [path for path in (beside, Path(name)) if path.is_file()][:1]
 
 
 def _tree(file: Path) -> yaml.Node | None:
@@ -150,9 +150,9 @@ def _named(configuration: Path, folders: Sequence[Path]) -> Iterator[Path]:
     beside = configuration.parent
     for module in dict.fromkeys(name.rpartition(".")[0] for name in _functions(_tree(configuration))):
         # A variant of lmms-eval's tasks may name functions of the folder above (`lmms_eval._function_beside`).
-        found = list(_files(module, beside, folders)) or list(_files(module, beside.parent, folders))
+        files = list(_files(module, beside, folders)) or list(_files(module, beside.parent, folders))
         known = getattr(sys.modules.get(module), "__file__", None)
-        yield from found[-1:] or ([Path(known)] if known else [])
+        yield from files[-1:] or ([Path(known)] if known else [])
 
 
 def _functions(tree: yaml.Node | None) -> Iterator[str]:
@@ -166,14 +166,14 @@ def _functions(tree: yaml.Node | None) -> Iterator[str]:
 
 
 def _files(name: str, importer: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yields the files that an import may mean: those of the packages that the module is in, and the module's own.
+    """Yields the files that an import may load: the enclosing packages and the module itself.
 
     Args:
-        name: What is imported, with the dots in front of a relative import.
+        name: Imported name, with the leading dots of a relative import.
         importer: Folder of the importing module.
-        folders: Folders of tasks, which may be on the path of imports, or in a package that is.
+        folders: Folders of tasks, which may be on the import path, or in a package on it.
     """
-    words = name.lstrip(".").split(".")
+    names = name.lstrip(".").split(".")
     dots = len(name) - len(name.lstrip("."))
     # A task may put its own folder, or the one above, on the path of imports.
     bases = [importer, importer.parent]
@@ -181,20 +181,20 @@ def _files(name: str, importer: Path, folders: Sequence[Path]) -> Iterator[Path]
     if dots:
         bases = [[importer, *importer.parents][min(dots - 1, len(importer.parents))]]
     for base in bases:
-        path, found = base, False
-        for word in words:
-            path /= word
-            for file in (path.with_name(f"{word}.py"), path / "__init__.py") if word else (path / "__init__.py",):
+        path, exists = base, False
+        for part in names:
+            path /= part
+            for file in (path.with_name(f"{part}.py"), path / "__init__.py") if part else (path / "__init__.py",):
                 if file.is_file():
-                    found = True
+                    exists = True
                     yield file
-        if found:
+        if exists:
             return
 
 
 @cache
 def _look(file: Path) -> _Module:
-    """Returns what a module's syntax tree shows; nothing where it has none, as it cannot be imported either."""
+    """Returns properties of a module by its syntax tree; empty if it does not parse, since it cannot be imported."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -210,9 +210,9 @@ def _look(file: Path) -> _Module:
             origins |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
             source = "." * node.level + (f"{node.module}." if node.module else "")
-            own = {alias.asname or alias.name: source + alias.name for alias in node.names}
-            imports += [source.rstrip(".") or source, *own.values()]
-            origins |= own
+            aliases = {alias.asname or alias.name: source + alias.name for alias in node.names}
+            imports += [source.rstrip(".") or source, *aliases.values()]
+            origins |= aliases
     return _Module(_first(file, tree, origins), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(texts)))
 
 
@@ -222,24 +222,24 @@ def _first(file: Path, tree: ast.Module, origins: Mapping[str, str]) -> str:
     Args:
         file: The module's file.
         tree: Its syntax tree.
-        origins: Name in the module -> what it is imported from.
+        origins: Name in the module -> its origin by the imports.
     """
-    found = []
-    for node in (each for each in ast.walk(tree) if isinstance(each, ast.expr)):
+    calls = []
+    for node in (child for child in ast.walk(tree) if isinstance(child, ast.expr)):
         called = isinstance(node, ast.Call)
         name = _name(node.func if isinstance(node, ast.Call) else node, origins)
         package, last = name.partition(".")[0], name.rpartition(".")[2]
         if name in _RUNNING:
-            found.append((0, node.lineno, name))
-        elif isinstance(node, ast.Call) and any(_is_code_eval(each) for each in node.args):
-            found.append((0, node.lineno, _CODE_EVAL))
+            calls.append((0, node.lineno, name))
+        elif isinstance(node, ast.Call) and any(_is_code_eval(argument) for argument in node.args):
+            calls.append((0, node.lineno, _CODE_EVAL))
         elif package in _PARSING and (last in _PARSERS or (called and last not in _HARMLESS)):
-            found.append((1, node.lineno, name))
-    return f"{file}:{min(found)[1]} calls {min(found)[2]}" if found else ""
+            calls.append((1, node.lineno, name))
+    return f"{file}:{min(calls)[1]} calls {min(calls)[2]}" if calls else ""
 
 
 def _name(node: ast.AST, origins: Mapping[str, str]) -> str:
-    """Returns what a name or `a.b.c` stands for, from where it is imported; "" of anything else."""
+    """Returns the full name of a name or `a.b.c` by its import; "" for anything else."""
     if isinstance(node, ast.Attribute):
         owner = _name(node.value, origins)
         return f"{owner}.{node.attr}" if owner else ""

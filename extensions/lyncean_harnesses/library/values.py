@@ -1,7 +1,7 @@
 """Python values as JSON and back, without loss: documents and records of a foreign task on their way to its metrics.
 
-JSON alone makes a list of a tuple and text of a numeric key, which changes what a task's aggregation computes.
-Nothing is pickled: what is read may come from another machine.
+JSON alone turns tuples into lists and numeric keys into texts, which changes the results of aggregations.
+Nothing is pickled, since the values may come from another machine.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import json
 from typing import Any
 
 _KIND = "$"
-"""Key of an object that stands for a value JSON does not have."""
+"""Key of an object that represents a type JSON lacks."""
 
 
 def encode(value: Any) -> str:
     """Returns a value as JSON in one line.
 
     Raises:
-        TypeError: A part of it is of a type that is not kept; the message names it.
+        TypeError: A part of it is of a type that is not supported; the message names it.
     """
     return json.dumps(_plain(value), ensure_ascii=True, separators=(",", ":"))
 
 
 def decode(text: str) -> Any:
-    """Returns the value that `encode` was given; numbers keep every bit.
+    """Returns the value that `encode` encoded; numbers keep every bit.
 
     Raises:
         ValueError: The text is not from `encode`.
@@ -34,7 +34,7 @@ def decode(text: str) -> Any:
     try:
         return _value(json.loads(text))
     except (KeyError, OSError, TypeError, RecursionError) as error:
-        raise ValueError(f"this is no encoded value: {error}") from error
+        raise ValueError(f"this is not an encoded value: {error}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_library(value: Any) -> Any:
-    """Returns a value of NumPy or Pillow, neither of which is imported for it."""
+    """Returns a value of NumPy or Pillow, without importing either."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "dtype") and not value.dtype.hasobject:
         form = {"t": value.dtype.str, "s": list(value.shape), "n": kind.__name__ == "ndarray"}
@@ -104,4 +104,4 @@ def _value(plain: Any) -> Any:
             from PIL import Image
 
             return Image.open(io.BytesIO(base64.b64decode(value)), formats=["PNG"])
-    raise ValueError(f"this is no encoded value: {plain[_KIND]!r}")
+    raise ValueError(f"this is not an encoded value: {plain[_KIND]!r}")

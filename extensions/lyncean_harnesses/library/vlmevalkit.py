@@ -1,7 +1,7 @@
-"""VLMEvalKit's own scoring: the `evaluate` of its data sets, unchanged, each time in a fresh process of a closed cell.
+"""VLMEvalKit's own scoring: the `evaluate` of its data sets, unchanged, in a fresh process of a closed cell each time.
 
-Its code starts pools of processes, writes files beside its input, prints, and runs text as Python; none of that is for
-a server. Without a judge: `exact_matching`, as VLMEvalKit has it.
+Its code starts pools of processes, writes files beside its input, prints, and runs text as Python; a server
+must do none of that. It scores without a judge: `exact_matching`, as in VLMEvalKit.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ PREDICTION = "prediction"
 """Column of the answers."""
 
 _SCORES = ("hit", "eval_score", "score")
-"""Columns of the tables that it writes beside its input, for the score of an item."""
+"""Columns with the score of an item in the tables that it writes beside its input."""
 
 _SECONDS = 900
-"""How long one evaluation may take."""
+"""Processor time of one evaluation, in seconds."""
 
 _MEMORY = 8 << 30
-"""Bytes that one evaluation may take beyond what its package does."""
+"""Memory of one evaluation in bytes, beyond that of its package."""
 
 
 class Evaluated(NamedTuple):
-    """What an evaluation came to.
+    """The result of an evaluation.
 
     Attributes:
         metrics: Its metrics: "Overall", or "SPLIT Overall" where a table has several splits.
-        scores: Index -> score of the item, where it writes one.
+        scores: Index -> score of the item, if it writes one.
     """
 
     metrics: Mapping[str, float]
@@ -56,40 +56,40 @@ def evaluate(dataset: str, rows: Sequence[Mapping[str, str]]) -> Evaluated:
         rows: The rows as its table has them, without images, each with the column `prediction`.
 
     Raises:
-        HarnessError: It is not installed, or its code raises.
+        HarnessError: VLMEvalKit is not installed, or its code raises.
     """
     try:
-        found = _cell().call("evaluate", dataset, list(rows), seconds=_SECONDS)
-        if problem := found.get("error"):
+        reply = _cell().call("evaluate", dataset, list(rows), seconds=_SECONDS)
+        if problem := reply.get("error"):
             raise HarnessError(f"VLMEvalKit cannot evaluate {dataset} without a judge: {problem}")
-        return Evaluated(_numbers(found["metrics"]), _numbers(found["scores"]))
+        return Evaluated(_numbers(reply["metrics"]), _numbers(reply["scores"]))
     except StartError as error:
         raise HarnessError(f"VLMEvalKit cannot be used: {error}") from None
     except CellError as error:
         limit = f" ({error.limit})" if error.limit else ""
         raise HarnessError(f"VLMEvalKit cannot evaluate {dataset}: its code met a limit{limit}: {error}") from None
-    except (AttributeError, KeyError, TypeError, ValueError):  # an answer may have written it
+    except (AttributeError, KeyError, TypeError, ValueError):  # code that an answer chose may have written the reply
         raise HarnessError(f"VLMEvalKit cannot evaluate {dataset}: its reply cannot be read") from None
 
 
-def _numbers(said: Any) -> dict[str, float]:
-    """Returns numbers by name. Raises TypeError or ValueError where there is something else."""
-    found = {str(name): float(value) for name, value in said.items()}
-    if not all(map(math.isfinite, found.values())):
-        raise ValueError(said)
-    return found
+def _numbers(values: Any) -> dict[str, float]:
+    """Returns numbers by name. Raises TypeError or ValueError for other values."""
+    numbers = {str(name): float(value) for name, value in values.items()}
+    if not all(map(math.isfinite, numbers.values())):
+        raise ValueError(values)
+    return numbers
 
 
 def unclosed() -> str:
-    """Returns where its code runs text with all rights of a scorer: on systems without cells alone."""
+    """Returns the location at which its code runs text with a scorer's full rights; "" on systems with cells."""
     return "" if closes() else runs_text()
 
 
 @cache
 def runs_text() -> str:
-    """Returns where the code of its data sets runs text as Python, "FILE:LINE calls NAME"; "" where it does not.
+    """Returns the location at which code of its data sets runs text as Python, "FILE:LINE calls NAME", or "".
 
-    Its data sets are one package, all of which is imported for any of them.
+    Its data sets are one package, which is imported as a whole for any of them.
     """
     from lyncean_harnesses.library import task_code  # it reads YAML, which a scorer without such tasks never does
 
@@ -144,7 +144,7 @@ def setup(folder: str) -> dict[str, Callable[..., Any]]:
 
 
 def _keep_within(folder: str) -> None:
-    """Has its functions write and read in a folder what they put straight into /tmp."""
+    """Redirects files that its functions write directly into /tmp to a folder."""
     from vlmeval import smp
 
     def moved(path: Any) -> Any:
@@ -152,16 +152,16 @@ def _keep_within(folder: str) -> None:
         return str(Path(folder) / Path(path).name) if inside else path
 
     dump, load = smp.dump, smp.load
-    own: dict[Any, Callable[..., Any]] = {
+    replacements: dict[Any, Callable[..., Any]] = {
         dump: lambda data, path, **more: dump(data, moved(path), **more),
         load: lambda path, *more, **named: load(moved(path), *more, **named),
     }
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == PACKAGE:
             for attribute in ("dump", "load"):
-                found = vars(module).get(attribute)
-                if callable(found) and found in own:
-                    setattr(module, attribute, own[found])
+                function = vars(module).get(attribute)
+                if callable(function) and function in replacements:
+                    setattr(module, attribute, replacements[function])
 
 
 def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -173,42 +173,42 @@ def _evaluate(folder: Path, name: str, rows: Sequence[Mapping[str, str]]) -> dic
     predictions = table.pop(PREDICTION).tolist()
     table.to_csv(folder / f"{name}.tsv", sep="\t", index=False)
     for kind in datasets.DATASET_CLASSES:
-        if name in getattr(kind, "DATASET_MD5", {}):  # the table is the user's, whose digest the run records
+        if name in getattr(kind, "DATASET_MD5", {}):  # the user provides the table, and the run records its digest
             kind.DATASET_MD5 = {**kind.DATASET_MD5, name: None}
     dataset = datasets.build_dataset(name)
     answers = dataset.data.copy()
     if len(answers) != len(predictions):
         raise ValueError(f"it keeps {len(answers)} of {len(predictions)} rows")
     answers[PREDICTION] = predictions
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        file = str(Path(place) / f"model_{name}.xlsx")
+    with tempfile.TemporaryDirectory(dir=folder) as workdir:
+        file = str(Path(workdir) / f"model_{name}.xlsx")
         dump(answers, file)
         metrics = dict(_metrics(dataset.evaluate(file, model="exact_matching", nproc=1)))
         scores: dict[str, float] = {}
-        for written in sorted(Path(place).iterdir()):
-            with contextlib.suppress(Exception):  # not all that it writes is a table
-                found = load(str(written))
+        for written in sorted(Path(workdir).iterdir()):
+            with contextlib.suppress(Exception):  # not every file is a table
+                content = load(str(written))
                 for column in _SCORES:
-                    if "index" in found and column in found and len(found) <= len(answers):
-                        pairs = zip(found["index"], map(float, found[column]), strict=True)
+                    if "index" in content and column in content and len(content) <= len(answers):
+                        pairs = zip(content["index"], map(float, content[column]), strict=True)
                         scores |= {str(index): score for index, score in pairs if math.isfinite(score)}
     if not metrics:
         raise ValueError("its evaluation returns no numbers")
     return {"metrics": metrics, "scores": scores}
 
 
-def _metrics(found: Any, before: str = "") -> list[tuple[str, float]]:
-    """Returns the numbers of what an evaluation returns: a table, whose words name its rows, or a dictionary."""
-    if hasattr(found, "to_dict"):
-        records = found.to_dict("records")
+def _metrics(evaluation: Any, before: str = "") -> list[tuple[str, float]]:
+    """Returns the numbers of an evaluation: of a table, whose texts name its rows, or of a dictionary."""
+    if hasattr(evaluation, "to_dict"):
+        records = evaluation.to_dict("records")
         named = []
         for record in records:
-            words = [str(value) for value in record.values() if isinstance(value, str)]
-            name = " ".join(words) if len(records) > 1 else ""
+            texts = [str(value) for value in record.values() if isinstance(value, str)]
+            name = " ".join(texts) if len(records) > 1 else ""
             named += _metrics({k: v for k, v in record.items() if not isinstance(v, str)}, name)
         return named
     flat = []
-    for key, value in found.items() if isinstance(found, Mapping) else ():
+    for key, value in evaluation.items() if isinstance(evaluation, Mapping) else ():
         name = f"{before} {key}".strip()
         if isinstance(value, Mapping):
             flat += _metrics(value, name)

@@ -1,8 +1,8 @@
-"""Cells in which code of other harnesses scores: answers go in, verdicts and metrics come out, and nothing else.
+"""Cells in which code of other harnesses scores: only answers go in, only verdicts and metrics come out.
 
-Each task has a cell of its own; all are made of one process that has imported the harness. The cell of a task whose
-code runs text as Python makes a fresh process for each answer: the model chooses what runs there, and nothing of it
-reaches the next answer.
+Each task has its own cell, forked from one process that has imported the harness. The cell of a task whose
+code runs text as Python starts a fresh process for each answer: the model chooses the code that runs there, and none of
+its effects reaches the next answer.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from scorer.judges import JudgeError
 from scorer.metrics import Table
 
 LIMIT = "task_limit"
-"""Reason of a verdict: the task's code met a limit of its cell, which the detail names."""
+"""Reason of a verdict: the task's code hit a limit of its cell; the detail names it."""
 
 NEEDS_NETWORK = "needs_network"
-"""Reason of a verdict: the task's own code asks a server, or the hub for what the cache lacks."""
+"""Reason of a verdict: the task's own code contacts a server, or the hub for files missing from the cache."""
 
 MEMORY = 4 << 30
-"""Bytes that a task's code may take beyond what its harness does."""
+"""Memory of a task's code in bytes, beyond that of its harness."""
 SECONDS = 120.0
-"""Processor time for one answer."""
+"""Processor time for one answer, in seconds."""
 METRIC_SECONDS = 3600.0
-"""Processor time for one metric."""
+"""Processor time for one metric, in seconds."""
 MOST_CELLS = 64
-"""Cells of this process; the one that is unused for longest gives way."""
+"""Maximum number of cells of this process; the least recently used one is closed."""
 MOST_FETCHES = 8
-"""Times that files of the hub are fetched for one task, whose code may always ask for others."""
+"""Maximum number of hub fetches for one task, since its code may always ask for further files."""
 _UNFETCHED = "unfetched"
-"""Part of a reply, which the scorer adds: why a file that its task wants is not there."""
+"""Key that the scorer adds to a reply: the reason why a file that its task wants is missing."""
 _IMPORTED, _SETUP = (f"lyncean_harnesses.scoring.inside:{name}" for name in ("imported", "setup"))
 Params = Mapping[str, Any]
 Task = tuple[str, str]
@@ -65,15 +65,15 @@ Source = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one cell is for.
+    """The key of a cell.
 
     Attributes:
-        source: Where its task is from.
-        task: Its task or group; "" for none, whose code is only looked at.
-        learned: What the harness learned of the task.
+        source: Source of its task.
+        task: Its task or group; "" for a cell that only inspects code.
+        learned: State that the harness derived from the task's data.
         forks: Whether the code of the task runs text.
         programs: Whether the task starts programs.
-        fetched: How often files were fetched for the task: code that lacked them may have kept that it did.
+        fetched: Number of fetches for the task: a cell from before a fetch may have cached the failure.
     """
 
     source: Source
@@ -85,10 +85,10 @@ class _Kind:
 
 
 class _Looked(NamedTuple):
-    """Properties of a task's code, found without running it.
+    """Properties of a task's code, determined without running it.
 
     Attributes:
-        runs_text: Where it runs text, "" where it does not.
+        runs_text: Location at which it runs text, "" for none.
         programs: Whether it starts programs.
         repositories: Repositories of a hub that it names.
     """
@@ -99,7 +99,7 @@ class _Looked(NamedTuple):
 
 
 class _Imported:
-    """A process that has imported a harness, and the folder in which those that are made of it have theirs."""
+    """A process that has imported a harness, and the parent of the folders of its cells."""
 
     def __init__(self, source: Source) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="lyncean-")
@@ -117,13 +117,13 @@ class _Imported:
         self._folder.cleanup()
 
 
-class _Place:
-    """A cell with its folders: one that it may write to, and one in which it finds tables."""
+class _Workspace:
+    """A cell with its two folders: one that it may write to, and one from which it reads tables."""
 
     def __init__(self, kind: _Kind, imported: _Imported) -> None:
         self.users = 0
         self._folders = [tempfile.TemporaryDirectory(dir=imported.folder) for _ in range(2)]
-        folder, self.inbox = (made.name for made in self._folders)
+        folder, self.inbox = (created.name for created in self._folders)
         prefix, include = kind.source
         reads = [*imported.reads, self.inbox, *(readable() if kind.programs else ())]
         self.cell = Cell(
@@ -133,7 +133,7 @@ class _Place:
             fork=kind.forks,
             layers=LAYERS if closes() else (),
             zygote=imported.zygote,
-            # A process is made for each answer of one that has loaded the task.
+            # The process of each answer is forked from one that has loaded the task.
             first=("load", kind.task, kind.learned) if kind.forks else (),
             first_seconds=SECONDS,
         )
@@ -146,8 +146,8 @@ class _Place:
 
 
 _imported: dict[Source, _Imported] = {}
-_places: OrderedDict[_Kind, _Place] = OrderedDict()
-"""The one that was used last stands last."""
+_workspaces: OrderedDict[_Kind, _Workspace] = OrderedDict()
+"""Cells by key, the most recently used one last."""
 _looked_at: dict[tuple[Source, str], _Looked] = {}
 _downloads = Downloads()
 _fetched: Counter[tuple[Source, str]] = Counter()
@@ -156,11 +156,11 @@ _lock = threading.RLock()
 
 @atexit.register
 def _close() -> None:
-    for place in _places.values():
-        place.close()
+    for workspace in _workspaces.values():
+        workspace.close()
     for imported in _imported.values():
         imported.close()
-    _places.clear()
+    _workspaces.clear()
     _imported.clear()
     _looked_at.clear()
     _fetched.clear()
@@ -190,15 +190,15 @@ def scored(request: pb.ScoreRequest, known: Known) -> Round[pb.Verdict]:
                 done.value.reason = _reason(task, done.value.detail)
                 done.value.detail += f" ({unfetched})" if unfetched else ""
     except CellError as error:
-        words = str(error).removeprefix(f"{error.limit}: ")
-        detail = f"{error.limit}: {words}" if error.limit else words
+        message = str(error).removeprefix(f"{error.limit}: ")
+        detail = f"{error.limit}: {message}" if error.limit else message
         reason = _reason(task, detail) if error.limit else "task_failed"
         return Round(pb.Verdict(outcome="unjudged", reason=reason, detail=detail[:500]))
     return done
 
 
 def _reason(task: Task, detail: str) -> str:
-    """Returns the reason of a verdict whose task met a limit, which the detail begins with."""
+    """Returns the reason of a verdict whose task hit a limit; the detail begins with the limit."""
     return NEEDS_NETWORK if detail.startswith("network: ") and not _runs_answers(task) else LIMIT
 
 
@@ -207,7 +207,7 @@ def measured(metric: str, task: Task, params: Params, table: Table, known: Known
 
     Raises:
         RequestError: The task cannot be scored here.
-        CellError: Its code met a limit.
+        CellError: Its code hit a limit.
     """
     done = _round(_called(task, _learned(params), metric, params, dict(known), table=table, seconds=METRIC_SECONDS))
     if done.value is not None:
@@ -221,8 +221,8 @@ def checked(metric: str, task: Task, params: Params, known: Known) -> Round[None
 
 
 def _learned(params: Params) -> str:
-    found = params.get("learned", "{}")
-    return found if isinstance(found, str) else "{}"
+    learned = params.get("learned", "{}")
+    return learned if isinstance(learned, str) else "{}"
 
 
 def _task(word: str) -> Task:
@@ -233,15 +233,15 @@ def _task(word: str) -> Task:
 
 
 def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table | None = None, seconds: float) -> Any:
-    """Returns what a function of the task's cell returns."""
+    """Calls a function of the task's cell; fetches files that it lacks and calls it again."""
     source = task[0], foreign_allowed().include
     try:
         looked, problem, new = _look(source, task), "", True
         while new:
             fetched = _fetched[source, task[1]]
             kind = _Kind(source, task[1], learned, bool(looked.runs_text), looked.programs, fetched)
-            with _opened(kind) as place:
-                reply = _ask(place, name, *arguments, table=table, seconds=seconds)
+            with _opened(kind) as workspace:
+                reply = _ask(workspace, name, *arguments, table=table, seconds=seconds)
             wanted = reply.get("wanted") if isinstance(reply, dict) else None
             new = False
             if isinstance(wanted, list) and wanted and fetched < MOST_FETCHES:
@@ -253,13 +253,13 @@ def _called(task: Task, learned: str, name: str, *arguments: Any, table: Table |
         raise RequestError(str(error), "harness") from error
 
 
-def _ask(place: _Place, name: str, *arguments: Any, table: Table | None, seconds: float) -> Any:
+def _ask(workspace: _Workspace, name: str, *arguments: Any, table: Table | None, seconds: float) -> Any:
     if table is None:
-        return place.cell.call(name, *arguments, seconds=seconds)
-    with tempfile.NamedTemporaryFile("w", dir=place.inbox) as file:
+        return workspace.cell.call(name, *arguments, seconds=seconds)
+    with tempfile.NamedTemporaryFile("w", dir=workspace.inbox) as file:
         json.dump(_columns(table), file)
         file.flush()
-        return place.cell.call("measure", name, file.name, *arguments, seconds=seconds)
+        return workspace.cell.call("measure", name, file.name, *arguments, seconds=seconds)
 
 
 def _columns(table: Table) -> dict[str, list[Any]]:
@@ -272,12 +272,12 @@ def _columns(table: Table) -> dict[str, list[Any]]:
 
 
 def _look(source: Source, task: Task) -> _Looked:
-    """Returns what a task's code shows, once it is certain that it may run."""
+    """Returns properties of a task's code after checking that it may run."""
     key = (source, task[1])
     with _lock:
         if key not in _looked_at:
-            with _opened(_Kind(source)) as place:
-                done = _round(place.cell.call("look", task[1], seconds=METRIC_SECONDS))
+            with _opened(_Kind(source)) as workspace:
+                done = _round(workspace.cell.call("look", task[1], seconds=METRIC_SECONDS))
             if done.error is not None:
                 raise done.error
             runs_text, programs, repositories = done.value or ("", False, [])
@@ -289,37 +289,37 @@ def _look(source: Source, task: Task) -> _Looked:
 
 
 def _runs_answers(task: Task) -> bool:
-    """Whether an answer may have written what the cell replied."""
+    """Returns True if code in an answer may have written the cell's reply."""
     looked = _looked_at.get(((task[0], foreign_allowed().include), task[1]))
     return looked is not None and bool(looked.runs_text)
 
 
 @contextlib.contextmanager
-def _opened(kind: _Kind) -> Iterator[_Place]:
+def _opened(kind: _Kind) -> Iterator[_Workspace]:
     with _lock:
         if kind.source not in _imported:
             _imported[kind.source] = _Imported(kind.source)
-        if kind not in _places:
-            _places[kind] = _Place(kind, _imported[kind.source])
-        _places.move_to_end(kind)
-        place = _places[kind]
-        place.users += 1
-        unused = [each for each, found in _places.items() if not found.users]
-        left = [_places.pop(each) for each in unused[: max(0, len(_places) - MOST_CELLS)]]
-    for each in left:
-        each.close()
+        if kind not in _workspaces:
+            _workspaces[kind] = _Workspace(kind, _imported[kind.source])
+        _workspaces.move_to_end(kind)
+        workspace = _workspaces[kind]
+        workspace.users += 1
+        unused = [key for key, entry in _workspaces.items() if not entry.users]
+        surplus = [_workspaces.pop(key) for key in unused[: max(0, len(_workspaces) - MOST_CELLS)]]
+    for old in surplus:
+        old.close()
     try:
-        yield place
+        yield workspace
     finally:
         with _lock:
-            place.users -= 1
+            workspace.users -= 1
 
 
 def _round(reply: Any) -> Round[Any]:
-    """Returns a round of what a cell replied, which a model's answer may have written.
+    """Parses a cell's reply, which code in a model's answer may have written.
 
     Raises:
-        CellError: The code met a limit, or the reply cannot be read.
+        CellError: The code hit a limit, or the reply cannot be read.
         RequestError: The task cannot be scored here.
     """
     try:
@@ -351,7 +351,7 @@ def _read(message: Any, word: Any) -> Any:
 
 
 def _verdict(word: Any) -> pb.Verdict:
-    """Returns a verdict as a task's code can give one: a score or none, without what a judge said."""
+    """Returns a task's verdict, restricted to a score or none, without a judge's fields."""
     verdict: pb.Verdict = _read(pb.Verdict(), word)
     for name in ("key", "judge", "panel", "span"):
         verdict.ClearField(name)

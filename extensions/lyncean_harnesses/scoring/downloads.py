@@ -1,7 +1,7 @@
-"""Files of the hub that the code of a task asks for: noted in its cell, which has no network, and fetched outside.
+"""Fetches hub files for the code of tasks: the cell, which has no network, records the calls; the scorer makes them.
 
-Only repositories that the task's own files name are fetched: what a model answered cannot choose one, nor a pull
-request of a stranger to one, nor a folder of this machine.
+Only repositories that the task's own files name are fetched: an answer cannot choose another repository, a
+stranger's pull request to one, or a folder of this machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from lyncean_harnesses.library.foreign import line
 
 Wanted = Mapping[str, Any]
-"""A call of the hub's client as JSON: `call`, and of its arguments those in `_ARGUMENTS`."""
+"""A call of the hub's client as JSON: `call`, and its arguments listed in `_ARGUMENTS`."""
 
 _ARGUMENTS = {
     "hf_hub_download": ("repo_id", "filename", "subfolder", "repo_type", "revision"),
@@ -31,21 +31,21 @@ _ARGUMENTS = {
 _CLIENTS = {"huggingface_hub": ("hf_hub_download", "snapshot_download"), "datasets": ("load_dataset",)}
 _LISTS = ("allow_patterns", "ignore_patterns")
 _REVISION = re.compile(r"(?![0-9a-f]{7,}$)\w[\w.-]*|refs/convert/\w+", re.ASCII | re.IGNORECASE)
-"""A branch or a tag. Commits and `refs/pr` are those of strangers, too: a task's files must name them."""
+"""A branch or a tag. Commits and `refs/pr` may be a stranger's, so a task's files must name them."""
 _FAILS_FOR = 60.0
-"""Seconds after which a fetch that failed is tried again for another answer."""
+"""Seconds until a failed fetch is retried for another answer."""
 _LONGEST = 500
-"""Characters of an argument, and patterns of a list."""
+"""Maximum characters of an argument, and patterns of a list."""
 _MOST = 16
-"""Calls that are noted for one answer."""
+"""Maximum number of calls recorded for one answer."""
 
 _noted: list[dict[str, Any]] = []
 
 
 def note_downloads() -> None:
-    """Has this process note each call of the hub's clients that may fail for want of a file and of network.
+    """Makes this process record the calls of the hub's clients that may lack a file and the network.
 
-    Harnesses import the clients that their tasks use; what none has imported is left.
+    Patches only imported clients, since harnesses import the clients that their tasks use.
     """
     for owner, names in _CLIENTS.items():
         for name in names if owner in sys.modules else ():
@@ -60,21 +60,21 @@ def _noting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     def note(arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-        given = signature.bind_partial(*arguments, **named).arguments
-        kept = {key: _plain(given[key]) for key in _ARGUMENTS[name] if given.get(key) is not None}
+        bound = signature.bind_partial(*arguments, **named).arguments
+        kept = {key: _plain(bound[key]) for key in _ARGUMENTS[name] if bound.get(key) is not None}
         if len(_noted) < _MOST and {"call": name, **kept} not in _noted:
             _noted.append({"call": name, **kept})
 
     @wraps(original)
     def call(*arguments: Any, **named: Any) -> Any:
         try:
-            found = original(*arguments, **named)
+            result = original(*arguments, **named)
         except Exception:
             note(arguments, named)
             raise
         if name == "snapshot_download":
-            note(arguments, named)  # without network it returns a folder that may lack files
-        return found
+            note(arguments, named)  # without network it may return an incomplete folder
+        return result
 
     return call
 
@@ -84,12 +84,12 @@ def _plain(value: Any) -> Any:
 
 
 def noted() -> list[dict[str, Any]]:
-    """Returns the calls so far in this process that may lack a file."""
+    """Returns the recorded calls of this process that may lack a file."""
     return list(_noted)
 
 
 class Downloads:
-    """Fetches once what cells of one process ask for."""
+    """Fetches the files that cells of one process ask for, each once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -100,18 +100,18 @@ class Downloads:
         """Fetches into the cache of this machine, unless HF_HUB_OFFLINE forbids it.
 
         Args:
-            wanted: What a cell noted; code that a model's answer chose may have written it.
+            wanted: Calls that a cell recorded; code in a model's answer may have written them.
             named: Repositories that the task's files name.
 
         Returns:
-            Whether a call may succeed now that failed before, and why another does not, "" where none was tried.
+            Whether a failed call may succeed now, and the reason why another does not, "" if none was tried.
         """
         new, reason = False, ""
         for one in wanted[:_MOST]:
             if (call := _checked(one, named)) is None:
                 continue
             key = repr(sorted(call.items()))
-            with self._lock:  # others that want the same wait for it
+            with self._lock:  # other threads wait for the same files
                 problem, until = self._failed.get(key, ("", 0.0))
                 if key not in self._done and time.monotonic() >= until:
                     problem = _offline() or _fetched(call)
@@ -125,13 +125,13 @@ class Downloads:
 
 
 def _checked(wanted: Any, named: Collection[str]) -> dict[str, Any] | None:
-    """Returns a call that may be made, None of anything else."""
+    """Returns a call if it is allowed, else None."""
     if not isinstance(wanted, dict) or not all(_is_argument(name, value) for name, value in wanted.items()):
         return None
     call, repository, revision = wanted.get("call"), wanted.get("repo_id", wanted.get("path")), wanted.get("revision")
     if call not in _ARGUMENTS or not wanted.keys() <= {"call", *_ARGUMENTS[call]} or repository not in named:
         return None
-    if call == "load_dataset" and Path(wanted["path"]).exists():  # a folder here stands before the hub
+    if call == "load_dataset" and Path(wanted["path"]).exists():  # a local folder takes precedence over the hub
         return None
     return wanted if revision is None or revision in named or _REVISION.fullmatch(revision) else None
 
@@ -148,7 +148,7 @@ def _offline() -> str:
 
 
 def _fetched(call: Mapping[str, Any]) -> str:
-    """Makes a call and returns why it failed, "" where it did not."""
+    """Makes a call; returns the reason of a failure, "" on success."""
     owner = next(owner for owner, names in _CLIENTS.items() if call["call"] in names)
     arguments = {name: value for name, value in call.items() if name != "call"}
     try:

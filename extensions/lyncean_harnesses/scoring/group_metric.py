@@ -1,4 +1,4 @@
-"""A metric of a group of foreign tasks: the harness's own code makes it of the values and sizes of its tasks."""
+"""A metric of a group of foreign tasks: the harness's own code computes it from the values and sizes of its tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scorer.metrics import DRAWS, Metric, Params, Plan, Table, of_strata
 NAME = "harness_group"
 
 TASK = "task"
-"""Label of every item: its task."""
+"""Label of every item with its task."""
 
 _SAME = 1e-9
 
@@ -47,7 +47,7 @@ class _Part:
 
 
 Combined = Callable[[Sequence[_Part], Sequence[float]], float]
-"""Returns a group's metric of values of its parts."""
+"""Returns a group's metric from the values of its parts."""
 
 
 class _UndefinedError(Exception):
@@ -55,7 +55,7 @@ class _UndefinedError(Exception):
 
 
 def plan(params: Params) -> Plan:
-    """Reads the parameters; the group itself is loaded when there are items, or the metric is tried."""
+    """Reads the parameters; the group itself is loaded to compute or check the metric."""
     foreign_allowed()
     about = (NAME, named(params.values, "group", "lmms:mmlu"), params.values)
     params.word("metric", "")
@@ -70,7 +70,7 @@ def plan(params: Params) -> Plan:
 
 
 def measured_here(params: Params, table: Table) -> pb.MetricResult:
-    """Computes the metric; called where foreign code runs."""
+    """Computes the metric; called in the process of foreign code."""
     result = pb.MetricResult(denominator=len(table))
     try:
         _compute(params, table, result)
@@ -80,7 +80,7 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
 
 
 def check_here(params: Params) -> None:
-    """Loads the group, which raises RequestError where it cannot be scored; called where foreign code runs."""
+    """Loads the group, or raises RequestError; called in the process of foreign code."""
     _opened(params)
 
 
@@ -89,30 +89,30 @@ def _compute(params: Params, table: Table, result: pb.MetricResult) -> None:
     learned: Any = params.values.get("learned") or {}
     draws = params.integer("draws", DRAWS, 100, 100_000)
     library, group = _opened(params)
-    words = {f"{library.prefix}:{task}": task for task in group.tasks}
+    tasks = {f"{library.prefix}:{task}": task for task in group.tasks}
     rows = table.scored
     owners = np.array(table.label(TASK), object)
-    if absent := [each for each in words if not (owners == each).any()]:
+    if absent := [word for word in tasks if not (owners == word).any()]:
         raise _UndefinedError(f"there are no items of {_named(absent)}")
-    lost = [each for each in words if (~rows & (owners == each)).any()]
+    lost = [word for word in tasks if (~rows & (owners == word)).any()]
     repeats: list[list[_Part]] = []
     for repeat in sorted(set(table.repeat[rows].tolist())):
         parts = []
-        for each in words:
-            own = table.take(np.flatnonzero(rows & (owners == each) & (table.repeat == repeat)))
-            records = [decode(record) for record in own.word(RECORD)]  # type: ignore[arg-type]
-            about = {"task": each, "learned": learned.get(each, "{}")}
-            parts += _part(library, task_of(about), each, (name, key, repeat), records)
+        for word in tasks:
+            selected = table.take(np.flatnonzero(rows & (owners == word) & (table.repeat == repeat)))
+            records = [decode(record) for record in selected.word(RECORD)]  # type: ignore[arg-type]
+            about = {"task": word, "learned": learned.get(word, "{}")}
+            parts += _part(library, task_of(about), word, (name, key, repeat), records)
         repeats.append(parts)
     if not any(repeats):
         raise _UndefinedError(f"no task has {name}")
 
     def combined(parts: Sequence[_Part], values: Sequence[float]) -> float:
-        of_tasks = {words[part.word]: {f"{name},{key}": each} for part, each in zip(parts, values, strict=True)}
-        found = library.combine(group, of_tasks, {words[part.word]: part.size for part in parts})
-        number = number_of(found.get(f"{name},{key}"))
+        of_tasks = {tasks[part.word]: {f"{name},{key}": value} for part, value in zip(parts, values, strict=True)}
+        metrics = library.combine(group, of_tasks, {tasks[part.word]: part.size for part in parts})
+        number = number_of(metrics.get(f"{name},{key}"))
         if number is None:
-            raise _UndefinedError(f"its aggregation returns {words_of(found.get(f'{name},{key}'))}")
+            raise _UndefinedError(f"its aggregation returns {words_of(metrics.get(f'{name},{key}'))}")
         return number
 
     values = [combined(parts, [part.value for part in parts]) for parts in repeats]
@@ -133,7 +133,7 @@ def _compute(params: Params, table: Table, result: pb.MetricResult) -> None:
     def of_halves(values: list[list[float]]) -> float:
         return math.fsum(map(combined, repeats, zip(*values, strict=True))) / len(repeats)
 
-    strata = [[each.part for each in every] for every in zip(*repeats, strict=True)]
+    strata = [[part.part for part in parts] for parts in zip(*repeats, strict=True)]
     put(result, spread.of_halves(strata, of_halves, params.level))
 
 
@@ -144,36 +144,36 @@ def _opened(params: Params) -> tuple[Library, Group]:
         groups = library.groups(name.partition("::")[0], foreign_allowed().include)
     except HarnessError as error:
         raise RequestError(str(error), "harness") from error
-    found = next((group for group in groups if group.name == name), None)
-    if found is None:
+    group = next((candidate for candidate in groups if candidate.name == name), None)
+    if group is None:
         raise RequestError(f"parameter 'group': {prefix}:{name} has no metrics over its tasks", "invalid_param")
-    return library, found
+    return library, group
 
 
 def _part(
     library: Library, task: Scored, word: str, about: tuple[str, str, int], records: Iterable[Mapping[str, Any]]
 ) -> list[_Part]:
-    """Returns a task's part of the metric; none where the task does not have it."""
+    """Returns a task's part of the metric; empty if the task does not have the metric."""
     name, key, repeat = about
     counts: dict[tuple[str, str], int] = {}
-    found = {index: each.results for index, each in documents(task, word, records).items()}
-    for own in dict.fromkeys(
-        own for results in found.values() for own in results
+    by_index = {index: document.results for index, document in documents(task, word, records).items()}
+    for filter_name in dict.fromkeys(
+        filter_name for results in by_index.values() for filter_name in results
     ):  # as evaluators do: filter by filter
-        for results in found.values():
-            for metric in results.get(own, {}):
-                counts[metric, own] = counts.get((metric, own), 0) + task.aggregates(metric)
-    values = {index: results[key][name] for index, results in found.items() if name in results.get(key, {})}
+        for results in by_index.values():
+            for metric in results.get(filter_name, {}):
+                counts[metric, filter_name] = counts.get((metric, filter_name), 0) + task.aggregates(metric)
+    values = {index: results[key][name] for index, results in by_index.items() if name in results.get(key, {})}
     if not values:
         return []
     part = spread.part(task, (word, name, repeat), values)
-    if number_of(part.found) is None:
-        raise _UndefinedError(f"the aggregation of {word} returns {words_of(part.found)}")
+    if number_of(part.aggregate) is None:
+        raise _UndefinedError(f"the aggregation of {word} returns {words_of(part.aggregate)}")
     return [_Part(part, library.size([count for count in counts.values() if count]))]
 
 
 def _weights(parts: Sequence[_Part], combined: Combined) -> list[float] | None:
-    """Returns the weight of each part in the group's metric; None where it is no weighted mean of them."""
+    """Returns the weight of each part in the group's metric; None if the metric is not a weighted mean of them."""
     weights = [combined(parts, unit) for unit in np.eye(len(parts)).tolist()]
     value = combined(parts, [part.value for part in parts])
     mean = math.fsum(weight * part.value for weight, part in zip(weights, parts, strict=True))
@@ -184,13 +184,13 @@ def _weights(parts: Sequence[_Part], combined: Combined) -> list[float] | None:
 def _interval(
     repeats: Sequence[Sequence[_Part]], weights: Sequence[float], draws: int, level: float
 ) -> pb.Interval | None:
-    """Returns the interval of a weighted mean of the tasks' means over independent samples; None of what is none."""
+    """Returns the interval of a weighted mean of the tasks' means over independent samples; None for other metrics."""
     strata: list[Floats] = []
-    for each in zip(*repeats, strict=True):
-        scores = [spread.scores_of(part.part) for part in each]
-        known = [found for found in scores if found is not None]
-        units = each[0].part.units
-        if len(known) < len(repeats) or len({len(found) for found in known}) > 1 or len(set(units)) < len(units):
+    for parts in zip(*repeats, strict=True):
+        scores = [spread.scores_of(part.part) for part in parts]
+        known = [numbers for numbers in scores if numbers is not None]
+        units = parts[0].part.units
+        if len(known) < len(repeats) or len({len(numbers) for numbers in known}) > 1 or len(set(units)) < len(units):
             return None
         if len(known[0]) < 2:
             return None
@@ -198,8 +198,8 @@ def _interval(
     return of_strata(strata, weights, draws, level)
 
 
-def _named(words: Sequence[str]) -> str:
-    return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 METRIC = Metric(

@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 def imported(prefix: str, include: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Imports the harness, in the process of which the cells are made; it runs no code of a task.
+    """Imports the harness in the process from which cells are forked; runs no code of a task.
 
     Args:
         prefix: The harness.
         include: Folders with further tasks.
-        environment: Variables that the harness's code reads.
+        environment: Environment variables for the harness's code.
     """
     from lyncean_harnesses.scoring import group_metric, rule, task_metric  # noqa: F401
 
@@ -44,25 +44,25 @@ def imported(prefix: str, include: Sequence[str], environment: Mapping[str, str]
     use_judge(address())
     lock_readable_files()
     library: Library = harness(prefix)
-    with contextlib.suppress(UserError):  # who calls a function gets the error
+    with contextlib.suppress(UserError):  # the caller of a function gets the error
         _ = library.modules
         library.index(folders)
     note_downloads()
 
 
 def setup(prefix: str, include: Sequence[str], folder: str, programs: bool = False) -> dict[str, Callable[..., Any]]:
-    """Returns the functions of a cell; no code of a task runs before it is closed.
+    """Returns the functions of a cell; no code of a task runs before the cell is closed.
 
     Args:
         prefix: The harness, which is imported.
         include: Folders with further tasks.
-        folder: Where the cell may write.
+        folder: Folder that the cell may write to.
         programs: Whether it may start programs.
     """
     from lyncean_harnesses.scoring import group_metric, rule, task_metric
 
     os.environ["HOME"] = folder
-    os.chdir(folder)  # some aggregations write their tables into the folder that they run in
+    os.chdir(folder)  # some aggregations write tables into the working directory
     if programs:
         allow_programs(Path(folder))
     folders, library = tuple(include), harness(prefix)
@@ -84,14 +84,14 @@ def setup(prefix: str, include: Sequence[str], folder: str, programs: bool = Fal
         return _reply(run(lambda: looked_at(library, name, folders), {}))
 
     def load(name: str, learned: str) -> None:
-        with contextlib.suppress(UserError):  # who calls a function gets the error
+        with contextlib.suppress(UserError):  # the caller of a function gets the error
             library.scored(name, folders, learned)
 
     return {"score": score, "measure": measure, "check": check, "look": look, "load": load}
 
 
 def lock_readable_files() -> None:
-    """Has libraries read caches that they may not write to: there is nothing to lock in them."""
+    """Lets libraries read caches without write access, by skipping their locks."""
     with contextlib.suppress(ImportError):
         from filelock import UnixFileLock
 
@@ -107,16 +107,18 @@ def lock_readable_files() -> None:
 
 
 def looked_at(library: Library, name: str, include: tuple[str, ...]) -> tuple[str, bool, list[str]]:
-    """Returns where the code of a task, of a group or of one of its tasks runs text, and whether it starts programs.
+    """Inspects the code of a task, or of a group and its tasks, without running it.
 
-    The third is a list of the repositories of a hub that their files name.
+    Returns:
+        The location at which it runs text ("" for none), whether it starts programs, and the hub repositories that
+        its files name.
     """
     try:
         outer = name.partition("::")[0]
         every = dict.fromkeys((outer, *library.members(outer, include)))
-        runs_text = next(filter(None, (library.runs_text(each, include) for each in every)), "")
-        repositories = dict.fromkeys(found for each in every for found in library.repositories(each, include))
-        return runs_text, any(library.starts_programs(each, include) for each in every), list(repositories)
+        runs_text = next(filter(None, (library.runs_text(task, include) for task in every)), "")
+        repositories = dict.fromkeys(repository for task in every for repository in library.repositories(task, include))
+        return runs_text, any(library.starts_programs(task, include) for task in every), list(repositories)
     except UserError as error:
         raise RequestError(str(error), "harness") from error
 
@@ -144,7 +146,7 @@ def _error(error: Exception) -> dict[str, str]:
 
 
 def _table(columns: Mapping[str, Any]) -> Table:
-    """Returns the columns that metrics of tasks read, as they stood in the scorer's table."""
+    """Returns the columns that metrics of tasks read, as in the scorer's table."""
     codes = {outcome: code for code, outcome in enumerate(Outcome)}
     numbers = np.arange(len(columns["repeat"]))
     return Table(

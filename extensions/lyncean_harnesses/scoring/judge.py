@@ -1,9 +1,9 @@
-"""Judges for code that asks them itself: an OpenAI-compatible address in its process, behind which our judge replies.
+"""Judges for code that asks them itself: our judge replies at an OpenAI-compatible address in the code's process.
 
-Foreign code runs one piece at a time (`run`, in a cell). A question that the judge has not answered yet is refused at
-once and noted; the judge is then asked (`answered`, in the scorer), with its cache, budget and patience and beside the
-questions of other items, and the code runs again from its start. Its random numbers are seeded, so it asks the same
-again and gets the reply.
+Foreign code runs one piece at a time (`run`, in a cell). A question without a reply yet is refused at once and
+recorded; the judge is then asked (`answered`, in the scorer), with its cache, budget and patience and beside the
+questions of other items, and the code runs again from its start. Its random numbers are seeded, so it repeats the
+question and gets the reply.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from lyncean_harnesses.scoring.judge_address import Words, serve
+from lyncean_harnesses.scoring.judge_address import TextAndModel, serve
 from scorer.judges import CURRENT, Judge, JudgeError, JudgePrompt, Reply, prompt_of
 
 T = TypeVar("T")
 
-Known = Mapping[str, Words]
+Known = Mapping[str, TextAndModel]
 """Hash of a question -> the reply to it."""
 
 MOST_ROUNDS = 200
-"""Questions that one piece of code may ask one after the other."""
+"""Maximum number of successive questions of one piece of code."""
 
 NO_JUDGE = "the task's code asks a judge: give --judge"
 
 
 @dataclass(slots=True)
 class Round(Generic[T]):
-    """What came of one run of foreign code.
+    """The outcome of one run of foreign code.
 
     Attributes:
-        value: What it returned; None where it failed or was ended.
-        error: What it raised.
-        missing: Bodies of the questions to which there is no reply yet.
+        value: Its return value; None if it failed or was aborted.
+        error: The exception that it raised.
+        missing: Bodies of the questions without a reply yet.
         used: Hashes of the questions whose replies it read.
-        problem: Why a question of it can have no reply.
+        problem: Reason why one of its questions cannot be answered.
     """
 
     value: T | None = None
@@ -55,11 +55,11 @@ class Round(Generic[T]):
 
 
 Runs = Callable[[Known], Round[T]]
-"""One run of foreign code, with the replies that are known; it may run several times."""
+"""Runs foreign code once with the known replies; it may be called several times."""
 
 
 class Answered(Generic[T]):
-    """What came of foreign code: its value, and what a judge replied to it, in the order of its questions."""
+    """The result of foreign code: its value, and the judge's replies in the order of its questions."""
 
     def __init__(self, value: T, replies: Sequence[tuple[JudgePrompt, Reply]]) -> None:
         self.value = value
@@ -67,19 +67,19 @@ class Answered(Generic[T]):
 
 
 MOST_REFUSALS = 50
-"""Refusals of one question, for each answer, after which a run is ended: some code asks until it gets a reply."""
+"""Refusals of one question, per answer, after which a run is aborted: some code asks until it gets a reply."""
 
 
 MOST_READINGS = 50
-"""Times that code may read one reply in a row, for each answer that it scores: some code asks until it understands."""
+"""Readings of one reply in a row, per answer, after which a run fails: some code asks until it can parse the reply."""
 
 
 class _Abandoned(BaseException):
-    """Ends a run of foreign code that can come to nothing, through its `except Exception`."""
+    """Aborts a run of foreign code that cannot succeed; `except Exception` does not catch it."""
 
 
 class _Questions:
-    """The questions of one piece of code, which scores so many answers."""
+    """The questions of one piece of code, which scores `answers` answers."""
 
     def __init__(self, known: Known, answers: int = 1) -> None:
         self._most = max(1, answers)
@@ -95,8 +95,8 @@ class _Questions:
     def start(self) -> None:
         self.thread = threading.get_ident()
 
-    def answer(self, body: Any) -> Words | None:
-        """Returns the reply to a request's body, None where there is none yet."""
+    def answer(self, body: Any) -> TextAndModel | None:
+        """Returns the reply to a request's body, None if there is none yet."""
         with self._lock:
             try:
                 prompt = prompt_of(body)
@@ -111,15 +111,15 @@ class _Questions:
             self._refuse(prompt.sha256)
             return None
 
-    def _reread(self, name: str) -> Words | None:
-        """Returns a known reply; code that asks for nothing else again and again does not understand it."""
+    def _reread(self, name: str) -> TextAndModel | None:
+        """Returns a known reply; aborts code that requests the same reply without end, since it cannot parse it."""
         self._readings = self._readings + 1 if name == self._last else 1
         self._last = name
         if self._readings < MOST_READINGS * self._most:
             return self.known[name]
-        said = f"{self.known[name][0][:80]!r}"
-        words = f"the task's code cannot read the judge's reply {said}: it asks the same question without an end"
-        self.problem = self.problem or JudgeError("judge_error", words)
+        excerpt = f"{self.known[name][0][:80]!r}"
+        message = f"the task's code cannot read the judge's reply {excerpt}: it asks the same question without an end"
+        self.problem = self.problem or JudgeError("judge_error", message)
         if self._readings % MOST_READINGS == 0:
             self._abandon()
         return None
@@ -135,29 +135,29 @@ class _Questions:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, kind)
 
     def end(self) -> None:
-        """Lets no late refusal end anything else."""
+        """Prevents late refusals from aborting later code."""
         with self._lock:
             self.thread = 0
 
 
 async def answered(runs: Runs[T], judge: Judge | None, *, together: bool = False) -> Answered[T]:
-    """Runs foreign code until every question that it puts to a judge is answered.
+    """Runs foreign code until the judge has answered all its questions.
 
     Args:
         runs: The code.
-        judge: Who replies; None is nobody.
-        together: Whether all questions of a round are asked at once, as of code that looks at many items. Otherwise
-            the first one is, since what follows a refused question may be another try at it.
+        judge: The judge; None if there is none.
+        together: Whether to ask all questions of a round at once, for code that reads many items. Otherwise only the
+            first is asked, since the next one may be a retry of a refused question.
 
     Raises:
-        JudgeError: The judge gave no usable reply, or the code did not take it.
-        Exception: What the code raises.
+        JudgeError: The judge gave no usable reply, or the code did not read it.
+        Exception: The code raises it.
     """
     known: dict[str, tuple[JudgePrompt, Reply]] = {}
     must = set[str]()
     for _ in range(MOST_ROUNDS):
-        words: Known = {name: (str(reply.data["text"]), reply.model) for name, (_, reply) in known.items()}
-        done = await _beside(partial(runs, words))
+        replies: Known = {name: (str(reply.data["text"]), reply.model) for name, (_, reply) in known.items()}
+        done = await _beside(partial(runs, replies))
         if done.problem is not None:
             raise done.problem
         if not done.missing:
@@ -181,7 +181,7 @@ def _value(done: Round[T], must: set[str]) -> T:
 
 
 def answered_here(runs: Runs[T]) -> T:
-    """Runs foreign code of a metric, in a thread beside the loop, with the judge of `CURRENT`; see `answered`."""
+    """Runs foreign code of a metric, in a thread other than the loop's, with the judge of `CURRENT`; see `answered`."""
     current = CURRENT.get()
     if current is None:
         done = runs({})
@@ -194,7 +194,7 @@ def answered_here(runs: Runs[T]) -> T:
 
 @contextlib.contextmanager
 def unanswered() -> Iterator[Callable[[], bool]]:
-    """Has questions of foreign code that runs in it refused and not asked later; yields whether there were any."""
+    """Refuses the questions of foreign code in this context; yields a function that tells if there were any."""
     questions = _Questions({})
     questions.start()
     _asking.insert(0, questions)
@@ -211,7 +211,7 @@ def unanswered() -> Iterator[Callable[[], bool]]:
 
 @cache
 def address() -> str:
-    """Returns the base URL of the judge for foreign code; serves it from then on. Called before that is imported."""
+    """Serves the judge to foreign code, which is imported later, and returns its base URL."""
     _unpausing()
     return serve(lambda body: _asking[0].answer(body) if _asking else None)
 
@@ -223,7 +223,7 @@ class _Job:
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """Runs work in the one thread for foreign code, for which nobody waits when the process is to end."""
+    """Runs work in the one thread for foreign code, which does not keep the process alive."""
     job = _Job(work)
     _jobs().put(job)
     return await asyncio.wrap_future(job.future)
@@ -247,21 +247,21 @@ def _jobs() -> SimpleQueue[_Job]:
 
 
 _asking: list[_Questions] = []
-"""The questions of the code that runs; those of a part of it stand first."""
+"""The questions of the running code; those of an inner context come first."""
 
 
 def asked() -> bool:
-    """Whether the code that runs has asked a judge."""
-    return any(each.missing or each.used or each.problem for each in _asking)
+    """Returns True if the running code has asked a judge."""
+    return any(questions.missing or questions.used or questions.problem for questions in _asking)
 
 
 def run(work: Callable[[], T], known: Known, answers: int = 1) -> Round[T]:
-    """Runs foreign code once, where it is to run, and returns what came of it.
+    """Runs foreign code once in this thread and returns the outcome.
 
     Args:
         work: The code.
-        known: The replies that are known.
-        answers: How many answers it scores: each may ask the same.
+        known: The known replies.
+        answers: Number of answers that it scores; the limits of equal questions grow with it.
     """
     questions = _Questions(known, answers)
     done: Round[T] = Round()
@@ -286,7 +286,7 @@ def run(work: Callable[[], T], known: Known, answers: int = 1) -> Round[T]:
 
 
 def _unpausing() -> None:
-    """Has foreign code that has asked not wait before it tries again: in one run a question has one reply or none."""
+    """Skips the sleeps of code that has asked a judge: its retries are useless, as replies are fixed within a run."""
     slept, awaited = time.sleep, asyncio.sleep
 
     def sleep(seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible address inside this process, for code that asks a judge by its own client."""
+"""An OpenAI-compatible address inside this process, for code that asks a judge with its own client."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 MOST_BYTES = 256 << 20
-"""Size of a request."""
+"""Limit of a request in bytes."""
 
-PLACE = ("127.0.0.1", 1)
-"""Where nobody listens: sockets of this process that connect to it reach the judge, those of others nothing."""
+ADDRESS = ("127.0.0.1", 1)
+"""An address without a listener: sockets of this process that connect to it reach the judge, others fail."""
 
-URL = f"http://{PLACE[0]}:{PLACE[1]}/v1"
+URL = f"http://{ADDRESS[0]}:{ADDRESS[1]}/v1"
 
-Words = tuple[str, str]
-"""A reply's text, and the model that gave it."""
+TextAndModel = tuple[str, str]
+"""A reply's text and its model."""
 
 
-def serve(answer: Callable[[Any], Words | None]) -> str:
-    """Serves chat completions to this process and returns the base URL; needs no connection that a cell refuses.
+def serve(answer: Callable[[Any], TextAndModel | None]) -> str:
+    """Serves chat completions to this process without network connections, which a cell refuses; returns the base URL.
 
     Args:
-        answer: Gives the reply to a request's body, or None, which is refused as a request that no retry helps.
+        answer: Returns the reply to a request's body, or None, which becomes a refusal that clients do not retry.
     """
     handler = type("Handler", (_Handler,), {"answer": staticmethod(answer)})
     connect, connect_ex, setsockopt = socket.socket.connect, socket.socket.connect_ex, socket.socket.setsockopt
@@ -48,7 +48,7 @@ def serve(answer: Callable[[Any], Words | None]) -> str:
     def setting(self: socket.socket, *arguments: Any) -> None:
         try:
             setsockopt(self, *arguments)
-        except OSError as error:  # options of TCP, which a pair of sockets does not have
+        except OSError as error:  # TCP options, which a socket pair does not have
             if error.errno != errno.EOPNOTSUPP:
                 raise
 
@@ -60,11 +60,11 @@ def serve(answer: Callable[[Any], Words | None]) -> str:
 
 
 def _is_judge(address: Any) -> bool:
-    return isinstance(address, tuple) and address[:2] == PLACE
+    return isinstance(address, tuple) and address[:2] == ADDRESS
 
 
 def _join(asking: socket.socket, handler: type[_Handler]) -> None:
-    """Puts one end of a pair in the place of a socket, and serves the other."""
+    """Replaces a socket by one end of a socket pair and serves the other end."""
     ours, theirs = socket.socketpair()
     with ours:
         os.dup2(ours.fileno(), asking.fileno(), inheritable=False)
@@ -72,26 +72,26 @@ def _join(asking: socket.socket, handler: type[_Handler]) -> None:
     threading.Thread(target=_serve, args=(theirs, handler), name="judge", daemon=True).start()
 
 
-def _serve(place: socket.socket, handler: type[_Handler]) -> None:
-    with place:
+def _serve(connection: socket.socket, handler: type[_Handler]) -> None:
+    with connection:
         try:
-            handler(place, PLACE, None)  # type: ignore[arg-type]
+            handler(connection, ADDRESS, None)  # type: ignore[arg-type]
         except OSError:
-            return  # it closed the connection
+            return  # the client closed the connection
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers chat completions at whatever path a client makes of the base URL."""
+    """Answers chat completions at any path below the base URL."""
 
     protocol_version = "HTTP/1.1"
-    answer: Callable[[Any], Words | None]
+    answer: Callable[[Any], TextAndModel | None]
 
     def do_GET(self) -> None:
-        """Lists one model, for code that looks whether its judge is there."""
+        """Lists one model, for code that checks for its judge."""
         self._send(200, {"object": "list", "data": [{"id": "judge", "object": "model"}]})
 
     def do_POST(self) -> None:
-        """Gives the judge's reply, or refuses."""
+        """Sends the judge's reply, or refuses."""
         length = int(self.headers.get("Content-Length") or 0)
         if length > MOST_BYTES:
             self.close_connection = True
@@ -128,4 +128,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""

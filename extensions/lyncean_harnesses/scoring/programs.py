@@ -1,4 +1,4 @@
-"""Programs that code of tasks starts in a cell: Java for captions, compilers, processes in which answers run."""
+"""Programs that code of tasks starts in a cell: Java for captions, compilers, processes that run answers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 _SYSTEM = ("/usr", "/bin", "/etc/alternatives", "/etc/texmf", "/var/lib/texmf")
-"""Folders with the system's programs and what they read: software, and nothing of a user."""
+"""Folders with the system's programs and their files; no files of users."""
 
 _WRITING = ("pycocoevalcap",)
-"""Packages that write beside their own modules: a cell sees a copy of them in its folder."""
+"""Packages that write beside their own modules; a cell gets a copy of them in its folder."""
 
 _JAVA = "-Xms32m -XX:-UsePerfData -XX:+UseSerialGC -Djava.io.tmpdir={folder}"
 
 
 def readable() -> list[str]:
-    """Returns the files that programs read, beside those of every cell."""
+    """Returns the files that programs read, in addition to those of every cell."""
     java = shutil.which("java")
     home = [str(Path(java).resolve().parents[1])] if java else []
     return [*_SYSTEM, *home, *map(str, sorted(Path("/etc").glob("java*")))]
@@ -32,19 +32,19 @@ def allow_programs(folder: Path) -> None:
     """Prepares a process, before it is closed, for code that starts programs.
 
     Args:
-        folder: Where it may write.
+        folder: Folder that it may write to.
     """
     os.environ["JDK_JAVA_OPTIONS"] = _JAVA.format(folder=folder)
     for name in _WRITING:
         spec = find_spec(name)
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            _copy(Path(place), folder / "packages" / name)
+        for package in (spec.submodule_search_locations or ()) if spec else ():
+            _copy(Path(package), folder / "packages" / name)
     sys.path.insert(0, str(folder / "packages"))
     multiprocessing.Manager = _Manager  # type: ignore[assignment]
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies folders and modules of a package; its other files are links, since some are large."""
+    """Copies folders and modules of a package; links its other files, since some are large."""
     for folder, folders, files in os.walk(source):
         inner = target / Path(folder).relative_to(source)
         inner.mkdir(parents=True)
@@ -57,7 +57,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 class _Manager:
-    """Stands in for `multiprocessing.Manager`, whose server needs a socket: lists to which children append JSON."""
+    """Stands in for `multiprocessing.Manager`, whose server needs a socket; children append JSON to its lists."""
 
     def list(self) -> _List:
         """Returns an empty list."""
@@ -70,7 +70,7 @@ class _List:
         self._values: list[Any] = []
 
     def append(self, value: Any) -> None:
-        """Appends a value, in whichever process."""
+        """Appends a value, in any process."""
         self._to.send_bytes(json.dumps(value).encode())
 
     def _read(self) -> list[Any]:
@@ -81,8 +81,8 @@ class _List:
     def __len__(self) -> int:
         return len(self._read())
 
-    def __getitem__(self, place: int) -> Any:
-        return self._read()[place]
+    def __getitem__(self, index: int) -> Any:
+        return self._read()[index]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._read())

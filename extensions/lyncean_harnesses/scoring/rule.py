@@ -28,14 +28,14 @@ TASK_PARAMS = {
     "task": "the task, for example lmms:mme",
     "learned": "what the harness learned of the task from its data, as JSON",
 }
-"""Parameters that rule and metric share: which task it is."""
+"""Parameters that rule and metric share; they identify the task."""
 
 
 def task_of(params: Mapping[str, Any]) -> Scored:
-    """Returns the scoring half of the task that parameters name; called where foreign code runs.
+    """Returns the scoring half of the task that parameters name; called in the process of foreign code.
 
     Raises:
-        RequestError: They name none, or the scorer lacks what the task needs.
+        RequestError: They name no task, or the scorer lacks a requirement of the task.
     """
     prefix, name = named(params)
     library: Library = harness(prefix)
@@ -46,10 +46,10 @@ def task_of(params: Mapping[str, Any]) -> Scored:
 
 
 def named(params: Mapping[str, Any], name: str = "task", example: str = "lmms:mme") -> tuple[str, str]:
-    """Returns the harness and the name of the task, or of the group, that parameters name.
+    """Returns the harness and the name of the task or group that parameters name.
 
     Raises:
-        RequestError: They name none.
+        RequestError: They name no task or group.
     """
     word = params.get(name, "")
     parts = split(word) if isinstance(word, str) else None
@@ -59,9 +59,9 @@ def named(params: Mapping[str, Any], name: str = "task", example: str = "lmms:mm
 
 
 async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
-    """Scores one answer; one of several of a document is kept for the metric, which puts them together.
+    """Scores one answer; keeps one of several answers to a document for the metric, which joins them.
 
-    A judge that the task's code asks is `judge`.
+    `judge` replies to the task's code.
     """
     try:
         done = await answered(partial(cell.scored, request), judge)
@@ -74,22 +74,22 @@ async def read(request: pb.ScoreRequest, judge: Judge | None) -> pb.Verdict:
 
 
 def _judgement(replies: Sequence[tuple[JudgePrompt, Reply]]) -> pb.Judgement:
-    """Returns what was asked and replied; of several questions the hash of their hashes, and all replies."""
+    """Returns the prompt's hash and the reply; for several questions the hash of their hashes, and all replies."""
     hashes = [prompt.sha256 for prompt, _ in replies]
-    told = [reply for _, reply in replies]
-    found = pb.Judgement(
-        model=told[-1].model,
+    answers = [reply for _, reply in replies]
+    judgement = pb.Judgement(
+        model=answers[-1].model,
         prompt_sha256=hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest(),
-        words="\n\n".join(reply.text for reply in told),
-        cached=all(reply.cached for reply in told),
+        words="\n\n".join(reply.text for reply in answers),
+        cached=all(reply.cached for reply in answers),
     )
-    found.usage.input_tokens = sum(reply.input_tokens for reply in told)
-    found.usage.output_tokens = sum(reply.output_tokens for reply in told)
-    return found
+    judgement.usage.input_tokens = sum(reply.input_tokens for reply in answers)
+    judgement.usage.output_tokens = sum(reply.output_tokens for reply in answers)
+    return judgement
 
 
 def read_here(request: pb.ScoreRequest) -> pb.Verdict:
-    """Scores one answer; called where foreign code runs."""
+    """Scores one answer; called in the process of foreign code."""
     params = MessageToDict(request.params)
     task = task_of(params)
     doc = decode(params["doc"])
@@ -99,18 +99,18 @@ def read_here(request: pb.ScoreRequest) -> pb.Verdict:
         response = request.text
     record: dict[str, Any] = {"index": int(params["index"])}
     if params.get("requests", 1) * params.get("repeats", 1) * params.get("rounds", 1) > 1:
-        place, turn = (int(params["request"]), int(params["repeat"])), int(params.get("round", 0))
-        record |= {"place": place, "response": response, "doc": doc if place == (0, 0) and not turn else None}
+        position, turn = (int(params["request"]), int(params["repeat"])), int(params.get("round", 0))
+        record |= {"place": position, "response": response, "doc": doc if position == (0, 0) and not turn else None}
         record |= {"round": turn} if "round" in params else {}
         return _kept(scored("", 0.0, reason="part_of_an_answer", details=encode(record)))
     try:
         responses = [[[response.strip()]]] if "round" in params else grouped([response])
         with seeded(request.key), watched() as drew:
-            found = task.results(doc, responses)
+            results = task.results(doc, responses)
             drawn = drew()
-        record["results"] = found
+        record["results"] = results
         text = encode(record)
-        if drawn:  # the metric scores it again, in the evaluator's order
+        if drawn:  # the metric scores it again in the evaluator's order
             longer = encode(record | {DRAWN: (doc, responses)})
             text = longer if len(longer) <= MAX_DETAILS else encode(record | {DRAWN: None})
     except Exception as error:
@@ -118,13 +118,13 @@ def read_here(request: pb.ScoreRequest) -> pb.Verdict:
         if limit := limit_met(error):
             return pb.Verdict(outcome="unjudged", reason=cell.LIMIT, detail=f"{limit}: {detail}"[:500])
         return pb.Verdict(outcome="unjudged", reason="task_failed", detail=detail[:500])
-    score, parts = _scores(task, found)
+    score, parts = _scores(task, results)
     reason = "" if score is not None else "no_score"
     return _kept(scored(request.text.strip(), score or 0.0, reason=reason, scores=parts, details=text))
 
 
 def _kept(verdict: pb.Verdict) -> pb.Verdict:
-    """Returns a verdict, or where its record is too long to be kept one that says so."""
+    """Returns a verdict, or one that reports that its record is too long."""
     if len(verdict.details) <= MAX_DETAILS:
         return verdict
     detail = f"the task's record of this answer has {len(verdict.details):,} characters; {MAX_DETAILS:,} are kept"
@@ -132,14 +132,14 @@ def _kept(verdict: pb.Verdict) -> pb.Verdict:
 
 
 def grouped(responses: list[Any]) -> list[list[Any]]:
-    """Returns the responses to a document's requests, one for each repeat; those of likelihoods are one each."""
-    return [[each] for response in responses for each in (response if isinstance(response, list) else [response])]
+    """Returns the responses to a document's requests, one for each repeat; option scores become one each."""
+    return [[reply] for response in responses for reply in (response if isinstance(response, list) else [response])]
 
 
-def _scores(task: Scored, found: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, dict[str, float]]:
-    """Returns the item's score, that of its first metric that has one, and the numbers of its metrics."""
+def _scores(task: Scored, results: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, dict[str, float]]:
+    """Returns the item's score, from its first metric with a score, and the numbers of its metrics."""
     parts = {}
-    for key, metrics in found.items():
+    for key, metrics in results.items():
         for name, value in metrics.items():
             number = number_of(value)
             if number is None and isinstance(value, Mapping):
@@ -148,14 +148,14 @@ def _scores(task: Scored, found: Mapping[str, Mapping[str, Any]]) -> tuple[float
                 parts[name if key == "none" else f"{name},{key}"] = number
     if parts:
         return next(iter(parts.values())), parts
-    for metrics in found.values():
+    for metrics in results.values():
         for name, value in metrics.items():
             number = None
             try:
-                with unanswered() as asked:  # a judge is for all items together
+                with unanswered() as has_asked:  # questions to a judge concern all items together
                     number = number_of(task.aggregate(name, [value]))
-                number = None if asked() else number
-            except Exception:  # an aggregation need not take a single item
+                number = None if has_asked() else number
+            except Exception:  # an aggregation may reject a single item
                 number = None
             if number is not None:
                 return number, {}
@@ -163,7 +163,7 @@ def _scores(task: Scored, found: Mapping[str, Mapping[str, Any]]) -> tuple[float
 
 
 def number_of(value: Any) -> float | None:
-    """Returns a value as a finite number, None where it is none."""
+    """Returns a value as a finite number, None if it is not one."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         return None
     try:

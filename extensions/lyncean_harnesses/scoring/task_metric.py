@@ -28,19 +28,19 @@ RECORD = "details"
 """The column with the rule's record."""
 
 UNDEFINED = "not_computed"
-"""Key of MetricResult.details: why there is no value, in words."""
+"""Key of MetricResult.details: the reason of a missing value."""
 
 ORDER, NO_ORDER = "in_harness_order", "no_harness_order"
-"""Keys of MetricResult.details: the value in the order of the harness's evaluator, or why there is none."""
+"""Keys of MetricResult.details: the value in the order of the harness's evaluator, or the reason of its absence."""
 
 DREW = "drew"
-"""Parameter: what draws random numbers before the scoring does, so that the evaluator's order cannot be played."""
+"""Parameter: the step before scoring that draws random numbers, so that the evaluator's order cannot be replayed."""
 
 Documents = Mapping[int, Document]
 
 
 def plan(params: Params) -> Plan:
-    """Reads the parameters; the task itself is loaded when there are items, or the metric is tried."""
+    """Reads the parameters; the task itself is loaded to compute or check the metric."""
     foreign_allowed()
     about = (NAME, named(params.values), params.values)
     params.word("metric", "")
@@ -53,7 +53,7 @@ def plan(params: Params) -> Plan:
 
 
 def measured_here(params: Params, table: Table) -> pb.MetricResult:
-    """Computes the metric; called where foreign code runs."""
+    """Computes the metric; called in the process of foreign code."""
     name, key = params.word("metric", ""), params.word("filter", "none")
     about = {param: params.values[param] for param in TASK_PARAMS if param in params.values}
     result = pb.MetricResult(denominator=len(table))
@@ -61,13 +61,17 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
     rows = np.flatnonzero(table.scored)
     repeats = _documents(task, about, table.take(rows))
     parts: list[spread.Part] = []
-    for repeat, found in repeats.documents.items():
-        values = {index: each.results[key][name] for index, each in found.items() if name in each.results.get(key, {})}
+    for repeat, scored_documents in repeats.documents.items():
+        values = {
+            index: document.results[key][name]
+            for index, document in scored_documents.items()
+            if name in document.results.get(key, {})
+        }
         if not values:
             result.details[UNDEFINED] = f"no item has {name}"
             return result
         parts.append(spread.part(task, (str(about["task"]), name, repeat), copy.deepcopy(values)))
-    known = [number for part in parts if (number := _number(part.found, result)) is not None]
+    known = [number for part in parts if (number := _number(part.aggregate, result)) is not None]
     if not known or len(known) < len(parts):
         return result
     value = known[0] if len(known) == 1 else math.fsum(known) / len(known)
@@ -85,12 +89,12 @@ def measured_here(params: Params, table: Table) -> pb.MetricResult:
 
 @dataclass
 class _Repeats:
-    """What a task made of all documents, for each repeat.
+    """The results of a task's code for all documents, by repeat.
 
     Attributes:
         key: Hash of the task and the records.
         documents: Repeat -> the documents.
-        ordered: The metrics in the evaluator's order for each repeat, once they were asked for.
+        ordered: The metrics in the evaluator's order by repeat, once requested.
     """
 
     key: str
@@ -99,55 +103,55 @@ class _Repeats:
 
     @property
     def drawn(self) -> int:
-        """How many documents drew random numbers."""
-        return sum(each.drew for found in self.documents.values() for each in found.values())
+        """The number of documents whose scoring drew random numbers."""
+        return sum(document.drew for documents in self.documents.values() for document in documents.values())
 
 
 _last: list[_Repeats] = []
-"""Of the task whose metrics are computed now: each of them reads the same documents."""
+"""Results of the current task, since all its metrics read the same documents."""
 
 
 def _documents(task: Scored, about: Mapping[str, Any], table: Table) -> _Repeats:
-    """Returns what a task made of the documents of a table, scored once for all of its metrics."""
-    numbers, words = table.repeat.tolist(), table.word(RECORD)
+    """Returns a task's results for the documents of a table, computed once for all its metrics."""
+    numbers, texts = table.repeat.tolist(), table.word(RECORD)
     digest = hashlib.sha256(repr((sorted(about.items()), numbers)).encode())
-    for word in words:
+    for word in texts:
         digest.update(hashlib.sha256(str(word).encode()).digest())
     if _last and _last[0].key == digest.hexdigest():
         return _last[0]
     records: dict[int, list[Mapping[str, Any]]] = {number: [] for number in sorted(set(numbers))}
-    for number, word in zip(numbers, words, strict=True):
+    for number, word in zip(numbers, texts, strict=True):
         records[number].append(decode(word))  # type: ignore[arg-type]
     word = str(about["task"])
-    made = _Repeats(digest.hexdigest(), {repeat: documents(task, word, own) for repeat, own in records.items()})
-    _keep(made)
-    return made
+    repeats = _Repeats(digest.hexdigest(), {repeat: documents(task, word, group) for repeat, group in records.items()})
+    _keep(repeats)
+    return repeats
 
 
-def _keep(made: _Repeats) -> None:
-    """Keeps what all metrics of a task read; not what came of a judge, whose replies may be to follow."""
-    _last[:] = [] if asked() else [made]
+def _keep(repeats: _Repeats) -> None:
+    """Keeps the results for a task's other metrics, unless a judge was asked, whose replies may be missing yet."""
+    _last[:] = [] if asked() else [repeats]
 
 
 def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats: _Repeats) -> None:
-    """Gives a result of random draws the value in the order of the harness's evaluator, or why there is none."""
+    """Adds the value in the evaluator's order to a result of random draws, or the reason of its absence."""
     prefix, name = named(params.values)
     library, of = harness(prefix), (params.word("metric", ""), params.word("filter", "none"))
     try:
         if drawn := params.word(DREW, ""):
             raise NoOrderError(f"its {drawn} draw random numbers as well")
         if not repeats.ordered:
-            repeats.ordered = [InOrder(library, task, name, each) for each in repeats.documents.values()]
+            repeats.ordered = [InOrder(library, task, name, order) for order in repeats.documents.values()]
             _keep(repeats)
-        found = [number_of(each.value(*of)) for each in repeats.ordered]
+        numbers = [number_of(order.value(*of)) for order in repeats.ordered]
     except NoOrderError as error:
         result.details[NO_ORDER] = str(error)
         return
     except Exception as error:
         result.details[NO_ORDER] = f"its code fails there: {type(error).__name__}: {error}"[:500]
         return
-    known = [number for number in found if number is not None]
-    if len(known) < len(found):
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
         result.details[NO_ORDER] = "it is not a number there"
         return
     value = math.fsum(known) / len(known)
@@ -159,9 +163,9 @@ def _put_in_order(result: pb.MetricResult, params: Params, task: Scored, repeats
         )
 
 
-def put(result: pb.MetricResult, found: spread.Found) -> None:
-    """Gives a result its interval, or the reason why it has none."""
-    interval, reason = found
+def put(result: pb.MetricResult, outcome: spread.IntervalOrReason) -> None:
+    """Sets a result's interval, or the reason why it has none."""
+    interval, reason = outcome
     if interval is None:
         result.details["no_interval"] = reason
     else:
@@ -169,55 +173,55 @@ def put(result: pb.MetricResult, found: spread.Found) -> None:
 
 
 def check_here(params: Params) -> None:
-    """Loads the task, which raises RequestError where it cannot be scored here; called where foreign code runs."""
+    """Loads the task, or raises RequestError; called in the process of foreign code."""
     task_of(params.values)
 
 
-def _number(found: Any, result: pb.MetricResult) -> float | None:
-    """Returns an aggregation as a number; None, with the reason in the result's details, where it is none."""
-    number = number_of(found)
+def _number(aggregate: Any, result: pb.MetricResult) -> float | None:
+    """Returns an aggregation as a number; None, with the reason in the result's details, if it is not one."""
+    number = number_of(aggregate)
     if number is None:
-        result.details[UNDEFINED] = f"its aggregation returns {words_of(found)}"
-        for part, value in found.items() if isinstance(found, Mapping) else ():
+        result.details[UNDEFINED] = f"its aggregation returns {words_of(aggregate)}"
+        for part, value in aggregate.items() if isinstance(aggregate, Mapping) else ():
             if (inner := number_of(value)) is not None:
                 result.details[str(part)] = inner
     return number
 
 
 def documents(task: Scored, word: str, records: Iterable[Mapping[str, Any]]) -> dict[int, Document]:
-    """Returns what a task, users' `word` for it, made of each document, by number in their order."""
-    found: dict[int, list[Mapping[str, Any]]] = {}
+    """Returns the scored documents of a task by number, in order; `word` is the task's name."""
+    by_index: dict[int, list[Mapping[str, Any]]] = {}
     for record in records:
-        found.setdefault(record["index"], []).append(record)
+        by_index.setdefault(record["index"], []).append(record)
     return {
-        index: Document(own[0]["results"], DRAWN in own[0], own[0].get(DRAWN))
-        if "results" in own[0]
-        else _together(task, own, f"{word} {index}")
-        for index, own in sorted(found.items())
+        index: Document(group[0]["results"], DRAWN in group[0], group[0].get(DRAWN))
+        if "results" in group[0]
+        else _together(task, group, f"{word} {index}")
+        for index, group in sorted(by_index.items())
     }
 
 
-def _together(task: Scored, records: list[Mapping[str, Any]], words: str) -> Document:
-    """Returns what the task makes of a document that was asked several requests."""
+def _together(task: Scored, records: list[Mapping[str, Any]], key: str) -> Document:
+    """Scores a document with several requests."""
     requests: dict[int, dict[int, Any]] = {}
     rounds: dict[tuple[int, int], dict[int, str]] = {}
     for record in records:
         request, repeat = record["place"]
         requests.setdefault(request, {})[repeat] = record["response"]
-        if "round" in record:  # the answers of all rounds, without blanks around them, are one response
-            own = rounds.setdefault((request, repeat), {})
-            own[record["round"]] = record["response"].strip()
-            requests[request][repeat] = [own[place] for place in sorted(own)]
+        if "round" in record:  # the stripped answers of all rounds are one response
+            answers_of = rounds.setdefault((request, repeat), {})
+            answers_of[record["round"]] = record["response"].strip()
+            requests[request][repeat] = [answers_of[number] for number in sorted(answers_of)]
     doc = next(record["doc"] for record in records if record["doc"] is not None)
     answers = [[repeats[number] for number in sorted(repeats)] for _, repeats in sorted(requests.items())]
     if not rounds and (len(answers) > 1 or isinstance(answers[0][0], list)):
         answers = grouped([repeats[0] for repeats in answers])
-    return scored_together(task, doc, answers, words)
+    return scored_together(task, doc, answers, key)
 
 
-def words_of(found: Any) -> str:
-    """Returns what is no number, in words."""
-    return "nothing" if found is None else f"no number but a {type(found).__name__}"
+def words_of(value: Any) -> str:
+    """Describes a value that is not a number."""
+    return "nothing" if value is None else f"no number but a {type(value).__name__}"
 
 
 METRIC = Metric(

@@ -23,8 +23,8 @@ def plan(params: Params) -> Plan:
         result = pb.MetricResult(denominator=len(table))
         values, answered = [], 0
         for repeat in sorted(set(table.repeat.tolist())):
-            own = table.take(table.repeat == repeat)
-            records = tuple(str(word) for word in own.word(RECORD) if word)
+            selected = table.take(table.repeat == repeat)
+            records = tuple(str(word) for word in selected.word(RECORD) if word)
             answered += len(records)
             values.append(_evaluated(dataset, records).metrics.get(name) if records else None)
         known = [value for value in values if value is not None]
@@ -44,13 +44,13 @@ def plan(params: Params) -> Plan:
 
 
 def _check() -> None:
-    """Raises RequestError where its package's code may not run in this scorer."""
+    """Raises RequestError if its package's code may not run in this scorer."""
     check_code("VLMEvalKit", unclosed())
 
 
 @lru_cache(maxsize=4)
 def _evaluated(dataset: str, records: tuple[str, ...]) -> Evaluated:
-    """Returns what its package makes of the rows, in the table's order; a data set has several metrics."""
+    """Returns its package's evaluation of the rows in the table's order; cached for several metrics."""
     _check()
     rows = sorted((decode(record) for record in records), key=lambda record: int(record[PLACE]))
     return evaluate(dataset, [row[ROW] for row in rows])

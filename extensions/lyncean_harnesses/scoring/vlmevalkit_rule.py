@@ -1,4 +1,4 @@
-"""Reads an answer by one of our rules, and keeps it whole for VLMEvalKit's own evaluation of all of them together."""
+"""Reads an answer by one of our rules and keeps its full text for VLMEvalKit's own evaluation of all answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tasks `vlmevalkit:NAME` over a local TSV of VLMEvalKit, with the prompts of its image data sets.
 
 Prompts: `ImageMCQDataset` for rows with options, `ImageVQADataset` for open questions, the bare question where the
-answer is yes or no. Answers are read by this project's rules, not by VLMEvalKit's matching.
+answer is yes or no. This project's rules read the answers, not VLMEvalKit's matching.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ RULE = "vlmevalkit"
 """The scorer's rule and metric for its own evaluation."""
 
 LABELS = ("category", "l2-category", "split")
-"""Columns that metrics are sliced by, where a table has them."""
+"""Columns by which metrics are sliced, if a table has them."""
 
 CIRCLE = 1_000_000
-"""Distance of the indices of a question and its copies with options moved on (MMBench, CCBench)."""
+"""Distance of the indices of a question and its copies with rotated options (MMBench, CCBench)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _SELECT = "Please select the correct answer from the options above. \n"
 _SHORT = "\nAnswer the question using a single word or phrase."
-_PLACE = re.compile(r"<image (\d+)>")
+_MARKER = re.compile(r"<image (\d+)>")
 
 
 class Tables:
-    """Tasks `vlmevalkit:NAME`: any name, since its data is a table of the user's."""
+    """Tasks `vlmevalkit:NAME`: any name, since the user provides the table."""
 
     name = "vlmevalkit"
 
@@ -60,7 +60,7 @@ class Tables:
         """Returns the benchmark of a table.
 
         Raises:
-            ConfigError: The name has signs that VLMEvalKit's names do not have.
+            ConfigError: The name has characters that VLMEvalKit's names do not have.
         """
         if not _NAME.fullmatch(name):
             raise ConfigError(f"task {PREFIX + name!r}: give vlmevalkit:NAME, for example vlmevalkit:MMBench_DEV_EN")
@@ -71,11 +71,11 @@ class Tables:
         return {}
 
     def scored_by_code(self, settings: Mapping[str, str]) -> bool:
-        """Returns whether VLMEvalKit's own evaluation scores."""
+        """Returns True if VLMEvalKit's own evaluation scores."""
         return settings.get("metrics") == RULE
 
     def runs_text(self, name: str, include: Sequence[str]) -> str:
-        """Returns where VLMEvalKit's code runs text as Python, "" where it does not."""
+        """Returns the location at which VLMEvalKit's code runs text as Python, "" for none."""
         return unclosed()
 
     def why_absent(self) -> str:
@@ -88,7 +88,7 @@ VLMEVALKIT = Tables()
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """What `--set` takes."""
+    """Settings of `--set`."""
 
     metrics: Literal["accuracy", "vlmevalkit"] = setting(
         "accuracy", "accuracy by this project's rules, or the numbers of VLMEvalKit's own evaluation, by its package"
@@ -101,15 +101,15 @@ class TableSettings:
 class TableTask:
     """One of VLMEvalKit's tables.
 
-    As in VLMEvalKit, its name decides: MMBench and CCBench count a question as right where all its copies are, MMMU
-    places its images in the text.
+    As in VLMEvalKit, the name decides: MMBench and CCBench count a question as right if all its copies are right, MMMU
+    has its images within the text.
     """
 
     def __init__(self, name: str) -> None:
         self.task, self.name = PREFIX + name, name
         self.circular = any(kind in name.lower() for kind in ("mmbench", "ccbench"))
         self.placed = "MMMU" in name
-        self._places: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._rows: list[Mapping[str, str]] = []
         self._names: list[str] = []
         self._coded = False
@@ -138,12 +138,12 @@ class TableTask:
         columns: dict[str, type] = dict.fromkeys(("index", "question", "answer"), str)
         source = open_vlmevalkit(Path(data), Table(hub=data, split="", columns=columns, images=()))
         with Path(data).open(encoding="utf-8-sig") as file:
-            # Without this column they are files, which it shows as they are.
+            # Without this column images are files, which VLMEvalKit shows unchanged.
             self._coded = "image" in file.readline().strip().split("\t")
-        self._rows, self._places = [], {}
-        for place, row in enumerate(source):
+        self._rows, self._numbers = [], {}
+        for index, row in enumerate(source):
             self._scoring(row, self._options(row))
-            self._places[row["index"]] = place
+            self._numbers[row["index"]] = index
             self._rows.append(_cells(row))
         return source
 
@@ -164,9 +164,9 @@ class TableTask:
         yield single(variant.key(row["index"]), ask, read)
 
     def metrics(self, variant: Variant[TableSettings]) -> list[scorer.MetricSpec]:
-        """Returns accuracy, by the labels that the table has; of MMBench and CCBench the circular one as well.
+        """Returns accuracy, sliced by the table's labels; for MMBench and CCBench also circular accuracy.
 
-        With `metrics=vlmevalkit` the numbers of VLMEvalKit's evaluation, which is tried with the right answers.
+        With `metrics=vlmevalkit` returns the metrics of VLMEvalKit's evaluation, named by a trial on the right answers.
         """
         if _by_vlmevalkit(variant):
             if not self._names:
@@ -174,10 +174,10 @@ class TableTask:
                 self._names = list(evaluate(self.name, right).metrics)
             return [metric(name, RULE, params={"dataset": self.name, "metric": name}) for name in self._names]
         by = [[name] for name in LABELS]
-        made = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
+        specs = [metric("accuracy", "accuracy", by=by, params={"unit": "percent"})]
         if self.circular:
-            made.append(metric("circular accuracy", "group_all", by=by, params={"unit": "percent"}))
-        return made
+            specs.append(metric("circular accuracy", "group_all", by=by, params={"unit": "percent"}))
+        return specs
 
     def needs(self, variant: Variant[TableSettings]) -> Sequence[str]:
         """Returns the capabilities a model needs."""
@@ -187,7 +187,7 @@ class TableTask:
         return ("IMAGE_INPUT",)
 
     def synthetic(self, _: str, seed: int) -> Iterator[Row]:
-        """Refuses: there is nothing but the table."""
+        """Refuses: only the user's table has rows."""
         raise ConfigError(f"{self.task} has no synthetic rows: give --data FILE.tsv")
 
     def _options(self, row: Row) -> list[str]:
@@ -215,21 +215,21 @@ class TableTask:
         return Scoring("contains_word", (answer,), labels=labels, group=group)
 
     def _kept(self, row: Row, scoring: Scoring) -> Scoring:
-        """Returns the scoring by which the whole answer is kept for VLMEvalKit's evaluation."""
-        params = {"rule": scoring.rule, "row": _cells(row), "place": self._places[row["index"]]}
+        """Returns scoring that keeps the full answer for VLMEvalKit's evaluation."""
+        params = {"rule": scoring.rule, "row": _cells(row), "place": self._numbers[row["index"]]}
         return replace(scoring, rule=RULE, params=params)
 
     def _shown(self, row: Row, settings: TableSettings) -> list[bytes]:
         """Returns the images of a row as they are sent."""
-        found = _images(row)
-        return saved(found, row.fields.get("image_path")) if settings.images == "saved" and self._coded else found
+        images = _images(row)
+        return saved(images, row.fields.get("image_path")) if settings.images == "saved" and self._coded else images
 
     def _parts(self, prompt: str, images: list[bytes]) -> list[Part]:
-        """Returns the images and the prompt, in front of it or where it names them."""
-        if not self.placed or not _PLACE.search(prompt):
+        """Returns the images and the prompt, in front of it or at the positions that it names."""
+        if not self.placed or not _MARKER.search(prompt):
             return [*map(image_part, images), text_part(prompt)]
         parts: list[Part] = []
-        for at, piece in enumerate(_PLACE.split(prompt)):
+        for at, piece in enumerate(_MARKER.split(prompt)):
             if at % 2 == 0:
                 parts += [text_part(piece)] if piece else []
             elif 1 <= int(piece) <= len(images):
@@ -258,10 +258,10 @@ def _prompt(row: Row, options: list[str], scoring: Scoring) -> str:
 
 
 def _images(row: Row) -> list[bytes]:
-    found: list[bytes] = []
+    images: list[bytes] = []
     try:
-        while (data := row.image(f"image:{len(found)}")) is not None:
-            found.append(data)
+        while (data := row.image(f"image:{len(images)}")) is not None:
+            images.append(data)
     except DataError as error:
         raise unreadable(error) from error
-    return found
+    return images

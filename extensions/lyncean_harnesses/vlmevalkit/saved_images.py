@@ -1,7 +1,7 @@
-"""Images as VLMEvalKit saves them: its models are shown the files that it makes of a table's base64.
+"""Images as VLMEvalKit saves them: its models see the files that it writes from a table's base64.
 
-`ImageBaseDataset.dump_image` decodes an image, drops transparency, and has Pillow save it under the name in
-`image_path` at Pillow's defaults: mostly as JPEG anew. Without that column the name is the index with `.png`.
+`ImageBaseDataset.dump_image` decodes an image, drops transparency, and saves it by Pillow's defaults under the name
+in `image_path`, mostly as JPEG. Without that column the name is the index with `.png`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def saved(images: Sequence[bytes], image_path: str | None) -> list[bytes]:
 
     Args:
         images: The row's images, decoded from base64.
-        image_path: The row's cell of that column: a name, or a list of names as Python writes it; None without it.
+        image_path: The row's cell of that column: a name, or a list of names in Python's syntax; None if missing.
 
     Raises:
-        BadRowError: An image cannot be decoded, or its name is of no format that Pillow saves.
+        BadRowError: An image cannot be decoded, or Pillow cannot save the format of its name.
     """
     names = [".png"] * len(images) if image_path is None else _names(image_path)
-    return [_saved(data, name) for data, name in zip(images, names, strict=False)]  # it leaves the others out, too
+    return [_saved(data, name) for data, name in zip(images, names, strict=False)]  # VLMEvalKit drops the others, too
 
 
 def _saved(data: bytes, name: str) -> bytes:
@@ -56,9 +56,9 @@ def _names(cell: str) -> list[str]:
     if not (cell.startswith("[") and cell.endswith("]")):
         return [cell]
     try:
-        found = ast.literal_eval(cell) if len(cell) <= _LONGEST else None
+        names = ast.literal_eval(cell) if len(cell) <= _LONGEST else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        found = None
-    if not isinstance(found, list):
+        names = None
+    if not isinstance(names, list):
         raise BadRowError("bad_image_path", f"image_path is not a list of names: {cell[:60]}")
-    return list(map(str, found))
+    return list(map(str, names))

@@ -276,7 +276,7 @@ def test_each_task_has_a_cell_made_of_one_process_and_reaches_no_other(toy: ToyH
     assert read(request(RIGHT))[0].score == 1.0
     (imported,) = cell._imported.values()
     assert imported.zygote._process
-    assert {parent(place.cell._process) for place in cell._places.values()} == {imported.zygote._process.pid}
+    assert {parent(place.cell._process) for place in cell._workspaces.values()} == {imported.zygote._process.pid}
     assert "lm_eval" not in sys.modules  # the scorer itself imports nothing of the harness
 
 
@@ -288,8 +288,8 @@ def test_the_cell_that_is_unused_for_longest_gives_way(toy: ToyHarness, monkeypa
     monkeypatch.setattr(cell, "MOST_CELLS", 2)
     for answer, task in (("3", "compares"), ("3", "asks"), (RIGHT, "computes"), ("3", "compares")):
         read(request(answer, task))
-        assert len(cell._places) <= 2
-    assert [kind.task for kind in cell._places] == ["computes", "compares"]
+        assert len(cell._workspaces) <= 2
+    assert [kind.task for kind in cell._workspaces] == ["computes", "compares"]
     (imported,) = cell._imported.values()
     assert len(list(Path(imported.folder).iterdir())) == 4, "folders go with their cells"
     assert read(request(RIGHT))[0].score == 1.0
@@ -302,7 +302,7 @@ def test_a_process_that_imported_the_harness_and_ended_starts_again(toy: ToyHarn
     assert first
     first.kill()
     first.wait()
-    wait_for(lambda: not any(place.cell.running for place in cell._places.values()))
+    wait_for(lambda: not any(place.cell.running for place in cell._workspaces.values()))
     verdicts = read(request("3", "compares"), request("4", "compares"))
     assert [(verdict.score, verdict.detail) for verdict in verdicts] == [(1.0, ""), (0.0, "")]
     assert imported.zygote._process is not first

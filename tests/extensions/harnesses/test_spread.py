@@ -38,7 +38,7 @@ class Task(Scored):
         return False
 
 
-def interval(task: Task, values: Sequence[Any], repeats: int = 1) -> spread.Found:
+def interval(task: Task, values: Sequence[Any], repeats: int = 1) -> spread.IntervalOrReason:
     parts = [spread.part(task, ("fake:t", "m", repeat), dict(enumerate(values))) for repeat in range(repeats)]
     return spread.of_repeats(parts, 0.95)
 

@@ -1,4 +1,4 @@
-"""The client that harnesses' models are made of: requests to one ModelService, answered in their order."""
+"""The client of all harnesses' models: sends requests to one ModelService and returns the responses in order."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lyncean_harnesses.library.requests import png
 T = TypeVar("T")
 Request = model.GenerateRequest | model.LikelihoodRequest
 SERVER_SIDE = ("batch_size", "max_batch_size", "device")
-"""Arguments that harnesses give to every model, and that a model server has settings of its own for."""
+"""Arguments that harnesses give to every model, and that are settings of the model server here."""
 _REACH_SECONDS = 5.0
-"""How long an address may be without a server at first. One that is reached and still loads is waited for."""
+"""Seconds until an address must first be reached. A server that is reached and still loads is waited for."""
 _SECONDS = {"timeout": 600.0, "patience": 600.0}
 _FILES = ("tls_ca", "tls_cert", "tls_key", "token_file")
 _ARGUMENTS = ("endpoint", "model", "tls", "tls_server_name", *_FILES, *_SECONDS, "concurrency")
@@ -33,7 +33,7 @@ _WORDS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class ModelError(UserError):
-    """A model that cannot be asked, or a request that it does not answer: who, what, and what to do."""
+    """A model that cannot be asked, or a request that it does not answer; names the model, the problem and a fix."""
 
 
 @dataclass
@@ -42,12 +42,12 @@ class Client:
 
     Args:
         endpoint: `host:port`.
-        credentials: How to reach it.
+        credentials: TLS and token for the connection.
         timeout: Seconds for one call.
-        patience: Seconds that a full queue or an absent server is waited for.
-        concurrency: Calls in flight at most; 0 as many as the server states.
+        patience: Seconds to wait for a full queue or an absent server.
+        concurrency: Maximum of calls in flight; 0 takes the number that the server states.
         expected: The name that the served model must have; "" takes any.
-        known: The model's description, once it is known.
+        known: The model's description if it is known already.
     """
 
     endpoint: str
@@ -142,7 +142,7 @@ class Client:
         Raises:
             ModelError: The model does not score one of them.
         """
-        requests = (model.LikelihoodRequest(messages=each, continuations=after) for each, after in calls)
+        requests = (model.LikelihoodRequest(messages=messages, continuations=after) for messages, after in calls)
         return [score for response in self.ask(requests, answered) for score in response.scores]
 
     async def _ask(self, requests: Iterable[Request], answered: Callable[[], object]) -> list[Any]:
@@ -151,8 +151,8 @@ class Client:
         async with self.connection() as connection:
 
             async def work() -> None:
-                for place, request in source:
-                    responses[place] = await connection.ask(request)
+                for index, request in source:
+                    responses[index] = await connection.ask(request)
                     answered()
 
             try:
@@ -161,7 +161,7 @@ class Client:
                         group.create_task(work())
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
-        return [responses[place] for place in range(len(responses))]
+        return [responses[index] for index in range(len(responses))]
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -190,7 +190,7 @@ class Connection:
         self.concurrency = 1
 
     async def start(self) -> model.GetModelInfoResponse:
-        """Asks for the model's description, which must be the known one if there is one."""
+        """Requests the model's description, which must match the known one if there is one."""
         request, known = model.GetModelInfoRequest(), self._client.known
         info: model.GetModelInfoResponse = await self._call(self._stub.GetModelInfo, request, reach=_REACH_SECONDS)
         if known is not None and (known.model_name, known.model_revision) != (info.model_name, info.model_revision):
@@ -216,13 +216,13 @@ class Connection:
         if response.served_by.boot_id and response.served_by.model_revision != self._info.model_revision:
             raise self._error("another model answers there now", fix="start the evaluation again")
         if not likelihood and response.finish_reason == model.FINISH_REASON_UNSPECIFIED:
-            raise self._error("its answer is no finished text (bad_response)", fix="test it with orchestrator check")
+            raise self._error("its answer is not a finished text (bad_response)", fix="test it with orchestrator check")
         if isinstance(request, model.LikelihoodRequest) and len(response.scores) != len(request.continuations):
             raise self._error(f"{len(response.scores)} scores for {len(request.continuations)} continuations")
         return response
 
     def _check(self, request: Request, likelihood: bool) -> None:
-        """Refuses, before anything is sent, what the model does not claim to do."""
+        """Refuses a request that needs a capability the model does not claim, before it is sent."""
         shown = sum(part.HasField("image") for message in request.messages for part in message.parts)
         needed = [model.CAPABILITY_LIKELIHOOD if likelihood else model.CAPABILITY_GENERATE]
         needed += [model.CAPABILITY_IMAGE_INPUT, model.CAPABILITY_MULTI_IMAGE][: min(2, shown)]
@@ -232,7 +232,7 @@ class Connection:
                 raise self._error(f"the task needs {name}, which this model does not have", fix="take another model")
 
     async def _call(self, method: Any, request: Any, reach: float = math.inf) -> Any:
-        """Calls, and again as the status says.
+        """Calls a method; retries as the status allows.
 
         Args:
             method: Of the stub.
@@ -261,7 +261,7 @@ class _Refused(Exception):
 
 
 def user(pieces: Sequence[Any], role: model.Role.ValueType = model.ROLE_USER) -> model.Message:
-    """Returns a message of texts and images; images are encoded (bytes) or pillow's, which become PNGs."""
+    """Returns a message of texts and images; images are encoded bytes, or Pillow images, which become PNGs."""
     message = model.Message(role=role)
     for piece in pieces:
         if isinstance(piece, str):
@@ -278,7 +278,7 @@ def text_of(response: model.GenerateResponse) -> str:
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine to its end; in a thread of its own where this one has a loop, as in a notebook."""
+    """Runs a coroutine to its end; in a new thread if this one has an event loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

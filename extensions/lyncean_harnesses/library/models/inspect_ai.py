@@ -57,7 +57,7 @@ _REFUSED = (
     "extra_headers",
     "modalities",
 )
-"""Settings that would change the answer and that the contract does not have."""
+"""Settings that would change the answer and are not part of the contract."""
 
 
 @modelapi(name="lyncean")
@@ -94,11 +94,11 @@ class Lyncean(ModelAPI):
         self._connecting: asyncio.Task[Connection] | None = None
 
     def max_connections(self) -> int:
-        """Returns how many calls the server takes at once."""
+        """Returns the number of concurrent calls that the server takes."""
         return self._info.max_concurrency + self._info.max_waiting or 1
 
     def connection_key(self) -> str:
-        """Returns what connections are counted for: the address."""
+        """Returns the key by which connections are counted: the address."""
         return self.model_name
 
     async def generate(
@@ -111,7 +111,7 @@ class Lyncean(ModelAPI):
         """
         if tools:
             raise ModelError("model lyncean calls no tools")
-        request = model.GenerateRequest(messages=[_message(each) for each in input], config=_config(config))
+        request = model.GenerateRequest(messages=[_message(message) for message in input], config=_config(config))
         connection = await self._connection()
         choices, usage = [], model.Usage()
         for number in range(config.num_choices or 1):
@@ -173,7 +173,7 @@ def _message(message: ChatMessage) -> model.Message:
             pieces.append(part.text)
         elif part.type == "image":
             pieces.append(_image(part.image))
-        elif part.type != "reasoning":  # a template leaves out what the model thought in earlier turns
+        elif part.type != "reasoning":  # templates omit the reasoning of earlier turns
             raise ModelError(f"the questions have {part.type}, and requests hold text and images")
     return user(pieces or [""], ROLES[message.role])
 
@@ -194,27 +194,27 @@ def _image(where: str) -> bytes:
     return bytes(data)
 
 
-def _config(given: GenerateConfig) -> model.GenerationConfig:
+def _config(settings: GenerateConfig) -> model.GenerationConfig:
     for name in _REFUSED:
-        if getattr(given, name, None) not in (None, 0, {}, []):
+        if getattr(settings, name, None) not in (None, 0, {}, []):
             raise ModelError(f"model lyncean has no setting {name}", fix="leave it out")
     values = {
-        "max_output_tokens": given.max_tokens,
-        "temperature": given.temperature,
-        "top_p": given.top_p,
-        "top_k": given.top_k,
-        "seed": given.seed,
-        "thinking_budget": given.reasoning_tokens,
+        "max_output_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "seed": settings.seed,
+        "thinking_budget": settings.reasoning_tokens,
     }
     config = model.GenerationConfig()
     try:
         for name, value in values.items():
             if value is not None:
                 setattr(config, name, value)
-        config.stop.extend(given.stop_seqs or [])
-        if given.logprobs or given.top_logprobs:
-            config.top_logprobs = given.top_logprobs or 1
-        body = dict(given.extra_body or {})
+        config.stop.extend(settings.stop_seqs or [])
+        if settings.logprobs or settings.top_logprobs:
+            config.top_logprobs = settings.top_logprobs or 1
+        body = dict(settings.extra_body or {})
         config.chat_template_arguments.update(body.pop("chat_template_kwargs", None) or {})
         if body:
             config.extra_body.update(body)
@@ -232,7 +232,7 @@ def _choice(response: model.GenerateResponse, name: str, config: GenerateConfig)
         content = [ContentReasoning(reasoning=response.reasoning), ContentText(text=text)]
     logprobs = None
     if config.logprobs and response.logprobs:
-        logprobs = Logprobs(content=[_token(each, config.top_logprobs or 0) for each in response.logprobs])
+        logprobs = Logprobs(content=[_token(token, config.top_logprobs or 0) for token in response.logprobs])
     return ChatCompletionChoice(
         message=ChatMessageAssistant(content=content, model=name, source="generate"),
         stop_reason=_STOPS.get(response.finish_reason, "unknown"),
@@ -241,8 +241,8 @@ def _choice(response: model.GenerateResponse, name: str, config: GenerateConfig)
 
 
 def _token(token: model.TokenLogprob, alternatives: int) -> Logprob:
-    def entry(kind: Any, each: model.TokenLogprob | model.TopLogprob, **more: Any) -> Any:
-        return kind(token=each.token.decode("utf-8", "replace"), logprob=each.logprob, bytes=list(each.token), **more)
+    def entry(kind: Any, item: model.TokenLogprob | model.TopLogprob, **more: Any) -> Any:
+        return kind(token=item.token.decode("utf-8", "replace"), logprob=item.logprob, bytes=list(item.token), **more)
 
     top = [entry(TopLogprob, other) for other in (token.top or token.alternatives)[:alternatives]]
     return entry(Logprob, token, top_logprobs=top or None)  # type: ignore[no-any-return]

@@ -32,7 +32,7 @@ from lyncean_harnesses.library.requests import (
 
 
 class _Chat(str):
-    """A conversation in JSON: what lm-evaluation-harness takes for a prompt that its template has rendered."""
+    """A conversation in JSON, which lm-evaluation-harness treats as a rendered prompt."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class Lyncean(LM):  # type: ignore[misc]
         self._info = self._client.describe()
 
     def get_model_info(self) -> dict[str, str]:
-        """Returns what its results record of the model."""
+        """Returns the description of the model that its results record."""
         info = self._info
         hashes = ("model_revision", "chat_template_sha256", "processor_sha256")
         names = ("model_name", *hashes, "compute_dtype", "server_version")
@@ -66,7 +66,7 @@ class Lyncean(LM):  # type: ignore[misc]
 
     @property
     def tokenizer_name(self) -> str:
-        """What its cache of requests takes for the identity of the chat template."""
+        """The identity of the chat template for lm-evaluation-harness' cache of requests."""
         return f"{self._info.model_name} {self._info.chat_template_sha256}"
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
@@ -113,8 +113,8 @@ class Lyncean(LM):  # type: ignore[misc]
                 yield _messages(context, more), [request.args[1] for request in group]
 
         with tqdm(total=len(groups), disable=disable_tqdm, desc="Running loglikelihood requests") as bar:
-            found = self._client.score(build(), bar.update)
-        scores = [(score.logprob, score.is_greedy) for score in found]
+            responses = self._client.score(build(), bar.update)
+        scores = [(score.logprob, score.is_greedy) for score in responses]
         for request, score in zip(requests, scores, strict=True):
             self.cache_hook.add_partial("loglikelihood", request.args, score)
         return scores
@@ -129,13 +129,13 @@ class Lyncean(LM):  # type: ignore[misc]
 
 
 def _same(request: Any) -> tuple[Any, ...]:
-    """Returns what requests share that can be one call: repeats of a document are apart by nothing, and equal."""
+    """Returns the key of requests that can share one call; repeats of a document have equal keys."""
     context, _, *more = request.args
     return (request.task_name, request.doc_id, type(context), context, len(more))
 
 
 def _messages(context: str, more: Sequence[Any]) -> list[model.Message]:
-    """Returns the conversation of a context: one message, or those that `apply_chat_template` was given."""
+    """Returns the conversation of a context: one message, or the messages passed to `apply_chat_template`."""
     seen = more[0] if more else {}
     if seen.get("audio"):
         raise NotAskableError("the task's questions have sound, and requests hold text and images")
@@ -151,13 +151,13 @@ def _messages(context: str, more: Sequence[Any]) -> list[model.Message]:
     turns = json.loads(context)
     messages = []
     for turn in turns:
-        own = visuals if turn is turns[-1] else []
-        messages.append(user(interleaved(turn["content"], own), ROLES[turn["role"]]))
+        images = visuals if turn is turns[-1] else []
+        messages.append(user(interleaved(turn["content"], images), ROLES[turn["role"]]))
     return messages
 
 
 def main() -> None:
-    """Runs lm-evaluation-harness' own command line; a model that cannot be asked is one line and exit code 2."""
+    """Runs lm-evaluation-harness' own command line; prints one line and exits with 2 if the model cannot be asked."""
     from lm_eval.__main__ import cli_evaluate
 
     try:

@@ -23,13 +23,13 @@ MANIFEST = ModelManifest(
     simple_class_path="lyncean_harnesses.library.models.lmms_eval.Simple",
     chat_class_path="lyncean_harnesses.library.models.lmms_eval.Chat",
 )
-"""What the entry point names: lmms-eval takes the chat model, with `--force_simple` the simple one."""
+"""Manifest that the entry point names; lmms-eval takes the chat model, or with `--force_simple` the simple one."""
 
 
 class Simple(lmms):  # type: ignore[misc]
-    """A ModelService, asked as lmms-eval's simple models are: images, then the whole context; stop strings.
+    """A ModelService, asked like lmms-eval's simple models: images, then the whole context; stop strings.
 
-    lmms-eval scores continuations (`multiple_choice`, `loglikelihood`) by simple models only.
+    lmms-eval scores continuations (`multiple_choice`, `loglikelihood`) with simple models only.
 
     Args:
         arguments: `endpoint=HOST:PORT`, and those of `Client.from_arguments`. Sizes of batches and the device are the
@@ -82,11 +82,14 @@ class Simple(lmms):  # type: ignore[misc]
                 doc = self.task_dict[task][split][doc_id] if where else None
                 visuals = without_clips(shown(to_visual(doc) if to_visual else None))
                 after = [request.args[1] for request in group]
-                yield [user([*visuals, context])], [str(each(doc)) if callable(each) else each for each in after]
+                yield (
+                    [user([*visuals, context])],
+                    [str(continuation(doc)) if callable(continuation) else continuation for continuation in after],
+                )
 
         with _one_line(), tqdm(total=len(groups), disable=self.rank != 0, desc="Model Responding") as bar:
-            found = self._client.score(build(), bar.update)
-        scores = [(-score.logprob / score.token_count, score.is_greedy) for score in found]
+            responses = self._client.score(build(), bar.update)
+        scores = [(-score.logprob / score.token_count, score.is_greedy) for score in responses]
         return [GenerationResult(text=score) for score in scores]  # 0.7.3 makes a string of a plain pair, and fails
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[Any]:
@@ -100,7 +103,7 @@ class Simple(lmms):  # type: ignore[misc]
 
 
 class Chat(Simple):
-    """A ModelService, asked as lmms-eval's chat models are: the task's messages, without its stop strings."""
+    """A ModelService, asked like lmms-eval's chat models: the task's messages, without its stop strings."""
 
     is_simple = False
 
@@ -112,7 +115,7 @@ class Chat(Simple):
 
 
 def _same(request: Any) -> tuple[Any, ...]:
-    """Returns what requests share that can be one call."""
+    """Returns the key of requests that can share one call."""
     context, _, *where = request.args
     return (request.task_name, request.doc_id, context, bool(where))
 
@@ -125,7 +128,7 @@ def _result(response: model.GenerateResponse) -> Any:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Ends lmms-eval's command line with one line; from Python the error is raised as it is."""
+    """Prints an error in one line and ends lmms-eval's command line; re-raises it in other programs."""
     try:
         yield
     except UserError as error:
