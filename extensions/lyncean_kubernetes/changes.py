@@ -21,7 +21,7 @@ IMAGES = (
     tools.IMAGE,
 )
 ENGINES = ("vllm/vllm-openai", "lmsysorg/sglang")
-"""Images of others, which --registry mirrors under their own tags."""
+"""Third-party images, which --registry mirrors under their own tags."""
 SCORER = "scorer"
 _JUDGE_KEY = {
     "name": "LYNCEAN_JUDGE_KEY",
@@ -53,9 +53,9 @@ def run_layer(submission: Submission) -> dict[str, Any]:
         volume = {"name": "tasks", "configMap": {"name": name}}
         changes.append({"op": "add", "path": f"{pod}/volumes/-", "value": volume})
     changes += tools.patches(submission.tool_servers, TASKS, pod)
-    words = [*code_arguments(submission), *submission.judges]
+    scorer_words = [*code_arguments(submission), *submission.judges]
     scorer: list[dict[str, Any]] = []
-    scorer += [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in words]
+    scorer += [{"op": "add", "path": f"{pod}/containers/0/args/-", "value": word} for word in scorer_words]
     if submission.judges:
         scorer.append({"op": "add", "path": f"{pod}/containers/0/env/-", "value": _JUDGE_KEY})
     patches = [patch_of("Job", JOB, *changes), *([patch_of("Deployment", SCORER, *scorer)] if scorer else [])]
@@ -64,7 +64,7 @@ def run_layer(submission: Submission) -> dict[str, Any]:
 
 def names_layer(submission: Submission) -> dict[str, Any]:
     """Returns the layer, over components, of a run's names, numbers, images and queue."""
-    # A Job's template is never changed: each run has Jobs of its own, that of the weights too, where there is one.
+    # Kubernetes does not let a Job's template change: each run has Jobs of its own, that of the weights included.
     patches = [rename(JOB, submission.job), rename(LOADING, f"{LOADING}-{submission.name}")]
     content: dict[str, Any] = {"namespace": submission.namespace, "patches": patches, "configMapGenerator": []}
     if submission.replicas is not None:
@@ -74,7 +74,7 @@ def names_layer(submission: Submission) -> dict[str, Any]:
         patches.insert(0, patch_of("Job", JOB, *parts))
         folders = [f"$(RUN)/shard-{index}" for index in range(submission.shards)]
         path = "/spec/template/spec/containers/0/args"
-        # The component names four folders, after the word `merge`.
+        # The component has four folders after the argument `merge`.
         drop = [{"op": "remove", "path": f"{path}/1"}] * 4
         add = [{"op": "add", "path": f"{path}/1", "value": folder} for folder in reversed(folders)]
         patches.append(patch_of("Job", "merge", *drop, *add))
@@ -82,8 +82,8 @@ def names_layer(submission: Submission) -> dict[str, Any]:
         content["configMapGenerator"].append(merged_map("lyncean-run", {"SHARDS": str(submission.shards)}))
     content["images"] = images_of(submission)
     if submission.queue:
-        # In front: the Job has its own name only after these patches. Where a group of nodes holds the GPUs, it is what
-        # waits: with the Job in the same queue, each could wait for the other.
+        # First in the list: the later patches rename the Job. A group of nodes holds the GPUs, so the group waits in
+        # the queue: with the Job in the same queue, each could wait for the other.
         queue = {"op": "add", "path": f"/metadata/labels/{_QUEUE.replace('/', '~1')}", "value": submission.queue}
         queued = ("Deployment", NAME) if submission.server.nodes else ("Job", JOB)
         patches.insert(0, patch_of(*queued, queue))
@@ -94,7 +94,7 @@ def names_layer(submission: Submission) -> dict[str, Any]:
 
 
 def images_of(submission: Submission) -> list[dict[str, str]]:
-    """Returns where all images are from, if not from where the overlay has them."""
+    """Returns the registry and tag of all images; [] leaves those of the overlay."""
     if not (submission.registry or submission.tag):
         return []
     prefix = f"{submission.registry.rstrip('/')}/" if submission.registry else ""
@@ -106,10 +106,10 @@ def images_of(submission: Submission) -> list[dict[str, str]]:
 
 
 def model_of(submission: Submission, before: str) -> list[dict[str, Any]]:
-    """Sets MODEL and what is downloaded into it; one of them alone only where the overlay does not pair them."""
+    """Returns generators that set MODEL and its download; one alone only if the overlay does not pair them."""
     model, weights = submission.model, submission.weights
-    own = values_of(before, "lyncean-weights")
-    folder, repository = values_of(before, "lyncean-model").get("MODEL"), own.get("REPOSITORY")
+    download = values_of(before, "lyncean-weights")
+    folder, repository = values_of(before, "lyncean-model").get("MODEL"), download.get("REPOSITORY")
     values = {} if model is None else {"MODEL": model}
     values |= {"BASE_URL": submission.url} if submission.url else {}
     merged = [merged_map("lyncean-model", values)] if values else []
@@ -120,18 +120,18 @@ def model_of(submission: Submission, before: str) -> list[dict[str, Any]]:
                 "leave REPOSITORY empty in the overlay where the folder is on the volume"
             )
         return merged
-    if not own:
+    if not download:
         raise SubmitError(f"--weights: overlay {submission.overlay!r} has no load-weights, which downloads them")
     parts = re.fullmatch(r"([\w.-]+/[\w.-]+)@([\w./-]+)", weights)
     if parts is None:
         raise SubmitError(f"--weights {weights!r}: REPO@REVISION, for example team/model@COMMIT")
-    if repository and model is None and weights != f"{repository}@{own.get('REVISION')}":
+    if repository and model is None and weights != f"{repository}@{download.get('REVISION')}":
         raise SubmitError(f"--weights {weights}: {folder} is the overlay's folder for {repository}: give --model too")
     return [*merged, merged_map("lyncean-weights", {"REPOSITORY": parts[1], "REVISION": parts[2]})]
 
 
 def code_arguments(submission: Submission) -> list[str]:
-    """Returns the arguments by which a run's scorer runs code of others, none where it runs none."""
+    """Returns the arguments that let a run's scorer execute foreign code; [] for a run without any."""
     from orchestrator.run import scorer_arguments  # loads gRPC, which `--help` does without
 
     return list(scorer_arguments(submission.flags))

@@ -1,7 +1,7 @@
-"""`submit --suite FILE --checkpoints PATTERN`: a CronJob that evaluates a training's checkpoints where they lie.
+"""`submit --suite FILE --checkpoints PATTERN`: a CronJob that evaluates a training's checkpoints on their claim.
 
-Every few minutes a pod looks for complete checkpoints, evaluates those without results and ends; while one is at work
-no other starts. Its folder is on the claim of runs, so that a pod that is killed costs the answers in flight alone.
+Every few minutes a pod looks for complete checkpoints, evaluates those without results and ends; only one pod runs at a
+time. Its folder is on the claim of runs, so that a killed pod loses only the answers in flight.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUITE = "/suite"
 _RUNS = "/runs"
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _MOST = 256 * 1024 - 4096
-"""Bytes of a ConfigMap that `kubectl apply` takes."""
+"""Most bytes of a ConfigMap that `kubectl apply` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Watched:
 
     Attributes:
         name: Name of the CronJob's suite, and of its folder under /runs.
-        pattern: Of the checkpoints' folders, as the pod sees them.
+        pattern: Pattern of the checkpoints' folders, as the pod sees them.
         server: Image, resources, variables and mounts of the pod; its image has lyncean[transformers].
         namespace: The Kubernetes namespace.
         queue: Kueue's LocalQueue, None for none.
@@ -51,8 +51,8 @@ def render_watched(watched: Watched, suite: Suite) -> list[Manifest]:
     """Returns the ConfigMap with the suite, and the CronJob.
 
     Raises:
-        SubmitError: If there is no image, the checkpoints are on no mount, or files of the suite are too large.
-        UserError: If a flag of the pod is wrong.
+        SubmitError: If the image is missing, the checkpoints are not on a mount, or the suite's files are too large.
+        UserError: If a flag of the pod is malformed.
     """
     if watched.server.image is None:
         raise SubmitError("--checkpoints: give --image, one with lyncean[transformers] that loads the checkpoints")
@@ -75,7 +75,7 @@ def render_watched(watched: Watched, suite: Suite) -> list[Manifest]:
     job: dict[str, Any] = {
         "metadata": {"labels": {**labels, **({_QUEUE: watched.queue} if watched.queue else {})}},
         "spec": {
-            # What a pod leaves, the next one goes on with.
+            # No retries: the next pod continues the same folder.
             "backoffLimit": 0,
             "template": {"metadata": {"labels": labels}, "spec": _pod(watched, suite.file.path.name, files_name)},
         },
@@ -96,17 +96,17 @@ def render_watched(watched: Watched, suite: Suite) -> list[Manifest]:
 
 
 def _files(suite: Suite) -> dict[str, str]:
-    """Returns the suite and its task files by name; data is on the cluster."""
-    found = {suite.file.path.name: suite.file.path.read_text(encoding="utf-8")}
+    """Returns the contents of the suite and its task files by name; data is on the cluster."""
+    texts = {suite.file.path.name: suite.file.path.read_text(encoding="utf-8")}
     for word in suite.file.values["tasks"]:
         path = suite.file.path.parent / word
         if str(word).endswith((".yaml", ".yml")) and path.is_file():
             if Path(word).name != word:
                 raise SubmitError(f"{word}: put the task file beside the suite, from where it is taken to the pod")
-            found[word] = path.read_text(encoding="utf-8")
-    if sum(len(text.encode()) for text in found.values()) > _MOST:
-        raise SubmitError(f"{', '.join(found)}: more than the 256 KiB that `kubectl apply` takes in one ConfigMap")
-    return found
+            texts[word] = path.read_text(encoding="utf-8")
+    if sum(len(text.encode()) for text in texts.values()) > _MOST:
+        raise SubmitError(f"{', '.join(texts)}: more than the 256 KiB that `kubectl apply` takes in one ConfigMap")
+    return texts
 
 
 def _pod(watched: Watched, suite: str, files: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An overlay that stands alone, out of one of ours with its components and the flags of model servers."""
+"""A self-contained overlay, made of one of ours, its components and the flags of model servers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HASH = re.compile(r"-[0-9a-z]{10}$")
 
 
 def eject(submission: Submission, folder: Path) -> None:
-    """Writes an overlay that `--overlay FOLDER` and `kubectl apply -k FOLDER` take, with nothing outside of it.
+    """Writes a self-contained overlay for `--overlay FOLDER` and `kubectl apply -k FOLDER`.
 
     Args:
         submission: The overlay, components, model and changes of servers; a run's own flags are left out.
-        folder: Where it is written; created.
+        folder: Folder of the overlay; created.
 
     Raises:
         SubmitError: If the folder is not empty, or the overlay does not render.
@@ -68,6 +68,6 @@ def eject(submission: Submission, folder: Path) -> None:
 
 
 def _is_generated(one: Manifest, objects: list[Manifest]) -> bool:
-    """Whether an object is a ConfigMap of a generator: its name ends in a hash, and pods refer to it."""
+    """Returns True if an object is a generated ConfigMap: its name ends in a hash, and pods refer to it."""
     name = one["metadata"]["name"]
     return one["kind"] == "ConfigMap" and bool(_HASH.search(name)) and json.dumps(objects).count(json.dumps(name)) > 1

@@ -1,4 +1,4 @@
-"""The container that runs the model in a model server's pod, and how it is given several GPUs."""
+"""The container that runs the model in a model server's pod, and its arguments for several GPUs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lyncean.errors import UserError
 
 NAME = "model-server"
 OVERLAYS = {"transformers": "gpu", "vllm": "vllm", "sglang": "sglang"}
-"""Engines by the word of --engine, with the overlay that each stands in."""
+"""Overlays by the value of --engine."""
 _PARALLEL = {"vllm": "--tensor-parallel-size", "sglang": "--tp-size"}
-"""Engines by what their image is called, with the option that spreads each layer over GPUs."""
+"""Options that spread each layer over GPUs, by a part of the engine's image name."""
 _GROUP = {
     "vllm": ("--nnodes=$(LWS_GROUP_SIZE)", "--node-rank=$(LWS_WORKER_INDEX)", "--master-addr=$(LWS_LEADER_ADDRESS)"),
     "sglang": (
@@ -36,9 +36,9 @@ class Computing:
     """The container that runs the model.
 
     Attributes:
-        path: Its place in a Deployment, as JSON Pointer has it.
+        path: Its JSON Pointer in a Deployment.
         container: The container as rendered.
-        engine: Name of its engine, "" for one that is not known; "transformers" for a model server of ours.
+        engine: Name of its engine, "" for an unknown one; "transformers" for our model server.
         options: Options of our `model-server serve`; {} for another program.
     """
 
@@ -54,14 +54,14 @@ class Computing:
 
     @property
     def is_beside(self) -> bool:
-        """Whether the model server is only the proxy of this container."""
+        """True if the model server only proxies this container."""
         return self.name != NAME
 
-    def given(self, words: Sequence[str], gpus: int | None, nodes: int | None = None) -> list[str]:
-        """Returns its arguments with those of a user, which come last, and with what puts it on its GPUs.
+    def extended(self, arguments: Sequence[str], gpus: int | None, nodes: int | None = None) -> list[str]:
+        """Returns its arguments, then those that put it on its GPUs, then the user's.
 
         Args:
-            words: The user's arguments.
+            arguments: The user's arguments.
             gpus: GPUs of the container; None leaves what the overlay has.
             nodes: Nodes that it runs on, each with such a container; None for one.
 
@@ -70,19 +70,19 @@ class Computing:
         """
         before = list(self.container.get("args") or ())
         if nodes is not None:
-            return [*before, *self._grouped(words, gpus, nodes), *words]
+            return [*before, *self._grouped(arguments, gpus, nodes), *arguments]
         if self.is_beside:
-            return [*before, *self._divided(words, gpus), *words]
+            return [*before, *self._divided(arguments, gpus), *arguments]
         if self.options:
-            after = _options([*before, *words])
+            after = _options([*before, *arguments])
             if gpus is not None and after.get("backend") == "transformers" and after.get("device") == "cuda":
                 before = [self._device(word, gpus) for word in before]
-            _check_used(_options([*before, *words]), gpus)
-        return [*before, *words]
+            _check_used(_options([*before, *arguments]), gpus)
+        return [*before, *arguments]
 
-    def _divided(self, words: Sequence[str], gpus: int | None) -> list[str]:
-        own = any(_DIVIDED.match(word.partition("=")[0]) for word in words)
-        if gpus is None or own:
+    def _divided(self, arguments: Sequence[str], gpus: int | None) -> list[str]:
+        divided_by_user = any(_DIVIDED.match(word.partition("=")[0]) for word in arguments)
+        if gpus is None or divided_by_user:
             return []
         if not gpus:
             raise UserError(f"--gpus 0: container {self.name} runs the model on GPUs: leave it out")
@@ -95,8 +95,8 @@ class Computing:
             f"({self.container.get('image')}): give its option of tensor parallelism after `--` ({_PAGE})"
         )
 
-    def _grouped(self, words: Sequence[str], gpus: int | None, nodes: int) -> list[str]:
-        """Returns what makes it one of several nodes' processes: layers are spread over a node's GPUs or over all."""
+    def _grouped(self, arguments: Sequence[str], gpus: int | None, nodes: int) -> list[str]:
+        """Returns the arguments of one node's process: layers are spread over a node's GPUs, or over all GPUs."""
         if not self.is_beside:
             raise UserError(
                 f"--nodes {nodes}: container {self.name} runs the model, and on one node alone: give --engine vllm or "
@@ -107,17 +107,17 @@ class Computing:
                 f"--nodes {nodes}: container {self.name} runs an engine that is not known here "
                 f"({self.container.get('image')}): serve it yourself and give --endpoint"
             )
-        each = self._devices() if gpus is None else gpus
-        if not each:
+        gpus_per_node = self._devices() if gpus is None else gpus
+        if not gpus_per_node:
             raise UserError(
                 f"--nodes {nodes}: container {self.name} runs the model on GPUs: give --gpus N of each node"
             )
         divided = {
-            "vllm": [f"{_PARALLEL['vllm']}={each}", f"--pipeline-parallel-size={nodes}"],
-            "sglang": [f"{_PARALLEL['sglang']}={each * nodes}"],
+            "vllm": [f"{_PARALLEL['vllm']}={gpus_per_node}", f"--pipeline-parallel-size={nodes}"],
+            "sglang": [f"{_PARALLEL['sglang']}={gpus_per_node * nodes}"],
         }[self.engine]
-        own = any(_DIVIDED.match(word.partition("=")[0]) for word in words)
-        return [*([] if own else divided), *_GROUP[self.engine]]
+        divided_by_user = any(_DIVIDED.match(word.partition("=")[0]) for word in arguments)
+        return [*([] if divided_by_user else divided), *_GROUP[self.engine]]
 
     def _devices(self) -> int:
         limits = self.container.get("resources", {}).get("limits", {})
@@ -132,17 +132,17 @@ class Computing:
 
     @staticmethod
     def _device(word: str, gpus: int) -> str:
-        """Returns an argument of our server, the device chosen by the number of its GPUs."""
+        """Returns an argument of our server, with the device that suits the number of its GPUs."""
         if word != "--device=cuda":
             return word
         return "--device=auto" if gpus > 1 else "--device=cpu" if not gpus else word
 
     def resources(self, gpus: int | None, memory: str | None) -> dict[str, Any] | None:
-        """Returns its resources with other GPUs and memory, None where nothing changes."""
+        """Returns its resources with other GPUs and memory, None if nothing changes."""
         if gpus is None and memory is None:
             return None
-        own = self.container.get("resources", {})
-        limits, requests = dict(own.get("limits", {})), dict(own.get("requests", {}))
+        declared = self.container.get("resources", {})
+        limits, requests = dict(declared.get("limits", {})), dict(declared.get("requests", {}))
         if gpus is not None:
             device = next((name for name in limits if name.endswith("/gpu")), _LATEST)
             requests.pop(device, None)
@@ -159,35 +159,35 @@ def computing(pod: Mapping[str, Any]) -> Computing:
     It is the one beside the model server that has devices, or any one if the model server is the proxy of an API in its
     own pod; else the model server.
     """
-    own: Computing | None = None
+    server: Computing | None = None
     beside: list[Computing] = []
     for kind in ("initContainers", "containers"):
         for index, one in enumerate(pod.get(kind, ())):
             path = f"/spec/template/spec/{kind}/{index}"
             if one["name"] == NAME:
                 options = _options(one.get("args") or ())
-                own = Computing(path, one, "transformers" if options else "", options)
+                server = Computing(path, one, "transformers" if options else "", options)
             elif kind == "containers" or one.get("restartPolicy") == "Always":
                 beside.append(Computing(path, one, _engine(one), {}))
-    assert own is not None
-    local = re.match(r"https?://(127\.|localhost\b|\[::1\])", own.options.get("base-url", ""))
-    found = [one for one in beside if _has_devices(one.container)] or (beside if local else [])
-    return found[0] if found else own
+    assert server is not None
+    local = re.match(r"https?://(127\.|localhost\b|\[::1\])", server.options.get("base-url", ""))
+    candidates = [one for one in beside if _has_devices(one.container)] or (beside if local else [])
+    return candidates[0] if candidates else server
 
 
 def _engine(container: Mapping[str, Any]) -> str:
-    words = " ".join([str(container.get("image", "")), *container.get("command", ()), str(container["name"])])
-    return next((name for name in _PARALLEL if name in words), "")
+    text = " ".join([str(container.get("image", "")), *container.get("command", ()), str(container["name"])])
+    return next((name for name in _PARALLEL if name in text), "")
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
     """Returns the options of `model-server serve` that have values, {} for the arguments of another program."""
-    words = " ".join(arguments)
-    return dict(re.findall(r"--([a-z-]+)[= ](?!--)(\S+)", words)) if words.startswith("serve ") else {}
+    text = " ".join(arguments)
+    return dict(re.findall(r"--([a-z-]+)[= ](?!--)(\S+)", text)) if text.startswith("serve ") else {}
 
 
 def _has_devices(container: Mapping[str, Any]) -> bool:
-    """Whether a container has resources of a device plugin, such as nvidia.com/gpu."""
+    """Returns True if a container has resources of a device plugin, such as nvidia.com/gpu."""
     return any("/" in name for name in container.get("resources", {}).get("limits", {}))
 
 
@@ -195,7 +195,7 @@ def _check_used(options: Mapping[str, str], gpus: int | None) -> None:
     """Refuses more GPUs than our server uses.
 
     Raises:
-        UserError: If it uses none, or one.
+        UserError: If it uses fewer.
     """
     backend, device = options.get("backend", ""), options.get("device", "auto")
     if backend != "transformers":

@@ -14,32 +14,32 @@ from lyncean_kubernetes.nodes import GROUPED
 from lyncean_kubernetes.objects import NAME_LABEL, RUN, SERVERS, SUITE, Manifest, pod_of
 from lyncean_kubernetes.server import LOADING
 
-_GIVEN_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
-_GIVEN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+_SET_BY_CLUSTER = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+_SET_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 
 
 class SubmitError(UserError):
-    """What was asked for cannot be rendered, or is not on the cluster. A configuration mistake."""
+    """A run or suite cannot be rendered, or is not on the cluster."""
 
 
-def kubectl(*words: str, text: str | None = None) -> str:
+def kubectl(*arguments: str, text: str | None = None) -> str:
     """Runs kubectl with `text` as its standard input and returns what it prints.
 
     Raises:
-        SubmitError: If there is no kubectl, or it refuses.
+        SubmitError: If kubectl is missing or fails.
     """
     if shutil.which("kubectl") is None:
         raise SubmitError("kubectl is not installed: `orchestrator submit` renders with its kustomize")
-    process = subprocess.run(["kubectl", *words], input=text, capture_output=True, text=True, check=False)
+    process = subprocess.run(["kubectl", *arguments], input=text, capture_output=True, text=True, check=False)
     if process.returncode:
         last_line = (process.stderr.strip().splitlines() or ["failed"])[-1]
-        raise SubmitError(f"kubectl {words[0]}: {printable(last_line)}")
+        raise SubmitError(f"kubectl {arguments[0]}: {printable(last_line)}")
     return process.stdout
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A run or a suite on a cluster. Each method raises a `SubmitError` if it is not there, or the cluster refuses."""
+    """A run or a suite on a cluster. Each method raises a `SubmitError` if it is missing, or the cluster refuses."""
 
     name: str
     namespace: str
@@ -47,17 +47,17 @@ class Applied:
 
     @property
     def kind(self) -> str:
-        """What it is, in a word."""
+        """The word for it in messages."""
         return "suite" if self.suite else "run"
 
     @property
     def selector(self) -> str:
-        """Selects all that belongs to it."""
+        """The label selector of its objects."""
         return f"{SUITE if self.suite else RUN}={self.name}"
 
-    def kubectl(self, verb: str, *words: str, text: str | None = None) -> str:
+    def kubectl(self, verb: str, *arguments: str, text: str | None = None) -> str:
         """Runs kubectl in its namespace, as the function `kubectl` does."""
-        return kubectl(verb, f"--namespace={self.namespace}", *words, text=text)
+        return kubectl(verb, f"--namespace={self.namespace}", *arguments, text=text)
 
     def _get(self, selector: str) -> list[Manifest]:
         text = self.kubectl("get", "jobs,pods,configmaps", f"--selector={selector}", "--output=json")
@@ -71,13 +71,13 @@ class Applied:
 
     def objects(self) -> list[Manifest]:
         """Returns its Jobs, pods and ConfigMaps, and those of the shared model servers that it uses."""
-        found = self._get(self.selector)
-        jobs = [one for one in found if one["kind"] == "Job"]
+        objects = self._get(self.selector)
+        jobs = [one for one in objects if one["kind"] == "Job"]
         if not jobs:
             raise self._absent()
         for servers in {job["spec"]["template"]["metadata"]["labels"].get(SERVERS) for job in jobs} - {None}:
-            found += [one for one in self._get(f"{SERVERS}={servers}") if RUN not in one["metadata"]["labels"]]
-        return found
+            objects += [one for one in self._get(f"{SERVERS}={servers}") if RUN not in one["metadata"]["labels"]]
+        return objects
 
     def runs(self) -> dict[str, list[Manifest]]:
         """Returns the objects of each of its runs by name, those of servers and weights that it waits for included."""
@@ -90,36 +90,38 @@ class Applied:
                 runs.setdefault(run, []).append(one)
             else:
                 shared.append(one)
-        loaders = {_model(found): job for found in runs.values() for job in found if _is_loader(job)}
-        for found in runs.values():
-            used = {one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in found if one["kind"] == "Job"}
-            found += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
-            # The weights of a model are loaded by a Job of its first run.
-            if not any(map(_is_loader, found)) and (loader := loaders.get(_model(found))):
-                found.append(loader)
+        loaders = {_model(objects): job for objects in runs.values() for job in objects if _is_loader(job)}
+        for objects in runs.values():
+            used = {
+                one["spec"]["template"]["metadata"]["labels"].get(SERVERS) for one in objects if one["kind"] == "Job"
+            }
+            objects += [one for one in shared if one["metadata"]["labels"].get(SERVERS) in used]
+            # Only the first run of a model has the Job that loads its weights.
+            if not any(map(_is_loader, objects)) and (loader := loaders.get(_model(objects))):
+                objects.append(loader)
         return runs
 
     def delete(self) -> None:
-        """Deletes all that belongs to it; folders and servers that are shared stay."""
-        found = self._get(self.selector)
-        if not found:
+        """Deletes its objects; run folders and shared servers stay."""
+        objects = self._get(self.selector)
+        if not objects:
             raise self._absent()
-        if any(GROUPED in one["metadata"]["labels"] for one in found):
+        if any(GROUPED in one["metadata"]["labels"] for one in objects):
             self.kubectl("delete", "leaderworkersets,services,poddisruptionbudgets", f"--selector={self.selector}")
-        # kubectl waits until the pods have ended: an image is shut in as long as it runs.
+        # kubectl waits until the pods have ended, so that policies restrict an image for as long as it runs.
         for kinds in ("jobs,pods", "configmaps,networkpolicies"):
             self.kubectl("delete", kinds, f"--selector={self.selector}")
 
     def resume(self) -> list[str]:
-        """Starts its failed Jobs anew and returns their names: their pods go on with the run folders that are there."""
+        """Restarts its failed Jobs and returns their names; their pods continue the existing run folders."""
         failed = [one for one in self.objects() if one["kind"] == "Job" and condition(one, "Failed")]
         for job in failed:
             job.pop("status", None)
             job["spec"].pop("selector", None)
-            for key in _GIVEN_BY_CLUSTER:
+            for key in _SET_BY_CLUSTER:
                 job["metadata"].pop(key, None)
             for holder in (job["metadata"], job["spec"]["template"]["metadata"]):
-                holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _GIVEN_LABELS}
+                holder["labels"] = {key: word for key, word in holder["labels"].items() if key not in _SET_LABELS}
             self.kubectl("delete", f"job/{job['metadata']['name']}", "--cascade=foreground")
             self.kubectl("create", "--validate=false", "--filename=-", text=json.dumps(job))
         return [job["metadata"]["name"] for job in failed]
@@ -128,9 +130,9 @@ class Applied:
         """Copies a run's folder, or that of its merged shards, from the claim to `folder`, which must not exist."""
         if folder.exists():
             raise SubmitError(f"{folder} is there already: give --get a new folder")
-        found = self.objects()
-        jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in found if job["kind"] == "Job"}
-        remote = folder_of(found)
+        objects = self.objects()
+        jobs = {job["metadata"]["labels"][NAME_LABEL]: job for job in objects if job["kind"] == "Job"}
+        remote = folder_of(objects)
         if "://" in remote:
             raise SubmitError(f"{self.name} is in {remote}: `orchestrator report` and `compare` read it there")
         if "merge" in jobs and not condition(jobs["merge"], "Complete"):
@@ -138,7 +140,7 @@ class Applied:
         self.copy({remote: folder}, jobs.get("merge", jobs["orchestrator"]))
 
     def copy(self, folders: Mapping[str, Path], job: Manifest) -> None:
-        """Copies folders from the claim of a Job's run folders to new ones, through a pod that mounts it meanwhile."""
+        """Copies folders from the claim of a Job's run folders to new ones, through a temporary pod that mounts it."""
         pod = _mounting(job, self.name)
         name = pod["metadata"]["name"]
         self.kubectl("create", "--validate=false", "--filename=-", text=json.dumps(pod))
@@ -154,21 +156,21 @@ def _is_loader(one: Manifest) -> bool:
     return bool(one["kind"] == "Job" and one["metadata"]["labels"].get(NAME_LABEL) == LOADING)
 
 
-def _model(found: Sequence[Manifest]) -> str:
-    """Returns what model servers of a run load, "" where it has none."""
-    maps = (one.get("data", {}) for one in found if one["kind"] == "ConfigMap")
+def _model(objects: Sequence[Manifest]) -> str:
+    """Returns the model that the servers of a run load, "" for a run without servers."""
+    maps = (one.get("data", {}) for one in objects if one["kind"] == "ConfigMap")
     return next((data["MODEL"] for data in maps if "MODEL" in data), "")
 
 
-def folder_of(found: Sequence[Manifest]) -> str:
+def folder_of(objects: Sequence[Manifest]) -> str:
     """Returns the folder in which a run's report is, or will be: a path on the claim, or a URL."""
-    folders = (one["data"]["RUN"] for one in found if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
-    merged = any(one["kind"] == "Job" and one["metadata"]["labels"][NAME_LABEL] == "merge" for one in found)
+    folders = (one["data"]["RUN"] for one in objects if one["kind"] == "ConfigMap" and "RUN" in one.get("data", {}))
+    merged = any(one["kind"] == "Job" and one["metadata"]["labels"][NAME_LABEL] == "merge" for one in objects)
     return next(folders, "") + ("/merged" if merged else "")
 
 
 def _mounting(job: Manifest, run: str) -> Manifest:
-    """Returns a pod that does nothing but mount a Job's run folders."""
+    """Returns an idle pod that mounts a Job's run folders."""
     pod_spec = pod_of(job)
     (main,) = pod_spec["containers"]
     container = {
@@ -193,6 +195,6 @@ def _mounting(job: Manifest, run: str) -> Manifest:
 
 
 def condition(manifest: Manifest, kind: str) -> Manifest | None:
-    """Returns a condition of an object if it holds."""
+    """Returns a condition of an object if its status is True."""
     conditions: list[Manifest] = manifest.get("status", {}).get("conditions", [])
     return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)

@@ -1,4 +1,4 @@
-"""Layers of kustomize: a folder each, over an overlay and with components."""
+"""Layers of kustomize: folders over an overlay, with components."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lyncean_kubernetes.kubectl import SubmitError, kubectl
 
 
 def deploy_folder() -> Path:
-    """Where the manifests are: in the wheel, or beside the package in a working tree.
+    """Returns the folder of the manifests: in the wheel, or beside the package in a working tree.
 
     Raises:
-        SubmitError: If they are at neither place.
+        SubmitError: If neither folder exists.
     """
     packaged = Path(__file__).parent / "deploy"
     for folder in (packaged, Path(__file__).parents[2] / "deploy"):
@@ -31,29 +31,29 @@ def folder_of(parent: Path, name: str) -> Path:
     """Returns an overlay or a component by name, or by path.
 
     Raises:
-        SubmitError: If it is not there, or a copy of one of ours that has lost what it refers to.
+        SubmitError: If it does not exist, or is a copy of one of ours whose references are broken.
     """
     folder = Path(name) if "/" in name else parent / name
     if not (folder / "kustomization.yaml").exists():
         names = ", ".join(sorted(path.name for path in parent.iterdir()))
         raise SubmitError(f"no {parent.name.rstrip('s')} {name!r}: there are {names}; or give the path of a folder")
     content = yaml.safe_load((folder / "kustomization.yaml").read_text()) or {}
-    for place in (*content.get("resources", ()), *content.get("components", ())):
-        if str(place).startswith("../") and not (folder / place).exists():
+    for reference in (*content.get("resources", ()), *content.get("components", ())):
+        if str(reference).startswith("../") and not (folder / reference).exists():
             raise SubmitError(
-                f"{folder} refers to {place}, which is not there: `orchestrator submit --overlay NAME --eject FOLDER` "
-                "writes an overlay that stands alone"
+                f"{folder} refers to {reference}, which is not there: "
+                "`orchestrator submit --overlay NAME --eject FOLDER` writes an overlay that stands alone"
             )
     return folder.resolve()
 
 
 def without_present(components: Sequence[Path], overlay: Path) -> list[Path]:
-    """Returns the components without those whose objects an overlay has: kustomize takes no object twice."""
+    """Returns the components without those whose objects the overlay has: kustomize refuses duplicates."""
     brought = {one: _brought(one) for one in components}
     if not any(brought.values()):
         return list(components)
-    found = yaml.safe_load_all(kubectl("kustomize", str(overlay)))
-    present = {(one["kind"], one["metadata"]["name"]) for one in found}
+    rendered = yaml.safe_load_all(kubectl("kustomize", str(overlay)))
+    present = {(one["kind"], one["metadata"]["name"]) for one in rendered}
     return [one for one in components if not brought[one] or not brought[one] <= present]
 
 
@@ -75,7 +75,7 @@ def write_layer(folder: Path, content: dict[str, Any], resource: Path, component
 
 
 def patch_of(kind: str, name: str, *operations: dict[str, Any]) -> dict[str, Any]:
-    """Returns a patch of an object, out of JSON Patch's operations."""
+    """Returns a patch of an object from JSON Patch operations."""
     return {"target": {"kind": kind, "name": name}, "patch": json.dumps(operations)}
 
 
@@ -92,7 +92,7 @@ def merged_map(name: str, values: dict[str, str]) -> dict[str, Any]:
 
 
 def values_of(manifests: str, name: str) -> dict[str, str]:
-    """What a ConfigMap of rendered manifests holds, {} where there is none; kustomize ends its name in a hash."""
+    """Returns the data of a ConfigMap in rendered manifests, {} if it is missing; kustomize ends its name in a hash."""
     for manifest in yaml.safe_load_all(manifests):
         if manifest["kind"] == "ConfigMap" and re.fullmatch(rf"{name}(-[0-9a-z]{{10}})?", manifest["metadata"]["name"]):
             return dict(manifest["data"])

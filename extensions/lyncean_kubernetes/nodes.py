@@ -36,10 +36,10 @@ def spread(manifests: Sequence[Manifest], nodes: int, replicas: int | None) -> l
     (server,) = (one for one in manifests if one["kind"] == "Deployment" and _is_server(_labels(one)))
     owner = next(key for key in (SERVERS, RUN) if key in _labels(server))
     group = _group(server, nodes)
-    if "replicas" in server["spec"]:  # which KEDA's component takes out
+    if "replicas" in server["spec"]:  # absent with the component keda, which scales
         group["spec"]["replicas"] = replicas or 1
-    found: list[Manifest] = json.loads(json.dumps([group if one is server else one for one in manifests]))
-    for one in found:
+    result: list[Manifest] = json.loads(json.dumps([group if one is server else one for one in manifests]))
+    for one in result:
         kind, spec = one["kind"], one.get("spec", {})
         if kind == "Service" and _is_server(spec["selector"]):
             spec["selector"][f"{_LWS}/worker-index"] = "0"
@@ -51,9 +51,9 @@ def spread(manifests: Sequence[Manifest], nodes: int, replicas: int | None) -> l
             spec["scaleTargetRef"] = {"apiVersion": _API, "kind": group["kind"], "name": group["metadata"]["name"]}
         elif kind == "Job" and owner == RUN:
             _labels(one)[GROUPED] = str(nodes)
-    if any(one["kind"] == "NetworkPolicy" for one in found):
-        found.append(json.loads(json.dumps(_policy(group, owner))))
-    return found
+    if any(one["kind"] == "NetworkPolicy" for one in result):
+        result.append(json.loads(json.dumps(_policy(group, owner))))
+    return result
 
 
 def _group(server: Manifest, nodes: int) -> Manifest:
@@ -67,7 +67,7 @@ def _group(server: Manifest, nodes: int) -> Manifest:
         "spec": {
             "leaderWorkerTemplate": {
                 "size": nodes,
-                # The processes of a group find each other once, when they start: one that ends takes all along.
+                # The processes of a group find each other only at startup, so that the end of one must restart all.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": {**template, "spec": _leader(template["spec"], engine)},
                 "workerTemplate": {**template, "spec": _worker(template["spec"], engine)},
@@ -77,31 +77,31 @@ def _group(server: Manifest, nodes: int) -> Manifest:
 
 
 def _leader(pod: Manifest, engine: Computing) -> Manifest:
-    found: Manifest = json.loads(json.dumps(pod))
-    for container in (*found.get("initContainers", ()), *found["containers"]):
+    leader: Manifest = json.loads(json.dumps(pod))
+    for container in (*leader.get("initContainers", ()), *leader["containers"]):
         if container["name"] == engine.name and "startupProbe" in container:
             # A model of several nodes loads for longer than the kubelet tries a container of one.
             container["startupProbe"]["failureThreshold"] = 2 * container["startupProbe"].get("failureThreshold", 3)
-    return found
+    return leader
 
 
 def _worker(pod: Manifest, engine: Computing) -> Manifest:
-    """Returns a pod of the engine alone, which serves nobody, after the containers that end before it starts."""
-    found: Manifest = json.loads(json.dumps(pod))
-    before = [one for one in found.pop("initContainers", ()) if one.get("restartPolicy") != "Always"]
+    """Returns a pod of the engine alone, without ports and probes, after the init containers that end."""
+    worker: Manifest = json.loads(json.dumps(pod))
+    before = [one for one in worker.pop("initContainers", ()) if one.get("restartPolicy") != "Always"]
     container = {key: value for key, value in engine.container.items() if key not in _OF_SERVING}
     container["args"] = engine.following()
     used = {mount["name"] for one in (*before, container) for mount in one.get("volumeMounts", ())}
     return {
-        **found,
+        **worker,
         **({"initContainers": before} if before else {}),
         "containers": [container],
-        "volumes": [volume for volume in found.get("volumes", ()) if volume["name"] in used],
+        "volumes": [volume for volume in worker.get("volumes", ()) if volume["name"] in used],
     }
 
 
 def _policy(group: Manifest, owner: str) -> Manifest:
-    """Returns what lets a group's pods reach names and each other, on any port, where other policies shut them."""
+    """Returns the policy that opens DNS and all ports between a group's pods, where other policies close them."""
     pods = {"matchLabels": {f"{_LWS}/name": group["metadata"]["name"]}}
     metadata = {key: group["metadata"][key] for key in ("name", "namespace")}
     return {

@@ -21,7 +21,7 @@ from lyncean_kubernetes.submission import Submission, check
 
 
 def as_yaml(manifests: Sequence[Manifest]) -> str:
-    """Returns manifests as YAML for people: scripts line by line."""
+    """Returns manifests as readable YAML, with scripts as literal blocks."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, width=1000)
 
 
@@ -29,16 +29,16 @@ def render(submission: Submission) -> list[Manifest]:
     """Returns the manifests of a run.
 
     Raises:
-        SubmitError: If there is no such overlay or component, if a model's name and its weights would be of two models,
-            if a password would stand in the manifests, or if there is no kubectl, or it refuses.
+        SubmitError: If an overlay or component is missing, if a model's name and its weights are of different models,
+            if a password would enter the manifests, or if kubectl is missing or fails.
     """
     check(submission)
     runs_code = bool(code_arguments(submission))
     overlay, components = layers_of(submission, runs_code=runs_code)
     with tempfile.TemporaryDirectory(prefix="lyncean-") as temporary:
         here = Path(temporary).resolve()
-        # In layers, since components come before the patches beside them and after the generators: the run's flags
-        # replace the overlay's first, then components such as mtls add theirs, then the numbers they brought are set.
+        # Kustomize applies components before the patches of their layer, hence three layers: the run's flags replace
+        # the overlay's, components such as mtls add theirs, and the last layer sets names and numbers.
         write_layer(here / "run", run_layer(submission), overlay)
         for name, text in submission.files.items():
             (here / "run" / name).write_text(text, encoding="utf-8")
@@ -59,7 +59,7 @@ def render(submission: Submission) -> list[Manifest]:
     manifests = owned(manifests, submission.name, shared=shared, apart=nodes is not None, served=served, remote=remote)
     if nodes is not None:
         manifests = spread(manifests, nodes, submission.replicas)
-    # Who names the policies opens ports for judges as well.
+    # A user who names the component of policies gets the ports of judges opened as well.
     judges = judge_ports(manifests) if submission.judges or runs_code else set()
     manifests += way_out(manifests, submission.name, _ports(submission) | judges)
     if submission.suite:
@@ -71,11 +71,11 @@ def layers_of(submission: Submission, *, runs_code: bool) -> tuple[Path, list[Pa
     """Returns a run's overlay, and the components that it does not have already.
 
     Raises:
-        SubmitError: If there is none of a name, or one does not go with the rest.
+        SubmitError: If one is missing, or contradicts the other settings.
     """
     deploy = deploy_folder()
     overlay = folder_of(deploy / "overlays", submission.overlay)
-    # First the one that adds a Job: others change every Job that they find.
+    # `sharded` comes first because it adds a Job, and other components patch all Jobs.
     names = [*(["sharded"] if submission.shards else []), *submission.components]
     named = [folder_of(deploy / "components", name) for name in names]
     components = shut(named, deploy / "components", runs_code=runs_code)
@@ -91,7 +91,7 @@ def layers_of(submission: Submission, *, runs_code: bool) -> tuple[Path, list[Pa
 
 
 def _ports(submission: Submission) -> set[int]:
-    """Ports that the run's pods have to reach outside of what is rendered."""
+    """Returns the ports outside the rendered objects that the run's pods must reach."""
     stores = ({443} if submission.out else set()) | tools.ports(submission.flags)
     if submission.url:
         url = urlsplit(submission.url)
@@ -102,7 +102,7 @@ def _ports(submission: Submission) -> set[int]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes scripts line by line."""
+    """Writes texts of several lines as literal blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

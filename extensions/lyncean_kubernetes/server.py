@@ -15,14 +15,14 @@ from lyncean.rpc import without_password
 from lyncean_kubernetes.engines import NAME, Computing, computing
 
 LOADING = "load-weights"
-"""The Job that downloads the weights of model servers."""
+"""Name of the Job that downloads the weights of model servers."""
 _TLS = {
     "LYNCEAN_TLS_CERT": "/tls/tls.crt",
     "LYNCEAN_TLS_KEY": "/tls/tls.key",
     "LYNCEAN_TLS_CLIENT_CA": "/tls/ca.crt",
     "LYNCEAN_HEALTH_PORT": "50061",
 }
-"""What the component `mtls` mounts and probes, as docs/contract.md names it to an image that is not ours."""
+"""Files and port of the component `mtls`, under the variables that docs/contract.md defines for other images."""
 _KEY = re.compile(r"(sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|AIza|eyJ)[\w.-]{12,}")
 """Beginnings of the keys that vendors hand out."""
 _KEY_NAME = re.compile(r"(^|_)(API_?KEY|SECRET|PASSWORD|TOKEN)$", re.IGNORECASE)
@@ -67,17 +67,17 @@ class Server:
     runtime_class: str | None = None
 
     def patches(self, before: str) -> list[dict[str, Any]]:
-        """Returns the kustomize patches of the Deployment in manifests that are without the changes.
+        """Returns the kustomize patches that change the Deployment in rendered manifests.
 
         GPUs, memory, arguments, variables and mounts go to the container that runs the model.
 
         Raises:
-            UserError: If a flag is not written as it must be, or would not reach what runs the model.
+            UserError: If a flag is malformed, or would not reach the container that runs the model.
         """
-        (found,) = (
+        (deployment,) = (
             one for one in yaml.safe_load_all(before) if (one["kind"], one["metadata"]["name"]) == ("Deployment", NAME)
         )
-        pod = found["spec"]["template"]["spec"]
+        pod = deployment["spec"]["template"]["spec"]
         operations = list(self._operations(pod))
         merged = merge("Deployment", {"template": {"spec": self._of_pod(pod)}}, NAME)
         if not operations:
@@ -85,15 +85,15 @@ class Server:
         return [merged, {"target": {"kind": "Deployment", "name": NAME}, "patch": json.dumps(operations)}]
 
     def changed(self, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a pod, whose one container is the model server, with the changes.
+        """Returns a changed copy of a pod, whose one container is the model server.
 
         Raises:
             UserError: As `patches`.
         """
-        found: dict[str, Any] = json.loads(json.dumps(pod))
+        result: dict[str, Any] = json.loads(json.dumps(pod))
         for operation in self._operations(pod):
             *parents, last = operation["path"].removeprefix(_POD).strip("/").split("/")
-            target: Any = found
+            target: Any = result
             for part in parents:
                 target = target[int(part) if isinstance(target, list) else part]
             if isinstance(target, dict):
@@ -102,7 +102,7 @@ class Server:
                 target.append(operation["value"])
             else:
                 target[int(last)] = operation["value"]
-        return found | self._of_pod(found)
+        return result | self._of_pod(result)
 
     def _operations(self, pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the changes of the container that runs the model."""
@@ -118,7 +118,7 @@ class Server:
             yield _set(f"{target.path}/image", self.image)
             yield _set(f"{target.path}/args", list(self.arguments))
         else:
-            arguments = target.given([*self.options, *self.arguments], self.gpus, self.nodes)
+            arguments = target.extended([*self.options, *self.arguments], self.gpus, self.nodes)
             if arguments != list(target.container.get("args") or ()):
                 yield _set(f"{target.path}/args", arguments)
         if self.memory is not None and not re.fullmatch(r"[1-9]\d*([KMGTP]i?|k)?", self.memory):
@@ -135,20 +135,20 @@ class Server:
         if self.image is not None and any(volume["name"] == "tls" for volume in pod.get("volumes", ())):
             values = {**_TLS, **values}
         wanted: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in values.items()}
-        for name, place in _pairs("--secret-env", self.secret_variables).items():
-            secret, _, key = place.partition(":")
+        for name, source in _pairs("--secret-env", self.secret_variables).items():
+            secret, _, key = source.partition(":")
             if not re.fullmatch(_NAME, secret) or not re.fullmatch(r"[\w.-]+", key, re.ASCII):
                 raise UserError(
-                    f"--secret-env {name}={place}: give NAME=SECRET:KEY, a Secret of the namespace and a key of it"
+                    f"--secret-env {name}={source}: give NAME=SECRET:KEY, a Secret of the namespace and a key of it"
                 )
             wanted[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-        own = target.container.get("env", [])
-        if wanted and not own:
+        declared = target.container.get("env", [])
+        if wanted and not declared:
             yield _set(f"{target.path}/env", [])
-        places = {one["name"]: index for index, one in enumerate(own)}
+        places = {one["name"]: index for index, one in enumerate(declared)}
         for name, variable in wanted.items():
             index = places.get(name)
-            if index is not None and "valueFrom" in own[index] and "value" in variable:
+            if index is not None and "valueFrom" in declared[index] and "value" in variable:
                 raise UserError(f"--env {name}: it comes from a Secret or ConfigMap of the cluster; set it there")
             if index is None:
                 yield _set(f"{target.path}/env/-", variable)
@@ -193,7 +193,7 @@ class Server:
 
 
 def _own_image(pod: Mapping[str, Any]) -> Computing:
-    """Returns the model server's container, which an image of a user's takes."""
+    """Returns the model server's container, which runs a user's image."""
     ((index, one),) = ((index, one) for index, one in enumerate(pod["containers"]) if one["name"] == NAME)
     return Computing(f"{_POD}/containers/{index}", one, "", {})
 
@@ -206,7 +206,7 @@ def _check_secret(name: str, value: str) -> None:
     """Refuses a variable that would put a key into the manifests.
 
     Raises:
-        UserError: If name or value are those of a key.
+        UserError: If the name or the value looks like a key.
     """
     if _KEY.match(value) or (_KEY_NAME.search(name) and value.lower() not in _NO_KEYS):
         raise UserError(
@@ -217,14 +217,14 @@ def _check_secret(name: str, value: str) -> None:
 
 def merge(kinds: str, spec: Mapping[str, Any], name: str = ".*") -> dict[str, Any]:
     """Returns a kustomize patch that merges `spec` into all objects of some kinds and a name."""
-    # The target decides; kustomize wants a kind and a name in the patch as well.
+    # The target decides; kustomize requires a kind and a name in the patch as well.
     written = {"apiVersion": "any/v1", "kind": "any", "metadata": {"name": "any"}, "spec": spec}
     return {"target": {"kind": kinds, "name": name}, "patch": json.dumps(written)}
 
 
-def _pairs(flag: str, words: tuple[str, ...]) -> dict[str, str]:
+def _pairs(flag: str, values: tuple[str, ...]) -> dict[str, str]:
     pairs = {}
-    for word in words:
+    for word in values:
         key, equals, value = word.partition("=")
         if not equals or not re.fullmatch(r"[\w./-]+", key, re.ASCII):
             raise UserError(f"{flag} {without_password(word)!r}: give NAME=VALUE")
@@ -237,5 +237,7 @@ def _toleration(word: str) -> dict[str, str]:
     if parts is None:
         raise UserError(f"--toleration {word!r}: KEY[=VALUE][:EFFECT], for example nvidia.com/gpu:NoSchedule")
     key, value, effect = parts.groups()
-    found = {"key": key, "operator": "Exists"} if value is None else {"key": key, "operator": "Equal", "value": value}
-    return {**found, **({"effect": effect} if effect else {})}
+    toleration = (
+        {"key": key, "operator": "Exists"} if value is None else {"key": key, "operator": "Equal", "value": value}
+    )
+    return {**toleration, **({"effect": effect} if effect else {})}

@@ -1,4 +1,4 @@
-"""What is submitted: one run on a cluster, and what contradicts itself in it."""
+"""A submission: the settings of one run on a cluster, and the check of their contradictions."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ class Submission:
     """One run on a cluster.
 
     Attributes:
-        flags: What `orchestrator eval` is given, without endpoints and run folder.
-        name: Name of the run: of its folder under /runs, its Job and the label of all that is its own; empty takes one
-            from what is run, so that another run has another name.
+        flags: Flags of `orchestrator eval`, without endpoints and run folder.
+        name: Name of the run, of its folder under /runs, its Job and the label of its objects; empty derives one from
+            the other settings, so that different runs have different names.
         overlay: Name of a folder of `deploy/overlays`, or a path.
         components: Names of folders of `deploy/components`.
         namespace: The Kubernetes namespace.
         out: URL in an object store below which the run's folder is; None puts it on the claim `lyncean-runs`.
-        endpoints: What is served already: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
+        endpoints: Running servers: addresses HOST:PORT of the contract, or one URL of an OpenAI-compatible API;
             empty renders model servers.
-        model: What model-server's `--model` gets; None leaves the overlay's.
+        model: Value of model-server's `--model`; None leaves the overlay's.
         weights: REPOSITORY@REVISION that is downloaded into `model`; None leaves the overlay's.
         servers: "run" makes the model servers sidecars of the run's pods; "shared" keeps them for further runs.
-        replicas: Model servers that are shared; None leaves the overlay's.
-        shards: Parts that the run is made in, each by a pod of its own, and merged; None for one pod.
-        registry: What comes before the images' names, for example `registry.example/team`.
+        replicas: Number of shared model servers; None leaves the overlay's.
+        shards: Parts of the run, each evaluated by a pod of its own and merged; None for one pod.
+        registry: Prefix of the images' names, for example `registry.example/team`.
         tag: Tag of the images.
         server: What the flags change of the model server.
         pull_secrets: Secrets that pull the images of every pod.
         files: Task files by name, with their contents; the flags name them under `TASKS`.
         judges: Arguments of the scorer that give it judges.
-        tool_servers: Commands of `tool-server`, each of which is a sidecar of the run's pods; `files` has theirs.
+        tool_servers: Commands of `tool-server`, each a sidecar of the run's pods; `files` has their files.
         queue: Kueue's LocalQueue of the run's Job; None leaves what components set.
-        suite: Name of the suite that it is a cell of, "" for none.
+        suite: Name of the suite to which it belongs as a cell, "" for none.
         cell: Name of its folder in the suite's.
     """
 
@@ -75,13 +75,13 @@ class Submission:
     def __post_init__(self) -> None:
         if not self.name:
             task = next((word.partition("=")[2] for word in self.flags if word.startswith("--task=")), "run")
-            words = slug(task.removesuffix(".yaml"), 18), slug(self.serves, 14), hash_of(astuple(self))
-            name = "-".join(filter(None, words))
+            parts = slug(task.removesuffix(".yaml"), 18), slug(self.serves, 14), hash_of(astuple(self))
+            name = "-".join(filter(None, parts))
             object.__setattr__(self, "name", name)
 
     @property
     def serves(self) -> str:
-        """What is evaluated, in a word."""
+        """The image, model, address or overlay that is evaluated."""
         return self.server.image or self.model or next(iter(self.endpoints), self.overlay)
 
     @property
@@ -92,8 +92,8 @@ class Submission:
     @property
     def folder(self) -> str:
         """The run's folder, a path in its pods or a URL."""
-        place = f"{self.suite}/{self.cell}" if self.suite else self.name
-        return f"{(self.out or '/runs').rstrip('/')}/{place}"
+        path = f"{self.suite}/{self.cell}" if self.suite else self.name
+        return f"{(self.out or '/runs').rstrip('/')}/{path}"
 
     @property
     def job(self) -> str:
@@ -102,20 +102,20 @@ class Submission:
 
 
 def check_name(run: str) -> None:
-    """Makes sure that a run's name can be part of a Job's and a label.
+    """Checks that a run's name can be a label and part of a Job's name.
 
     Raises:
-        SubmitError: If it cannot.
+        SubmitError: If it cannot be.
     """
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", run):
         raise SubmitError(f"--run {run!r}: a name of a-z, 0-9 and '-', 40 characters at most")
 
 
 def check(submission: Submission) -> None:
-    """Refuses what contradicts itself, and what would put a password into the manifests.
+    """Refuses contradicting settings, and those that would put a password into the manifests.
 
     Raises:
-        SubmitError: It does.
+        SubmitError: If a setting is refused; names the flag.
     """
     check_name(submission.name)
     if submission.server.image and (submission.model or submission.weights):
@@ -138,9 +138,9 @@ def check(submission: Submission) -> None:
         *submission.tool_servers,
         submission.model or "",
     ):
-        # A name behind a URL may have a colon and an "@"; a folder or hub id has not both.
-        place = word == submission.model and not submission.url
-        if (shown := shown_place(word) if place else without_password(word)) != word:
+        # A model name of a URL's server may have a colon and an "@"; a folder or hub id never has both.
+        is_model_path = word == submission.model and not submission.url
+        if (shown := shown_place(word) if is_model_path else without_password(word)) != word:
             raise SubmitError(f"{shown}: what is hidden here would stand in the manifests; give it in a Secret")
     size = sum(len(text.encode()) for text in submission.files.values())
     if size > _APPLIED - 4096:
@@ -151,28 +151,28 @@ def check(submission: Submission) -> None:
 
 
 def _check_endpoints(submission: Submission) -> None:
-    """Refuses addresses that are none, and changes to model servers that are not rendered."""
+    """Refuses malformed addresses, and changes to model servers that are not rendered."""
     if not submission.endpoints:
         return
     from orchestrator import ConfigError
     from orchestrator.engine import parse_endpoints
 
-    given: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
+    rejected: dict[str, object] = {"--image": submission.server.image, "--weights": submission.weights}
     if submission.url is None:
         try:
             parse_endpoints(submission.endpoints)
         except ConfigError as error:
             raise SubmitError(f"--{error}, or http://host/v1 for an OpenAI-compatible API") from error
-        given |= {"--model": submission.model, "--replicas": submission.replicas}
-        given["--servers shared"] = submission.servers == "shared"
+        rejected |= {"--model": submission.model, "--replicas": submission.replicas}
+        rejected["--servers shared"] = submission.servers == "shared"
         changed = replace(submission.server, image=None) != Server()
-        given["what changes model servers (--gpus, --memory, --env, --mount, arguments after `--`, ...)"] = changed
+        rejected["what changes model servers (--gpus, --memory, --env, --mount, arguments after `--`, ...)"] = changed
     elif len(submission.endpoints) > 1:
         raise SubmitError(f"--endpoint {without_password(submission.url)}: one URL alone")
     elif not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", submission.url):
         raise SubmitError(f"--endpoint {without_password(submission.url)}: give http://host/v1 or https://host/v1")
     elif not submission.model:
         raise SubmitError("--endpoint with a URL needs --model, the name that the API has for it")
-    for flag, value in given.items():
+    for flag, value in rejected.items():
         if value:
             raise SubmitError(f"{flag} with --endpoint: the servers are there already; leave it out")

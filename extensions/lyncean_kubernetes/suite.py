@@ -19,11 +19,11 @@ from orchestrator.run_folder import fetched_run
 from orchestrator.suite import Record, RecordedCell, Suite
 
 _MOST = 40
-"""Characters of a run's name, as `submission.check_name` has them."""
+"""Most characters of a run's name, as `submission.check_name` allows."""
 
 
 def run_names(suite: Suite, name: str) -> dict[str, str]:
-    """Returns the name of each cell's run on a cluster where the suite is `name`, by cell; no two are the same."""
+    """Returns the distinct names of the cells' runs on a cluster, by cell, for a suite called `name`."""
     plain = {cell.name: re.sub("[^a-z0-9]+", "-", f"{name}-{cell.name}".lower()).strip("-") for cell in suite.cells}
     taken = list(plain.values())
     return {
@@ -35,14 +35,17 @@ def run_names(suite: Suite, name: str) -> dict[str, str]:
 
 
 def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest]:
-    """Returns the manifests of a suite's runs, each given with its model's name.
+    """Returns the manifests of a suite's runs.
 
-    Objects that the runs share are there once, and a model's weights are loaded once.
+    Objects that the runs share are rendered once, and a model's weights are loaded once.
+
+    Args:
+        submissions: The runs, each after the name of its model.
 
     Raises:
         SubmitError: If two runs need different objects of one name, or one cannot be rendered.
     """
-    found: dict[tuple[str, str, str], Manifest] = {}
+    objects: dict[tuple[str, str, str], Manifest] = {}
     loaded: set[str] = set()
     for model, submission in submissions:
         try:
@@ -54,20 +57,20 @@ def render_suite(submissions: Sequence[tuple[str, Submission]]) -> list[Manifest
             if one["kind"] == "Job" and metadata["labels"].get(NAME_LABEL) == LOADING and model in loaded:
                 continue  # its folder of weights is the same, and pods wait for that alone
             key = (one["kind"], metadata.get("namespace", ""), metadata["name"])
-            if found.setdefault(key, one) != one:
+            if objects.setdefault(key, one) != one:
                 raise SubmitError(
                     f"{one['kind']} {metadata['name']} is not the same for all models of the suite: give them overlays "
                     "and components of one kind, or submit them to different namespaces"
                 )
         loaded.add(model)
-    return list(found.values())
+    return list(objects.values())
 
 
 def fetch(suite: Suite, applied: Applied, folder: Path) -> Record:
     """Copies the folders of all complete cells into `folder`, which must not exist, and records the others' states.
 
     Raises:
-        SubmitError: If there is no such suite, `folder` is there already, or the cluster refuses.
+        SubmitError: If the suite is missing, `folder` exists, or the cluster refuses.
         RemoteError: If a run folder in an object store cannot be read.
     """
     if folder.exists():
@@ -75,20 +78,20 @@ def fetch(suite: Suite, applied: Applied, folder: Path) -> Record:
     runs, names = applied.runs(), run_names(suite, applied.name)
     cells, places, job = [], dict[str, Path](), None
     for cell in suite.cells:
-        found = runs.get(names[cell.name], [])
-        jobs = {one["metadata"]["labels"][NAME_LABEL]: one for one in found if one["kind"] == "Job"}
+        objects = runs.get(names[cell.name], [])
+        jobs = {one["metadata"]["labels"][NAME_LABEL]: one for one in objects if one["kind"] == "Job"}
         kept = RecordedCell(cell.name, cell.model, cell.variant, list(variants(cell.request)))
         last = jobs.get("merge", jobs.get("orchestrator"))
         if last is not None and condition(last, "Complete"):
             kept.exit_code, job = 0, last
-            places[folder_of(found)] = folder / cell.name
+            places[folder_of(objects)] = folder / cell.name
         elif last is not None:
             failed = next((why for one in jobs.values() if (why := condition(one, "Failed"))), None)
             kept.exit_code = IncompleteError.exit_code
             kept.error = f"its Job has failed: {failed.get('message', '')}" if failed else "its Job has not ended"
         cells.append(kept)
     folder.mkdir(parents=True)
-    claimed = {place: here for place, here in places.items() if "://" not in place}
+    claimed = {remote: local for remote, local in places.items() if "://" not in remote}
     if claimed and job is not None:
         applied.copy(claimed, job)
     for url in places.keys() - claimed.keys():

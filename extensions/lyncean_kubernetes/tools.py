@@ -23,7 +23,7 @@ _HARDENED = {
 
 
 def addresses(commands: Sequence[str]) -> list[str]:
-    """Returns where the servers of some commands listen."""
+    """Returns the addresses at which the servers of the commands listen."""
     return [f"127.0.0.1:{FIRST_PORT + number}" for number in range(len(commands))]
 
 
@@ -31,7 +31,7 @@ def read_files(commands: Sequence[str]) -> dict[str, str]:
     """Returns the Python files of this machine that commands name, with their contents.
 
     Raises:
-        UserError: One cannot be read, or two have a name.
+        UserError: If a file cannot be read, or two have the same name.
     """
     paths = dict.fromkeys(word for command in commands for word in _words(command) if word.endswith(".py"))
     if len({Path(path).name for path in paths}) < len(paths):
@@ -45,23 +45,23 @@ def read_files(commands: Sequence[str]) -> dict[str, str]:
 
 
 def containers(commands: Sequence[str], folder: str) -> list[dict[str, Any]]:
-    """Returns the containers of some commands.
+    """Returns a container for each command.
 
     Args:
-        commands: Arguments of `tool-server` each, in one text.
-        folder: Where the files of this machine are in the pod, in the volume `tasks`.
+        commands: Command lines of `tool-server`, without its name.
+        folder: Folder of this machine's files in the pod, in the volume `tasks`.
     """
-    found = []
+    containers = []
     for number, (command, address) in enumerate(zip(commands, addresses(commands), strict=True)):
-        words = [f"{folder}/{Path(word).name}" if word.endswith(".py") else word for word in _words(command)]
+        arguments = [f"{folder}/{Path(word).name}" if word.endswith(".py") else word for word in _words(command)]
         mounts: list[dict[str, Any]] = [{"name": f"tools-{number}", "mountPath": "/tmp"}]  # noqa: S108 - a container's own
-        if any(word.startswith(f"{folder}/") for word in words):
+        if any(word.startswith(f"{folder}/") for word in arguments):
             mounts.append({"name": "tasks", "mountPath": folder, "readOnly": True})
         host, port = address.split(":")
-        # What follows `--` is the command of an MCP server.
-        end = words.index("--") if "--" in words else len(words)
-        args = [*words[:end], f"--host={host}", f"--port={port}", *words[end:]]
-        found.append(
+        # The command of an MCP server follows `--`.
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        args = [*arguments[:end], f"--host={host}", f"--port={port}", *arguments[end:]]
+        containers.append(
             {
                 "name": f"tools-{number}",
                 "image": f"{IMAGE}:{_TAG}",
@@ -72,15 +72,15 @@ def containers(commands: Sequence[str], folder: str) -> list[dict[str, Any]]:
                 "volumeMounts": mounts,
             }
         )
-    return found
+    return containers
 
 
 def patches(commands: Sequence[str], folder: str, pod: str) -> list[dict[str, Any]]:
-    """Returns the changes of a run's Job, whose pod is at a path; arguments as of `containers`."""
-    made = containers(commands, folder)
-    volumes = ({"name": one["name"], "emptyDir": {}} for one in made)
+    """Returns JSON Patch operations that add the servers to a Job, whose pod spec is at the path `pod`."""
+    sidecars = containers(commands, folder)
+    volumes = ({"name": one["name"], "emptyDir": {}} for one in sidecars)
     return [
-        *({"op": "add", "path": f"{pod}/initContainers/0", "value": one} for one in reversed(made)),
+        *({"op": "add", "path": f"{pod}/initContainers/0", "value": one} for one in reversed(sidecars)),
         *({"op": "add", "path": f"{pod}/volumes/-", "value": one} for one in volumes),
     ]
 
@@ -95,17 +95,17 @@ def _words(command: str) -> list[str]:
     """Returns the words of a command.
 
     Raises:
-        UserError: It is none, or sets what is decided here.
+        UserError: If it is malformed, or sets an option that is set here.
     """
     try:
-        words = shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError as error:
         raise UserError(f"--tool-server {command!r}: {error}") from error
-    ours = words[: words.index("--")] if "--" in words else words
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if not ours or ours[0].startswith("-"):
         raise UserError(f"--tool-server {command!r}: give a command of tool-server, for example sandbox")
     for word in ours:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and (name in _OURS or name.startswith("tls-")):
             raise UserError(f"--tool-server {command!r}: --{name} is set here: the server listens in the pod alone")
-    return words
+    return arguments

@@ -72,7 +72,7 @@ CLAIMS: dict[str, Callable[[], int]] = {
     "up to # items": lambda: MOST_ITEMS,
     r"\*\*Samples\*\*: up to #": lambda: MOST,
     "# lines (?:of Python|with the Python kit)|server of # lines": lambda: lines("examples/constant_server.py"),
-    "real weights behind the kit in # lines": lambda: lines("examples/ocr_server.py"),
+    "serves real weights in # lines": lambda: lines("examples/ocr_server.py"),
 }
 """Sentence with # in place of its number -> the number by the code. Pages may break a line at any blank."""
 ABSENT = {"# (?:extraction )?rules", "# (?:rules )?(?:of them )?of parity|# parity rules"}

@@ -10,7 +10,7 @@ import click
 
 from lyncean.cli import Command, examples
 from lyncean_kubernetes.cli.cells import submit_checkpoints, submit_suite
-from lyncean_kubernetes.cli.given import NOT_HERE, OPTIONS, SHARED, overlay_of, server_of, submission_of
+from lyncean_kubernetes.cli.flags import NOT_HERE, OPTIONS, SHARED, overlay_of, server_of, submission_of
 from lyncean_kubernetes.engines import OVERLAYS
 from lyncean_kubernetes.kubectl import Applied
 from lyncean_kubernetes.render import as_yaml, render
@@ -25,7 +25,7 @@ _NO_NAMES = (
 
 
 class _Submit(Command):
-    """Says of an option that only `eval` has what stands in its place."""
+    """Names the replacement of an option that only `eval` has."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -63,13 +63,13 @@ class _Submit(Command):
     *("--endpoint", "-e", "endpoints"),
     multiple=True,
     metavar="H:P|URL",
-    help="What is served already: model servers, or the URL of an OpenAI-compatible API; default: render servers.",
+    help="Running model servers, or the URL of an OpenAI-compatible API; default: render servers.",
 )
-@click.option("--model", help="Model to load, for example /models/NAME, or its name behind a URL of --endpoint.")
+@click.option("--model", help="Model to load, for example /models/NAME, or its name at a URL of --endpoint.")
 @click.option(
     "--engine",
     type=click.Choice(list(OVERLAYS)),
-    help="Program that runs the model, with the overlay it stands in; its further arguments come after `--`.",
+    help="Program that runs the model, with its overlay; its further arguments come after `--`.",
 )
 @click.option("--image", help="Image of a model server of your own; its arguments come after `--`.")
 @click.option("--gpus", type=click.IntRange(0), help="GPUs that each model is spread over; default: the overlay's.")
@@ -153,7 +153,7 @@ def command(
     eject: Path | None,
     name: str | None,
     pod_patience: float,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Render a run as Kubernetes manifests: pipe the output into `kubectl apply -f -`.
 
@@ -164,20 +164,20 @@ def command(
     if name is not None:
         check_name(name)
     if eject is not None:
-        _eject(eject, given)
+        _eject(eject, options)
         return
     if checkpoints is not None:
-        submit_checkpoints(suite, checkpoints, name, action or folder, given)
+        submit_checkpoints(suite, checkpoints, name, action or folder, options)
         return
     if suite is not None:
-        submit_suite(suite, name, action, folder, pod_patience, given)
+        submit_suite(suite, name, action, folder, pod_patience, options)
         return
     if action is None and folder is None:
-        click.echo(as_yaml(render(submission_of(name, given))), nl=False)
+        click.echo(as_yaml(render(submission_of(name, options))), nl=False)
         return
-    if name is None or given["tasks"]:
-        name = submission_of(name, given).name
-    applied = Applied(name, given["namespace"])
+    if name is None or options["tasks"]:
+        name = submission_of(name, options).name
+    applied = Applied(name, options["namespace"])
     if folder is not None:
         applied.get(Path(folder))
         click.echo(f"{folder}/report.html")
@@ -185,13 +185,15 @@ def command(
         sys.exit(act(action, applied, pod_patience))
 
 
-def _eject(folder: Path, given: dict[str, Any]) -> None:
+def _eject(folder: Path, options: dict[str, Any]) -> None:
     from lyncean_kubernetes.eject import eject
 
     refuse([option.name for option in SHARED if option.name], "beside --eject: an overlay holds no run")
-    wanted = {key: given[key] for key in ("components", "model", "weights", "servers", "registry", "tag")}
+    wanted = {key: options[key] for key in ("components", "model", "weights", "servers", "registry", "tag")}
     refuse(["nodes"], "beside --eject: give it with --overlay FOLDER")
-    eject(Submission(flags=(), name="overlay", overlay=overlay_of(given), server=server_of(given), **wanted), folder)
+    eject(
+        Submission(flags=(), name="overlay", overlay=overlay_of(options), server=server_of(options), **wanted), folder
+    )
     click.echo(f"{folder}: give --overlay {folder if '/' in str(folder) else f'./{folder}'}")
 
 

@@ -1,4 +1,4 @@
-"""Waits for what a run needs: `python -m lyncean_kubernetes.cli.wait`, the init container of its Jobs."""
+"""Waits for a run's servers and shards: `python -m lyncean_kubernetes.cli.wait`, the init container of its Jobs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def main(
     if (shards is None) != (run is None):
         raise click.UsageError("--shards and --run go together")
     wanted: dict[str, Look] = {}
-    for name, words, service in (
+    for name, targets, service in (
         ("a model server", endpoints, "lyncean.model.v1.ModelService"),
         ("a scorer", scorers, "lyncean.scorer.v1.ScorerService"),
         ("a server of tools", tools_at, "lyncean.tool.v1.ToolService"),
     ):
-        for endpoint in parse_endpoints(words):
+        for endpoint in parse_endpoints(targets):
             wanted[f"{name} at {endpoint}"] = partial(_serves, endpoint, service, credentials)
     for index in range(shards or 0):
         assert run is not None
@@ -94,7 +94,7 @@ async def _is_complete(shard: str) -> bool:
         tasks = json.loads(await asyncio.to_thread(_results, shard))["tasks"]
     except (FileNotFoundError, NotADirectoryError, ValueError):  # not ended, or being written
         return False
-    # A shard with failed items is asked again by its Job's next pod.
+    # The next pod of its Job repeats the failed items of a shard.
     return not any(task["counts"]["failed"] for task in tasks.values())
 
 
@@ -102,20 +102,20 @@ def _results(folder: str) -> bytes:
     """Reads a shard's results.
 
     Raises:
-        FileNotFoundError: If there are none yet.
+        FileNotFoundError: If they are not written yet.
     """
     if "://" not in folder:
         return Path(folder, "results.json").read_bytes()
     from orchestrator.run_folder import RemoteError, Store
 
     try:
-        found = Store(folder).get("results.json")
+        content = Store(folder).get("results.json")
     except RemoteError as error:
         click.echo(f"{error}; asked again")
-        found = None
-    if found is None:
+        content = None
+    if content is None:
         raise FileNotFoundError(folder)
-    return found
+    return content
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ NOT_HERE = {
     "rules": "files of this machine are not there; a package with the entry point lyncean.rules is",
     "token_file": "the Secret lyncean-token holds the token",
 }
-"""Options of `eval` that a cluster's run does not take, and what stands in their place."""
+"""Options of `eval` that a run on a cluster refuses, with their replacement."""
 
 _OF_SERVERS = ("model_options", "judge", "judge_cache", "judge_reads")
-"""Options of `eval` that are given to the model server and the scorer, not to the run's command."""
+"""Options of `eval` that are passed to the model server and the scorer, not to the run's command."""
 OPTIONS = [
     copy(param)
     for param in evaluate.params
@@ -46,38 +46,38 @@ for _option in OPTIONS:
 SHARED = [option for option in OPTIONS if option.name not in _OF_SERVERS]
 
 
-def flags_of(given: dict[str, Any]) -> list[str]:
+def flags_of(options: dict[str, Any]) -> list[str]:
     """Turns parsed options back into flags for `eval`; defaults are left out."""
-    words: list[str] = []
+    flags: list[str] = []
     for option in SHARED:
-        value, flag = given[option.name or ""], max(option.opts, key=len)
+        value, flag = options[option.name or ""], max(option.opts, key=len)
         if option.is_flag:
-            words += [flag] if value else []
+            flags += [flag] if value else []
         elif value is not None and value != option.default:
-            words += [f"{flag}={item}" for item in (value if option.multiple else [value])]
-    return words
+            flags += [f"{flag}={item}" for item in (value if option.multiple else [value])]
+    return flags
 
 
-def submission_of(name: str | None, given: dict[str, Any]) -> Submission:
+def submission_of(name: str | None, options: dict[str, Any]) -> Submission:
     """Returns the run that the flags describe."""
-    if not given["tasks"]:
+    if not options["tasks"]:
         raise click.UsageError("Missing option '--task'; or name an applied run with --run.")
-    files, tool_files = _check(given), read_files(given["tool_servers"])
+    files, tool_files = _check(options), read_files(options["tool_servers"])
     if both := {Path(path).name for path in files} & {Path(path).name for path in tool_files}:
         raise UserError(f"{', '.join(both)}: a task file and a file of tools of one name; rename one")
     return Submission(
-        flags=tuple(flags_of({**given, "tasks": [files.get(word, word) for word in given["tasks"]]})),
+        flags=tuple(flags_of({**options, "tasks": [files.get(word, word) for word in options["tasks"]]})),
         files={
             **{Path(path).name: Path(path).read_text(encoding="utf-8") for path in files},
             **{Path(path).name: text for path, text in tool_files.items()},
         },
         name=name or "",
-        overlay=overlay_of(given),
-        server=server_of(given),
-        judges=_judges(given),
-        queue=given["queue"],
+        overlay=overlay_of(options),
+        server=server_of(options),
+        judges=_judges(options),
+        queue=options["queue"],
         **{
-            key: given[key]
+            key: options[key]
             for key in (
                 "components",
                 "out",
@@ -90,48 +90,48 @@ def submission_of(name: str | None, given: dict[str, Any]) -> Submission:
                 "tool_servers",
             )
         },
-        **{key: given[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
+        **{key: options[key] for key in ("namespace", "registry", "tag", "pull_secrets")},
     )
 
 
-def server_of(given: dict[str, Any]) -> Server:
-    """Returns what the flags change of the model server."""
+def server_of(options: dict[str, Any]) -> Server:
+    """Returns the changes of the model server that the flags describe."""
     from orchestrator.run import server_options
 
-    changes: dict[str, Any] = {one.name: given[one.name] for one in fields(Server) if one.name != "options"}
-    return Server(**changes, options=tuple(server_options(given["model_options"])))
+    changes: dict[str, Any] = {one.name: options[one.name] for one in fields(Server) if one.name != "options"}
+    return Server(**changes, options=tuple(server_options(options["model_options"])))
 
 
-def _judges(given: dict[str, Any]) -> tuple[str, ...]:
-    """Returns the arguments of the scorer that give it judges, as one word each."""
+def _judges(options: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the scorer's arguments for judges, as NAME=VALUE."""
     from orchestrator.run import judge_arguments
 
-    words = judge_arguments(given["judge"], given["judge_cache"], given["judge_reads"], None)
-    return tuple(f"{name}={value}" for name, value in zip(words[::2], words[1::2], strict=True))
+    arguments = judge_arguments(options["judge"], options["judge_cache"], options["judge_reads"], None)
+    return tuple(f"{name}={value}" for name, value in zip(arguments[::2], arguments[1::2], strict=True))
 
 
-def overlay_of(given: dict[str, Any]) -> str:
+def overlay_of(options: dict[str, Any]) -> str:
     """Returns the name or path of the overlay.
 
     Raises:
         UserError: If --engine contradicts another flag.
     """
-    if engine := given["engine"]:
+    if engine := options["engine"]:
         for name in ("endpoints", "image"):
-            if given[name]:
+            if options[name]:
                 raise UserError(f"--engine with --{name.removesuffix('s')}: that serves the model; leave one out")
-        if given["overlay"] not in (None, OVERLAYS[engine]):
+        if options["overlay"] not in (None, OVERLAYS[engine]):
             raise UserError(f"--engine {engine} stands in overlay {OVERLAYS[engine]}: leave --overlay out")
         return OVERLAYS[engine]
-    if given["overlay"]:
-        return str(given["overlay"])
-    if any("://" in word for word in given["endpoints"]):
+    if options["overlay"]:
+        return str(options["overlay"])
+    if any("://" in word for word in options["endpoints"]):
         return "endpoint"
-    return "proprietary" if given["image"] else "gpu"
+    return "proprietary" if options["image"] else "gpu"
 
 
-def _check(given: dict[str, Any]) -> dict[str, str]:
-    """Refuses what would end the run on the cluster, and returns where its task files will be there.
+def _check(options: dict[str, Any]) -> dict[str, str]:
+    """Refuses options that would fail on the cluster; returns the paths of its task files there, by path here.
 
     Raises:
         ConfigError: For an unknown task, a bad setting, or a task file whose data is on this machine alone.
@@ -140,13 +140,13 @@ def _check(given: dict[str, Any]) -> dict[str, str]:
     from orchestrator.benchmarks import TASK_FILES
     from orchestrator.run import make_plan, variants
 
-    request = RunRequest(**{option.name: given[option.name] for option in SHARED if option.name})
+    request = RunRequest(**{option.name: options[option.name] for option in SHARED if option.name})
     # Synthetic rows are made from the seed, here as there; other data is on the cluster.
     (make_plan if request.synthetic else variants)(request)
-    files = [word for word in given["tasks"] if word.endswith(TASK_FILES)]
-    for word in given["data"] or ():
-        place = word.partition("=")[2] or word
-        if place.startswith(".") or (not place.startswith("/") and Path(place).exists()):
+    files = [word for word in options["tasks"] if word.endswith(TASK_FILES)]
+    for word in options["data"] or ():
+        source = word.partition("=")[2] or word
+        if source.startswith(".") or (not source.startswith("/") and Path(source).exists()):
             raise ConfigError(f"--data {word} is on this machine: copy it to the claim lyncean-data and give /data/...")
     if len({Path(path).name for path in files}) < len(files):
         raise ConfigError(f"{', '.join(files)}: two task files of one name; rename one")
