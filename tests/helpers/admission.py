@@ -1,7 +1,7 @@
-"""What an API server refuses although it keeps the schema: names, Jobs' policies, probes, what may not be changed.
+"""Rules of an API server beyond its schema: names, Jobs' policies, probes, immutable fields.
 
 Written after the API reference of Kubernetes 1.31 to 1.37 and the Pod Security Standards ("restricted"). `refused` is
-about new objects, `unchangeable` about an apply over what is there, `contended` about two field managers.
+about new objects, `unchangeable` about an apply over existing ones, `contended` about two field managers.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def over_quota(manifests: Sequence[Manifest], hard: Mapping[str, str]) -> list[s
 
 
 def pod_total(pod: Manifest, kind: str, resource: str) -> float:
-    """What the scheduler and a quota count of a pod: sidecars beside its containers, or the largest init container."""
+    """Returns a pod's resource for scheduler and quota: sidecars plus containers, or the largest init container."""
 
     def amount(container: Manifest) -> float:
         return quantity(str(container.get("resources", {}).get(kind, {}).get(resource, "0")))
@@ -118,7 +118,7 @@ def quantity(text: str) -> float:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-zA-Z]*)", text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a quantity")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -263,7 +263,7 @@ def _job(one: Manifest) -> Iterator[str]:
         if "onExitCodes" in rule:
             codes = rule["onExitCodes"]
             if codes.get("containerName", next(iter(containers))) not in containers:
-                yield f"onExitCodes of {codes['containerName']!r}, which is no container"
+                yield f"onExitCodes of {codes['containerName']!r}, which is not a container"
             if not 0 < len(codes["values"]) <= 255 or codes["values"] != sorted(set(codes["values"])):
                 yield f"exit codes {codes['values']}: 1 to 255 of them, in order, each once"
             if codes["operator"] == "In" and 0 in codes["values"]:
@@ -300,7 +300,7 @@ def _container(container: Manifest, volumes: Sequence[str], once: bool) -> Itera
     yield from (f"two mounts at {path}" for path, count in Counter(mounts).items() if count > 1)
     yield from (f"a mount at {path}" for path in mounts if ":" in path)
     unknown = {mount["name"] for mount in container.get("volumeMounts", ())} - set(volumes)
-    yield from (f"a mount of {name!r}, which is no volume" for name in unknown)
+    yield from (f"a mount of {name!r}, which is not a volume" for name in unknown)
     for variable in container.get("env", ()):
         if "=" in variable["name"] or not variable["name"].isprintable():
             yield f"the variable {variable['name']!r}"
@@ -342,7 +342,7 @@ def _container(container: Manifest, volumes: Sequence[str], once: bool) -> Itera
 
 
 def _restricted(pod: Manifest) -> Iterator[str]:
-    """What the standard "restricted" forbids."""
+    """Yields the violations of the standard "restricted"."""
     context = pod.get("securityContext", {})
     if pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}:
         yield "a namespace of the host"

@@ -82,7 +82,7 @@ def mp4(
         tables: Further boxes beside them.
         handler: Of the track.
         brand: Of the file.
-        more: Boxes behind the track.
+        more: Boxes after the track.
         spare: Bytes of the file's media data.
     """
     unit = u32(0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)

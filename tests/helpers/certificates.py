@@ -1,4 +1,4 @@
-"""What cert-manager would make of Certificate manifests."""
+"""Issues the certificates that cert-manager would issue for Certificate manifests."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ kinds = st.sampled_from(["", "video/mp4", "audio/wav"])
 abouts = st.builds(model.Audio, media_type=kinds, span=spans) | st.builds(
     model.Video, media_type=kinds, span=spans, sampling=samplings
 )
-"""What requests say of clips beside their bytes."""
+"""Fields of clips in requests, beside their bytes."""
 
 
 def video(

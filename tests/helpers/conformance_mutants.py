@@ -297,7 +297,7 @@ def thinks_over(request: Any, response: Any) -> None:
 
 
 def beside(kind: str) -> type[Whole]:
-    """Returns a server whose answers of one kind of format have a full stop behind them."""
+    """Returns a server whose answers of one kind of format end in a full stop."""
 
     def said(request: Any, response: Any) -> None:
         if request.config.response_format.HasField(kind):
@@ -434,7 +434,7 @@ def _images(request: Any) -> list[Any]:
 
 
 def no_hash(request: Any) -> None:
-    """What has no bytes is not there."""
+    """Drops media that have no bytes."""
     for message in request.messages:
         for place in reversed(range(len(message.parts))):
             if message.parts[place].HasField("image") and message.parts[place].image in hashed(request):
@@ -466,7 +466,7 @@ class ByBucket(Whole):
 
 
 class Trusting(Whole):
-    """Whatever comes is held under the hash that is said."""
+    """Holds any bytes under the hash of the request, without a check."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -721,7 +721,7 @@ class InTurn(Whole):
 
 
 class Crowded(Whole):
-    """An honest server that has room for two calls and no queue, whatever it asks for."""
+    """An honest server with room for two calls and no queue, although it asks for more."""
 
     async def call(self, request: Any, context: Any, method: Any) -> Any:
         if self.running >= 2:
@@ -1061,7 +1061,7 @@ HONEST: dict[str, type[Whole]] = {
     "slow": Slow,
     "as_before": result_by_result(as_before),
 }
-"""Servers whose Batch is whole, whatever it looks like."""
+"""Servers whose Batch is correct, although it looks unusual."""
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from helpers import builder
 
 
 def plugin(name: str) -> bool:
-    """Whether a docker client with a plugin is here: "compose" or "buildx"."""
+    """Returns True if a docker client with a plugin is installed: "compose" or "buildx"."""
     if shutil.which("docker") is None:
         return False
     return subprocess.run(["docker", name, "version"], capture_output=True, check=False).returncode == 0

@@ -33,18 +33,18 @@ FOUND: Mapping[str, frozenset[str]] = {
     "image": frozenset({"image"}),
     "reading": frozenset({"reading"}),
 }
-"""What is planted -> what it may be put down to: a model's dialect has its own prompts and decoding."""
+"""Planted cause -> causes that may be named for it: a model's dialect has its own prompts and decoding."""
 
 
 @dataclass
 class Explained:
-    """What came of a configuration's samples.
+    """The explanation of a configuration's samples.
 
     Attributes:
-        case: The configuration with what is planted.
-        imported: Why the metrics of the imported samples are not lmms-eval's, "" where they are.
-        causes: Cause -> items that are put down to it.
-        failed: What `explain` said instead.
+        case: The configuration with its planted cause.
+        imported: The difference of the imported samples' metrics from lmms-eval's; "" if they agree.
+        causes: Cause -> items attributed to it.
+        failed: The error of `explain`, if it failed.
     """
 
     case: Case
@@ -54,7 +54,7 @@ class Explained:
 
     @property
     def right(self) -> int:
-        """How many items are put down to what was planted."""
+        """Items that are attributed to the planted cause."""
         return sum(self.causes[cause] for cause in FOUND[self.case.plant])
 
 

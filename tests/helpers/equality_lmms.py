@@ -34,7 +34,7 @@ NAME = "hashing"
 """The served model's name."""
 MEDIA = "--process_with_media"
 DEFAULT = "lyncean"
-"""What lmms-eval's command is told of a model that none of its tasks knows."""
+"""The model's name for lmms-eval's command; none of its tasks knows it."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def simple(self) -> bool:
-        """Whether it is asked as simple models do: 0.7.3's chat models take the name of a sound for a video's path."""
+        """True if it is asked like a simple model: 0.7.3's chat models take the name of a sound for a video's path."""
         return str(self.about["kind"]) != "generate_until" or "audio" in self.about["columns"].values()
 
 

@@ -177,7 +177,7 @@ ESCAPES = {
     ),
     "broken interpreter": Escape("import json; json.dumps = None; json.JSONEncoder.encode = None", "", ends=True),
 }  # fmt: skip
-"""What is tried -> the attempt."""
+"""Name -> the code of the attempt."""
 SILENT = {
     "image that is a link", "watch for others' files", "trace another session", "read another's memory",
     "memory of System V", "queue of System V", "other namespaces", "changed filter", "flood of text", "flood of images",

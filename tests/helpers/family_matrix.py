@@ -39,19 +39,19 @@ _CONTINUATIONS = [" yes", " no", " The answer is B, because", " The answer is C"
 
 @dataclass
 class Finding:
-    """What was found of a type. Differences are texts, "" where all is equal.
+    """Results for a type. Differences are texts, "" if all is equal.
 
     Attributes:
         loads: Whether the server loads it; else `why` has the reason.
         images: "several", "one" or "none" in a prompt.
-        generation: How answers differ from the judge's.
-        batch: How answers in a batch do.
+        generation: Difference of answers from the judge's.
+        batch: Difference of answers in a batch.
         batching: "continuous", "static" or "none".
-        method: How continuations are scored; "none" where they are not.
-        likelihood: How scores differ from the judge's.
-        why: Why no faster method was taken, or why the type is not served.
+        method: Method of scoring continuations; "none" if they are not scored.
+        likelihood: Difference of scores from the judge's.
+        why: Reason for not using a faster method, or for not serving the type.
         clips: Kinds of clips that are understood.
-        refused: Why a kind of clip that the processor has a part for is not understood, by kind.
+        refused: Reason for not understanding a kind of clip that the processor has a part for, by kind.
     """
 
     loads: bool = True
@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def passes(self) -> bool:
-        """Whether all that it does is what the judge says."""
+        """True if it agrees with the judge in everything."""
         takes = self.images != "none" or self.clips
         return bool(self.loads and takes and not (self.generation or self.batch or self.likelihood))
 
@@ -276,7 +276,7 @@ def main(kinds: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 recorded[kind] = found(kind, Path(folder))
-            except Exception as error:  # of whatever kind: the next type is examined all the same
+            except Exception as error:  # of any kind: the next type is still examined
                 recorded[kind] = {"unbuilt": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
         print(kind, "unbuilt" if "unbuilt" in recorded[kind] else recorded[kind]["passes"], flush=True)
         RECORDED.write_text(json.dumps(dict(sorted(recorded.items())), indent=1) + "\n")

@@ -241,7 +241,7 @@ class TooLongError(BaseException):
 
 
 def attempt(asked: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
-    """Asks and scores every row; returns what the task has. Raises whatever its code raises."""
+    """Asks and scores every row; returns what the task has. Passes exceptions of its code through."""
     splits = {split for key in ("training_split", "validation_split", "test_split", "fewshot_split")
               if (split := asked.config.get(key))}  # fmt: skip
     data = datasets.DatasetDict({split: make(kinds) for split in splits})

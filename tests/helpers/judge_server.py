@@ -19,18 +19,18 @@ Answer = Callable[[str], dict[str, Any]]
 
 @dataclass
 class Vendor:
-    """What the server does.
+    """Behaviour of the server.
 
     Attributes:
-        answer: Makes the reply's object from the user's words.
+        answer: Makes the reply's object from the user's text.
         faults: Consumed from the front, one for each live request: "429", "429 after",
             "500", "400", "404", "reset", "hang", "html", "cut", "empty", "no choices", "broken",
             "schema", "refusal", "length"; "hold" until `release` is set; "" is none.
-        lasting: What every live request meets once `faults` is used up.
+        lasting: Fault of every live request once `faults` is used up.
         expire: Whether batches expire with half of their requests answered.
         pending: How often a batch says that it is still running.
-        spoilt: What becomes of a batch's lines by their place: a fault of a reply, "400" for a
-            line in the error file, "garbled" for one that is no JSON, "missing" for none.
+        spoilt: Faults of a batch's lines by their index: a fault of a reply, "400" for a
+            line in the error file, "garbled" for one that is not JSON, "missing" for none.
         batch_faults: "429", "500" and the like by step ("upload", "create", "poll", "download"),
             consumed from the front.
     """

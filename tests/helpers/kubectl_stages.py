@@ -1,4 +1,4 @@
-"""A stand-in for kubectl and the cluster behind it, which goes through stages."""
+"""A stand-in for kubectl and its cluster, which goes through stages."""
 
 from __future__ import annotations
 

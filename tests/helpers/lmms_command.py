@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 SECONDS = 240
-"""How long one command may take."""
+"""Time limit of one command, in seconds."""
 
 FOLDERS: dict[str, str] = {}
 """Name of a task -> its stored splits."""

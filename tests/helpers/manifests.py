@@ -1,4 +1,4 @@
-"""What the tests of this folder ask of manifests: rendered by kubectl, read as the kubelet reads them."""
+"""Helpers for tests of manifests: rendered by kubectl, read as the kubelet reads them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEPLOY = REPOSITORY / "deploy"
 OVERLAYS = sorted(path.name for path in (DEPLOY / "overlays").iterdir())
 COMPONENTS = sorted(path.name for path in (DEPLOY / "components").iterdir())
 INCLUDED = {"pdb": "cpu-demo", "sharded": "cpu-demo", "keda": "gpu", "kueue": "vllm"}
-"""Which overlay a component is tried on, where it is not the base."""
+"""Component -> the overlay it is tested on, if that is not the base."""
 
 Manifest = dict[str, Any]
 

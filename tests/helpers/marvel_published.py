@@ -1,4 +1,4 @@
-"""What the authors of MARVEL published of their data."""
+"""Data of MARVEL that its authors published."""
 
 PATTERNS = ("Temporal Movement", "Spatial Relationship", "Quantities", "Mathematical", "2D-Geometry", "3D-Geometry")
 CONFIGURATIONS = ("Sequence", "Two-row", "Matrix", "Group")

@@ -1,4 +1,4 @@
-"""What a command says of a mistake."""
+"""Error messages of commands."""
 
 from __future__ import annotations
 

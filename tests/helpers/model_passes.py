@@ -1,4 +1,4 @@
-"""What a model is asked to compute."""
+"""Counts the passes that a model computes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def commands(page: Path) -> list[str]:
     language: str | None = None
     code, before = False, ""
     for line in text.splitlines():
-        # An indented block begins behind an empty line; elsewhere the line goes on with a list.
+        # An indented block begins after an empty line; elsewhere an indented line continues a list.
         code = line.startswith("    ") and (code or not before)
         before = line
         if fence := re.match(r"```(\w*)", line):

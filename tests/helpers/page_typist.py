@@ -22,13 +22,13 @@ ROWS = 2
 
 @dataclass
 class Typist:
-    """Who types at a folder; `run` is the folder of the last evaluation.
+    """Types the commands of pages in a folder; `run` is the folder of the last evaluation.
 
     Attributes:
-        folder: Where it stands, the working directory.
-        model: Server that is asked, in the place of any that a page names.
-        scorer: Scorer that is asked, in the place of one that a command would start.
-        names: What is typed for what a page says.
+        folder: The working directory.
+        model: Model server in place of any that a page names.
+        scorer: Scorer in place of one that a command would start.
+        names: Text of a page -> the text to type instead.
     """
 
     folder: Path
@@ -38,7 +38,7 @@ class Typist:
     run: Path = Path()
 
     def type(self, line: str, *more: str) -> str:
-        """Types a line of a page with `more` behind it; returns what it printed."""
+        """Types a line of a page followed by `more`; returns its output."""
         for said, meant in self.names.items():
             line = line.replace(said, meant)
         words = [*shlex.split(line, comments=True), *more]

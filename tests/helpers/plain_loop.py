@@ -18,7 +18,7 @@ from PIL import Image
 
 _KINDS = {str: "text", Image.Image: "image", np.ndarray: "audio", tuple: "video"}
 _TEXT_TOKENS = {"token_type_ids": {"paligemma": 1}, "image_patches_indices": {"fuyu": -1}}
-"""What inputs that run along the tokens hold where a token is generated, by type; 0 else."""
+"""Values of inputs that run along the tokens, for generated tokens, by model type; 0 by default."""
 _FIRST = {"blip", "blip-2", "git", "instructblip", "kosmos-2"}
 """Types whose processor, or the model itself, puts the image before the text."""
 _READS_TWICE = {"instructblip"}
@@ -53,7 +53,7 @@ class PlainLoop:
         self._writes = config.is_encoder_decoder
 
     def inputs(self, parts: Sequence[Any], answer: str = "") -> dict[str, torch.Tensor]:
-        """Returns what the processor makes of texts, images, samples and frames, with an answer behind the prompt."""
+        """Returns the processor's output for texts, images, samples and frames, with an answer after the prompt."""
         content = []
         for part in parts:
             kind = next(name for cls, name in _KINDS.items() if isinstance(part, cls))
@@ -102,7 +102,7 @@ class PlainLoop:
         return said
 
     def scores(self, parts: Sequence[Any], continuation: str) -> list[Token]:
-        """Scores a continuation whose tokens are those of prompt and continuation together, behind the prompt's."""
+        """Scores a continuation by its tokens after the prompt's, both tokenized together."""
         prompt = self.inputs(parts)
         before = prompt["input_ids"][0].tolist()
         inputs = self.inputs(parts, continuation)

@@ -72,7 +72,7 @@ async def job(cluster: Cluster, manifest: Manifest) -> str:
 
 
 def _policy(rules: Any, pod: Pod) -> str:
-    """What the first rule that fits says; "Count" if none does."""
+    """Returns the action of the first rule that matches; "Count" if none does."""
     for rule in rules:
         if "onPodConditions" in rule and pod.drained:
             return str(rule["action"])

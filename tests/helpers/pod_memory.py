@@ -14,12 +14,12 @@ _UNITS = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**
 def quantity(text: str) -> int:
     """Bytes of a Kubernetes quantity such as `512Mi`."""
     match = re.fullmatch(r"(\d+)(|k|M|G|Ki|Mi|Gi|Ti)", text)
-    assert match, f"{text} is no quantity that is read here"
+    assert match, f"{text} is not a quantity that is read here"
     return int(match[1]) * _UNITS[match[2]]
 
 
 def _place() -> tuple[Path, str]:
-    """Where groups with a memory limit can be made, and the name of the limit's file."""
+    """Returns the folder for groups with a memory limit, and the name of the limit's file."""
     for place in _PLACES:
         if (place / "cgroup.controllers").exists():
             with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ class Group:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process here for memory."""
+        """Returns True if the kernel has killed a process of the group for memory."""
         names = ("memory.events", "memory.oom_control")
         text = next((self.path / name).read_text() for name in names if (self.path / name).exists())
         return bool(re.search(r"^oom_kill [1-9]", text, re.MULTILINE))

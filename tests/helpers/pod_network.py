@@ -1,6 +1,6 @@
-"""What a network plugin and kube-proxy write into a pod's namespace: rules of iptables, from policies and Services.
+"""Rules of iptables that a network plugin and kube-proxy write into a pod's namespace, from policies and Services.
 
-Only new connections are judged, as plugins do: what is established goes on. A refused one gets a reset, so that a test
+Only new connections are checked, as plugins do: established ones continue. A refused one gets a reset, so that a test
 needs not wait for a timeout. Each pod's own namespace holds its rules: ingress in INPUT, egress in OUTPUT, and a
 Service's virtual address is replaced by a ready pod's before the policies see it.
 """
@@ -18,7 +18,7 @@ DNS = "10.244.0.10"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What policies know of a pod."""
+    """A pod as policies see it."""
 
     address: str
     namespace: str
@@ -31,7 +31,7 @@ NAMES = Peer(DNS, "kube-system", {"k8s-app": "kube-dns"}, {"dns": 53, "dns-tcp":
 
 
 def selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector chooses what has some labels; {} chooses all."""
+    """Returns True if a label selector matches labels; {} matches all."""
     assert selector.keys() <= {"matchLabels", "matchExpressions"}, selector
     tests = {
         "In": lambda has, values: has in values,
@@ -52,7 +52,7 @@ def rules(pod: Peer, pods: Sequence[Peer], policies: Sequence[Manifest], service
         pod: The pod.
         pods: All pods of the cluster.
         policies: NetworkPolicies of all namespaces.
-        services: Services with a virtual address: `address`, `port`, and `ends`, the addresses with port behind it.
+        services: Services with a virtual address: `address`, `port`, and `ends`, its backends' addresses with port.
     """
     lines = ["*filter", ":INPUT ACCEPT", ":FORWARD ACCEPT", ":OUTPUT ACCEPT"]
     for chain, way in (("INPUT", "-i"), ("OUTPUT", "-o")):

@@ -142,7 +142,7 @@ class Pod:
 
     @property
     def ready(self) -> bool:
-        """Whether all of its containers are."""
+        """True if all of its containers are ready."""
         wanted = {*self.sidecars, *(one["name"] for one in self.spec["containers"])}
         return not self.stopping and wanted <= self.ready_containers
 
@@ -233,12 +233,12 @@ class Cluster:
     # What a test does.
 
     def claim(self, name: str) -> Path:
-        """The folder behind a PersistentVolumeClaim."""
+        """Returns the folder of a PersistentVolumeClaim."""
         return self.folder / "claims" / name
 
     @property
     def outside(self) -> list[str]:
-        """What comes before a command to run it beside the pods, which reach it as 10.244.0.1."""
+        """Returns the command prefix that runs a command beside the pods, which reach it as 10.244.0.1."""
         return ["ip", "netns", "exec", self._node]
 
     def image(self, name: str, command: Sequence[str], *folders: Path) -> None:
@@ -323,7 +323,7 @@ class Cluster:
             await pod.task
 
     def log(self, pod: Pod, container: str) -> str:
-        """What a container has written."""
+        """Returns the output of a container."""
         file = self.folder / "logs" / f"{pod.name}.{container}"
         return file.read_text() if file.exists() else ""
 
@@ -533,7 +533,7 @@ class Cluster:
         return {**built, **environment(container, self.manifests, pod.variables)}
 
     def _limit(self, pod: Pod, container: Manifest) -> list[str]:
-        """What comes before a container's command to hold it to its memory limit."""
+        """Returns the command prefix that holds a container to its memory limit."""
         limit = container["resources"].get("limits", {}).get("memory")
         if limit is None or not self._limited:
             return []

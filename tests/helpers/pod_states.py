@@ -1,4 +1,4 @@
-"""What the real kubectl sees of the pod runner: its objects with their states, through a stand-in of the API server."""
+"""A stand-in of the API server, which shows the real kubectl the pod runner's objects with their states."""
 
 from __future__ import annotations
 

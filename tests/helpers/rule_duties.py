@@ -1,4 +1,4 @@
-"""What every rule owes the service, whatever it is given."""
+"""Duties of every rule towards the service, for any input."""
 
 from __future__ import annotations
 

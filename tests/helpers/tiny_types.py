@@ -33,21 +33,21 @@ _MOST = 12_000_000
 
 @dataclass(frozen=True)
 class Tiny:
-    """What is special about a type.
+    """Deviations of a type from the defaults.
 
     Attributes:
-        config: Settings that replace those of the shrunk config, by dotted path; None takes one away, and a function
-            is given the tokenizer.
+        config: Settings that replace those of the shrunk config, by dotted path; None removes one, and a function
+            gets the tokenizer.
         image: Settings of the image processor.
         video: Those of the video processor.
         audio: Those of the feature extractor.
         processor: Those of the processor itself.
-        parts: Classes of the processor ("processor", "image", "video", "audio") where the library names none.
+        parts: Classes of the processor ("processor", "image", "video", "audio") if the library names none.
         tokens: Special tokens by the tokenizer's attribute, such as "image_token".
         more: Further special tokens.
         ids: The token of a config's setting, where it is not the processor's or the tokenizer's of that name.
-        marks: What the chat template writes for an image, a video and audio; by default the processor's token.
-        template: The chat template; "" where the type has none.
+        marks: The chat template's text for an image, a video and audio; by default the processor's token.
+        template: The chat template; "" if the type has none.
     """
 
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -352,7 +352,7 @@ def _put(plan: dict[str, Any], path: str, value: Any) -> None:
 
 
 def build(kind: str, out: Path) -> None:
-    """Writes a tiny checkpoint of a type; whatever the library raises where it cannot be built so passes through."""
+    """Writes a tiny checkpoint of a type; the library's exceptions pass through if it cannot be built so."""
     tiny = TYPES.get(kind, Tiny())
     cls = CONFIG_MAPPING[kind]
     plan = shrunk(cls().to_dict(), text=True)

@@ -111,7 +111,7 @@ _TASKS = {
     "numbers_of.py": "def number(text):\n    return float(eval(text))\n",
 }
 RUNS_TEXT = "numbers_of.py:2 calls eval"
-"""Where the code of the task `computes` runs text."""
+"""The line at which the code of the task `computes` runs text."""
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

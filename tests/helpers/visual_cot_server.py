@@ -1,8 +1,8 @@
 """A model server that draws and answers: `python visual_cot_server.py`, told by VISUAL_COT what to do.
 
 "both" draws a diagram that holds the hash of the puzzle and answers only where puzzle and diagram
-belong together; "reader" cannot draw; "writer" says words in the place of a diagram; "endpoint" does as "both" and
-is no ModelService but an OpenAI-compatible endpoint that draws in each of three ways.
+belong together; "reader" cannot draw; "writer" answers with text in place of a diagram; "endpoint" does as "both" and
+is not a ModelService but an OpenAI-compatible endpoint that draws in each of three ways.
 """
 
 from __future__ import annotations

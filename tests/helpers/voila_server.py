@@ -165,7 +165,7 @@ def _plural(name: str) -> str:
 
 
 def endpoint() -> None:
-    """Serves the same behind an OpenAI-compatible API."""
+    """Serves the same by an OpenAI-compatible API."""
     from helpers import drawing_endpoint
 
     knowing = Knowing()
