@@ -142,11 +142,7 @@ def take(imported: ToolAnswers, path: Path, run: Path) -> None:
         RunLogError: The folder holds a run, or cannot be made.
     """
     path = imported.path or path
-    if not imported.answers:
-        raise DataError(f"{path} holds no answers")
-    twice = [key for key, count in Counter(answer.key for answer in imported.answers).items() if count > 1]
-    if twice:
-        raise DataError(f"{path}: the key {twice[0]!r} stands twice")
+    check_keys(imported, path)
     task = task_name(imported)
     images = ImageStore(run / IMAGES)
     labels = [[name] for name in dict.fromkeys(name for answer in imported.answers for name in answer.labels)]
@@ -165,6 +161,19 @@ def take(imported: ToolAnswers, path: Path, run: Path) -> None:
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
         created=imported.created,
     )
+
+
+def check_keys(imported: ToolAnswers, path: Path) -> None:
+    """Makes sure that there are answers, each with a key of its own.
+
+    Raises:
+        DataError: There are none, or two have the same key.
+    """
+    if not imported.answers:
+        raise DataError(f"{path} holds no answers")
+    twice = [key for key, count in Counter(answer.key for answer in imported.answers).items() if count > 1]
+    if twice:
+        raise DataError(f"{path}: the key {twice[0]!r} stands twice")
 
 
 def check_options(imported: ToolAnswers, path: Path) -> None:

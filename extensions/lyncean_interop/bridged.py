@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lyncean.errors import UserError
 from lyncean.model.v1 import model_pb2 as model
-from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, answer_line, write_run
+from lyncean_interop.answers import LETTERS, Answer, ToolAnswers, answer_line, check_keys, write_run
 from lyncean_interop.responses import pairs_of, texts_of
 from orchestrator.benchmarks import find_tasks
 from orchestrator.data import DataError
@@ -58,9 +58,11 @@ class Bridged:
             The tool's own score and what it read, by the item's key.
 
         Raises:
-            DataError: The task is not bridged, its code may not run, or the answers are not to these data.
+            DataError: The task is not bridged, its code may not run, or the answers are none, have a key twice, or are
+                not to these data.
             RunLogError: The folder holds a run, or cannot be made.
         """
+        check_keys(imported, path)
         word = f"{self.prefix}:{imported.task}"
         try:
             benchmark = find_tasks([word], [str(Path(folder).absolute()) for folder in self.include])[word]

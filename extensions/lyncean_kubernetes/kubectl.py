@@ -106,11 +106,21 @@ class Applied:
         objects = self._get(self.selector)
         if not objects:
             raise self._absent()
+        kinds = ["jobs,pods", "configmaps,networkpolicies"]
         if any(GROUPED in one["metadata"]["labels"] for one in objects):
-            self.kubectl("delete", "leaderworkersets,services,poddisruptionbudgets", f"--selector={self.selector}")
+            self._delete_groups()
+            kinds.insert(0, "services,poddisruptionbudgets")
         # kubectl waits until the pods have ended, so that policies restrict an image for as long as it runs.
-        for kinds in ("jobs,pods", "configmaps,networkpolicies"):
-            self.kubectl("delete", kinds, f"--selector={self.selector}")
+        for names in kinds:
+            self.kubectl("delete", names, f"--selector={self.selector}")
+
+    def _delete_groups(self) -> None:
+        try:
+            self.kubectl("delete", "leaderworkersets", f"--selector={self.selector}")
+        except SubmitError as error:
+            if "have a resource type" not in str(error):
+                raise
+            # The operator is not installed: `kubectl apply` has made all but the groups.
 
     def resume(self) -> list[str]:
         """Restarts its failed Jobs and returns their names; their pods continue the existing run folders."""

@@ -9,7 +9,7 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _START = 1_700_000_000.0
@@ -38,13 +38,11 @@ class _Clock:
 def hold(seed: int = 0) -> None:
     """Seeds the generators of this process, and replaces its clock and the system's random bytes.
 
-    It does not fix `random.Random()` and `random.seed()` without a number, addresses of objects, the order of a
-    folder's files, and the last digits of sums on another kind of processor.
+    It does not fix `random.Random()` and `random.seed()` without a number, `uuid.uuid1`, `numpy.datetime64("now")`,
+    addresses of objects, the order of a folder's files, and the last digits of sums on another kind of processor.
     """
     clock, source = _Clock(), random.Random(seed)
-    changed: dict[str, Any] = dict.fromkeys(("time", "monotonic", "perf_counter", "process_time"), clock.look)
-    changed |= {f"{name}_ns": clock.look_ns for name in changed} | {"sleep": clock.sleep}
-    vars(time).update(changed)
+    vars(time).update(_held_time(clock))
     os.urandom = source.randbytes
     random.SystemRandom = random.Random  # type: ignore[misc, assignment]
     random.seed(seed)
@@ -56,6 +54,24 @@ def hold(seed: int = 0) -> None:
     _replace(datetime.datetime, {name: classmethod(now) for name in ("now", "utcnow", "today")})
     _hold_waits(clock)
     vars(tempfile)["_RandomNameSequence"].rng = source
+
+
+def _held_time(clock: _Clock) -> dict[str, Any]:
+    """Returns the functions of `time` that look at a clock, by name."""
+    seconds = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+    held: dict[str, Any] = dict.fromkeys(seconds, clock.look)
+    held |= {f"{name}_ns": clock.look_ns for name in seconds}
+    held |= {"clock_gettime": lambda _: clock.look(), "clock_gettime_ns": lambda _: clock.look_ns()}
+    for name in ("gmtime", "localtime", "ctime"):
+        held[name] = _with_default(getattr(time, name), clock.look)
+    held["asctime"] = _with_default(time.asctime, held["localtime"])
+    strftime, local = time.strftime, held["localtime"]
+    held["strftime"] = lambda format, *when: strftime(format, *(when or (local(),)))
+    return held | {"sleep": clock.sleep}
+
+
+def _with_default(function: Callable[[Any], Any], default: Callable[[], Any]) -> Callable[..., Any]:
+    return lambda value=None: function(default() if value is None else value)
 
 
 def _replace(kind: type, methods: Mapping[str, Any]) -> None:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from helpers.toy_harness import ToyHarness, write
 
 from lyncean_interop import lmms_eval_answers
-from lyncean_interop.answers import Answer
-from lyncean_interop.bridged import _items, _same
+from lyncean_interop.answers import Answer, ToolAnswers
+from lyncean_interop.bridged import Bridged, _items, _same
 from orchestrator.cli import main
 from orchestrator.data import DataError
 from orchestrator.run_folder import open_run
@@ -142,6 +142,15 @@ def test_documents_of_several_answers_and_scored_options_are_taken(tmp_path: Pat
     assert [item.key for item in open_run(tmp_path / "asked-twice")] == keys
     assert "the 4 answers of the documents are scored together" in done.stdout
     assert not (tmp_path / "asked-twice" / "reported").exists()
+
+
+@pytest.mark.parametrize(("keys", "words"), [("", "holds no answers"), ("011", "the key '1' stands twice")])
+def test_no_document_is_taken_twice(keys: str, words: str, tmp_path: Path) -> None:
+    """A row that a table has twice would count twice in the metrics of the task's own code."""
+    imported = ToolAnswers("VLMEvalKit", "Toy", "model", [Answer(key, "?", "A", ("A",)) for key in keys])
+    with pytest.raises(DataError, match=words):
+        Bridged("vlmevalkit", "toy.tsv").take(imported, tmp_path / "m_Toy.tsv", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_rounds_and_answers_to_a_drawing_are_told_apart() -> None:

@@ -11,6 +11,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from helpers import kube_api
 from helpers.admission import refused
 from helpers.kubectl_stages import cluster, ended
 from helpers.manifests import REPOSITORY, Manifest, containers_of, group_templates, needs_kubectl, of_kind, words
@@ -193,8 +194,18 @@ def test_delete_frees_the_nodes_first(tmp_path: Path) -> None:
     assert watched.stdout.endswith("its model servers hold their GPUs until --delete\n")
     assert submit("--run=one", "--delete", env=env).exit_code == 0
     deleted = [line.split()[2] for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("delete")]
-    kinds = ["leaderworkersets,services,poddisruptionbudgets", "jobs,pods", "configmaps,networkpolicies"]
-    assert deleted == kinds
+    rest = ["services,poddisruptionbudgets", "jobs,pods", "configmaps,networkpolicies"]
+    assert deleted == ["leaderworkersets", *rest]
+
+
+def test_delete_works_where_the_operator_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kubectl apply` has made all but the group, whose kind such a cluster does not know."""
+    monkeypatch.delitem(kube_api.KINDS, "leaderworkersets")
+    found = submitted(*RUN, "--run=one", "--engine=vllm", "--gpus=8", "--nodes=2")
+    with kube_api.KubeApi(of_kind(found, "Job") + of_kind(found, "Service"), {}) as api:
+        deleted = submit("--run=one", "--delete", env={"KUBECONFIG": str(api.config(tmp_path / "config"))})
+        assert deleted.exit_code == 0, deleted.stderr
+        assert not [one for one in api.objects if one["metadata"]["labels"].get("lyncean.dev/run") == "one"]
 
 
 def test_a_suite_sets_nodes_at_the_model(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ CALLS = (
     "print(datetime.datetime.now()) if 'datetime' in globals() else random.random()",
     "import asyncio; asyncio.run(asyncio.sleep(3600)); print(time.time() if 'time' in globals() else 0)",
     "import tempfile; print(tempfile.mkdtemp())",
+    "import time; print(time.clock_gettime(0), time.thread_time_ns(), time.strftime('%c'), time.asctime())",
 )
 
 
@@ -164,6 +165,15 @@ def test_a_library_in_c_builds_upon_the_held_clock(session: Any) -> None:
     ).content
     assert text.startswith("2023-11-14 22:13:")
     assert text.endswith("<class 'datetime.datetime'>\n")
+
+
+def test_every_function_of_time_looks_at_the_held_clock(session: Any) -> None:
+    code = (
+        "import time; print(time.strftime('%Y'), time.strftime('%Y', time.gmtime(0)), time.ctime()[-4:], "
+        "time.asctime()[-4:], time.gmtime(0).tm_year, time.gmtime().tm_year, time.localtime(None).tm_year, "
+        "time.clock_gettime(time.CLOCK_REALTIME) < 1.8e9, time.gmtime(time.clock_gettime_ns(0) // 10**9).tm_year)"
+    )
+    assert run(session, code).content == ("2023 1970 2023 2023 1970 2023 2023 True 2023\n",)
 
 
 def test_nothing_runs_between_two_calls(session: Any) -> None:
