@@ -14,7 +14,7 @@ from lyncean.errors import UserError
 
 _KEPT_BYTES = 1 << 19
 _SHARES = 32
-"""How often a column is read at most to find what stands in it twice."""
+"""Largest number of passes over a column in the search for repeated values."""
 
 
 class SpillError(UserError):

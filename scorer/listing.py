@@ -1,4 +1,4 @@
-"""The rules and metrics of a scorer, with a hash of all code and data behind each rule's verdicts."""
+"""The rules and metrics of a scorer, with a hash of all code and data that decide each rule's verdicts."""
 
 from __future__ import annotations
 

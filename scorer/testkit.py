@@ -68,7 +68,7 @@ def check_invariants(rule: Rule, texts: Iterable[str], labels: Iterable[str] = (
 def _check_form(result: pb.Verdict, text: str, allowed: set[str]) -> None:
     assert result.outcome in (Outcome.SCORED, Outcome.UNPARSED, Outcome.REFUSED), result.outcome
     if result.outcome == Outcome.SCORED:
-        assert not allowed or result.extracted in allowed, f"{result.extracted!r} is no label"
+        assert not allowed or result.extracted in allowed, f"{result.extracted!r} is not a label"
         assert result.HasField("score")
     else:
         assert not result.extracted

@@ -79,16 +79,16 @@ def command(
     if html is None:
         refuse(["html_flips", "embed"], "is for the page: give --html FILE, or leave it out")
     conditions = [] if gate_text is None else gate.parse(gate_text)
-    found = result.compare(runs, conditions, other_data=other_data, match=match)
+    compared = result.compare(runs, conditions, other_data=other_data, match=match)
     if html:
         from orchestrator.report import comparison
 
-        page = comparison.render(found, comparison.beside(found, html.parent), html_flips, embed=embed)
+        page = comparison.render(compared, comparison.beside(compared, html.parent), html_flips, embed=embed)
         with written(html):
             html.write_text(page, encoding="utf-8")
     if as_json:
-        click.echo(orjson.dumps(found.as_json(), option=orjson.OPT_INDENT_2))
+        click.echo(orjson.dumps(compared.as_json(), option=orjson.OPT_INDENT_2))
     else:
-        terminal.show(found, Terminal(markup=False), flips)
-    if not found.passed:
-        raise SystemExit(GATE_FAILED if found.verdict == gate.FAIL else GATE_NOT_SHOWN)
+        terminal.show(compared, Terminal(markup=False), flips)
+    if not compared.passed:
+        raise SystemExit(GATE_FAILED if compared.verdict == gate.FAIL else GATE_NOT_SHOWN)

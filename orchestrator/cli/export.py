@@ -115,8 +115,8 @@ def _write(chosen: Format, runs: Sequence[Run], output: Path | None, more: dict[
             click.echo(write(run))
 
 
-def _function(place: str) -> Any:
-    module, _, name = place.partition(":")
+def _function(location: str) -> Any:
+    module, _, name = location.partition(":")
     return getattr(importlib.import_module(module), name)
 
 

@@ -85,7 +85,7 @@ def command(
             plan = dataclasses.replace(plan, play=play)
         # Looked at for what it refuses: contradictions between options.
         _ = plan.needs
-        lines = (each for sample in plan.samples() for each in _lines(sample, plan.changes(), lambda m: put(m.data)))
+        lines = (text for sample in plan.samples() for text in _lines(sample, plan.changes(), lambda m: put(m.data)))
 
         def show(line: dict[str, Any]) -> None:
             sys.stdout.buffer.write(printable_json(orjson.dumps(line).decode()).encode() + b"\n")

@@ -45,7 +45,7 @@ async def format_begins_behind_the_reasoning(server: Server) -> str:
     answer = await server.generate(RIDDLE, response_format=_ANSWERS, **_room(server))
     _holds(answer, _ANSWERS, "a riddle with choices")
     applies(bool(answer.reasoning), f"it answered {text_of(answer)!r} without reasoning")
-    return f"{text_of(answer)!r} behind {len(answer.reasoning)} characters of reasoning"
+    return f"{text_of(answer)!r} after {len(answer.reasoning)} characters of reasoning"
 
 
 async def _kept(server: Server, wanted: model.ResponseFormat) -> str:

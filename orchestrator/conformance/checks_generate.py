@@ -31,7 +31,7 @@ async def greedy_repeats_itself(server: Server) -> str:
 
 @check
 async def unset_is_not_zero(server: Server) -> str:
-    """The default temperature is reported; a set 0 is 0 whatever the default."""
+    """The default temperature is reported; a set 0 stays 0 with any default."""
     request = generation(PROMPT)
     request.config.ClearField("temperature")
     answer = await server.send(request)
@@ -50,7 +50,7 @@ async def unset_is_not_zero(server: Server) -> str:
 
 @check
 async def effective_config_is_complete(server: Server) -> None:
-    """Whatever was set comes back, or the request is refused."""
+    """Every setting is reported as set, or the request is refused."""
     fields: dict[str, Any] = {"max_output_tokens": 7, "temperature": 0.0, "top_p": 0.5, "top_k": 3, "stop": ["@@@"]}
     for name, value in fields.items():
         try:
@@ -92,7 +92,7 @@ async def output_limit_holds(server: Server) -> str:
     wants(len(text_of(short)) < len(text_of(long)) or not text_of(long), "2 tokens say as much as 16")
     if server.exact:
         begins = text_of(short).rstrip(CUT_CHARACTER).rstrip()
-        wants(text_of(long).startswith(begins), f"{begins!r} is no beginning of {text_of(long)!r}")
+        wants(text_of(long).startswith(begins), f"{begins!r} is not the beginning of {text_of(long)!r}")
     return f"{short.usage.output_tokens} of {long.usage.output_tokens} tokens"
 
 
@@ -168,7 +168,7 @@ async def reasoning_stays_apart(server: Server) -> str:
     wants(cut.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"reasoning cut at 2 tokens ends with {reason}")
     if server.exact:
         begins = cut.reasoning.rstrip(CUT_CHARACTER).rstrip()
-        wants(reasoning.startswith(begins), f"{begins!r} is no beginning of the reasoning {reasoning[:80]!r}")
+        wants(reasoning.startswith(begins), f"{begins!r} is not the beginning of the reasoning {reasoning[:80]!r}")
     return f"{number or 'an unknown number'} of {tokens} tokens"
 
 
@@ -183,7 +183,7 @@ async def thinking_turns_off(server: Server) -> None:
 
 @check
 async def thinking_budget_holds(server: Server) -> str:
-    """A riddle with room for two tokens of reasoning, and for an answer behind them."""
+    """A riddle with room for two tokens of reasoning, and for an answer after them."""
     answer = await server.generate(RIDDLE, max_output_tokens=64, thinking_budget=2)
     applies(bool(answer.reasoning), "it did not reason about a riddle")
     tokens = answer.usage.reasoning_tokens

@@ -18,7 +18,7 @@ async def logprobs_are_logarithms(server: Server) -> None:
     """Numbers, none above 0, of at least one token each; minus infinity is one."""
     for text, score in zip(CANDIDATES, await server.likelihood([PROMPT], CANDIDATES), strict=True):
         wants(not math.isnan(score.logprob), f"the score of {text!r} is NaN")
-        wants(score.logprob <= 1e-6, f"the score of {text!r} is {score.logprob}: above 0 is no log-probability")
+        wants(score.logprob <= 1e-6, f"the score of {text!r} is {score.logprob}: above 0 is not a log-probability")
         wants(score.token_count >= 1, f"{text!r} has token_count 0")
 
 

@@ -31,7 +31,7 @@ async def _scored(server: Server, messages: list[model.Message], *texts: str) ->
 
 @check
 async def answers_are_continued(server: Server) -> str:
-    """Eight tokens behind a beginning, and four behind that with the first four of them."""
+    """Eight tokens after a beginning, and four after it and the first four of them."""
     full, half = await _continued(server, BEGUN, 8), await _continued(server, BEGUN, 4)
     text, first = text_of(full), text_of(half)
     wants(not text.lstrip().startswith(BEGUN), f"the output repeats the beginning of the answer: {text[:80]!r}")
@@ -43,13 +43,13 @@ async def answers_are_continued(server: Server) -> str:
         if rest.usage.input_tokens == half.usage.input_tokens + half.usage.output_tokens:
             continued = text_of(rest)
             same = text.removeprefix(first).startswith(continued.rstrip(CUT_CHARACTER))
-            wants(same, f"behind {BEGUN!r} it says {text!r}, and behind that with {first!r} it says {continued!r}")
+            wants(same, f"after {BEGUN!r} it says {text!r}, and after that with {first!r} it says {continued!r}")
     return f"{text!r}"[:60]
 
 
 @check
 async def scores_stand_behind_the_beginning(server: Server) -> str:
-    """What follows a beginning scores as much at once as one half behind the other."""
+    """A continuation of a beginning scores as much at once as in two halves."""
     (full,) = await _scored(server, begun(BEGUN), _FIRST + _SECOND)
     (first,) = await _scored(server, begun(BEGUN), _FIRST)
     (second,) = await _scored(server, begun(BEGUN + _FIRST), _SECOND)
@@ -59,7 +59,7 @@ async def scores_stand_behind_the_beginning(server: Server) -> str:
     bound = server.tolerance * max(1, full.token_count)
     wants(
         apart <= bound,
-        f"{_FIRST + _SECOND!r} scores {full.logprob:.5f} behind the beginning of an answer, its halves one behind "
+        f"{_FIRST + _SECOND!r} scores {full.logprob:.5f} after the beginning of an answer, its halves one after "
         f"the other {first.logprob + second.logprob:.5f}",
     )
     return f"{apart:.1e} nats apart"
@@ -67,11 +67,11 @@ async def scores_stand_behind_the_beginning(server: Server) -> str:
 
 @check
 async def reasoning_of_the_beginning_is_seen(server: Server) -> None:
-    """The same words behind two thoughts."""
+    """The same continuations after two thoughts."""
     thoughts = ("It is day, so it is blue.", "No. At night the sky is black, so I say black.")
     one, other = [await _scored(server, begun(BEGUN, thought), " blue", " black") for thought in thoughts]
     differ = any(a.logprob != b.logprob for a, b in zip(one, other, strict=True))
-    wants(differ, "the scores are the same whatever stands in Message.reasoning")
+    wants(differ, "the scores do not depend on Message.reasoning")
 
 
 @check

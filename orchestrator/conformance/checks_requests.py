@@ -56,7 +56,7 @@ async def refuses_over_long_input(server: Server) -> None:
     limit = server.info.max_context_tokens
     applies(limit > 0, "the server states no max_context_tokens")
     applies(limit <= _LONGEST, f"max_context_tokens is {limit:,}; a prompt beyond it would be too large to send")
-    # Every number is a token at least, whatever the tokenizer.
+    # Every number is at least one token in any tokenizer.
     long = " ".join(str(number % 1000) for number in range(limit + 1))
     requests: dict[str, Request] = {"a prompt beyond the context": server.request(user(long))}
     if server.claims("GENERATE"):

@@ -121,7 +121,7 @@ async def calls_are_well_formed(server: Server) -> str:
     wants(all(ids) and len(set(ids)) == len(ids), f"the ids of its calls are {ids}")
     kinds = [str(part.WhichOneof("kind")) for part in response.parts]
     wants(
-        kinds == sorted(kinds, key="tool_call".__eq__), f"its parts are {', '.join(kinds)}: calls stand behind the text"
+        kinds == sorted(kinds, key="tool_call".__eq__), f"its parts are {', '.join(kinds)}: calls must follow the text"
     )
     ended = response.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
     wants(not ended, "it ended with FINISH_REASON_END_OF_SEQUENCE and has called a tool")

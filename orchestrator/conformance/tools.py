@@ -224,7 +224,7 @@ async def other_revisions_are_refused(server: Server) -> None:
 
 @check
 async def conversations_are_apart(server: Server) -> None:
-    """The first call of a conversation has the same result, whatever others did before."""
+    """The first call of a conversation has the same result after any other conversation."""
     for tool in server.listing.tools:
         first = await server.call(server.request(tool))
         second = await server.call(server.request(tool))

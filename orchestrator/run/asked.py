@@ -45,7 +45,7 @@ def check_asked(run: Path, again: str = "run the command again", *, shard: bool 
         return
     error = _most_frequent(run, never)
     mistake = bool(error.code) or error.reason in OF_SETTINGS
-    planned = [task for task, found in tasks.items() if found["counts"]["planned"]]
+    planned = [task for task, task_results in tasks.items() if task_results["counts"]["planned"]]
     if shard and (never != planned or not mistake):
         return
     items = sum(tasks[task]["counts"]["planned"] for task in never)

@@ -137,9 +137,9 @@ class LocalServer:
         name, last = self._module.replace("_", "-"), _last(self._log)
         if code <= 0:  # by a signal: another process's doing, the kernel's for want of memory among them
             how = f"by {signal.Signals(-code).name}" if code else "as it was told to"
-            words = f" ({last})" if code in _OWN_SIGNALS and last else ""
+            suffix = f" ({last})" if code in _OWN_SIGNALS and last else ""
             return IncompleteError(
-                f"{name} has ended {how}{words}; every answer is safe: run the same command again to resume"
+                f"{name} has ended {how}{suffix}; every answer is safe: run the same command again to resume"
             )
         try:
             reason = self._reason.read_text(encoding="utf-8")

@@ -58,8 +58,8 @@ async def renderer(endpoints: Sequence[Endpoint], credentials: Credentials, time
 def _request(call: Call) -> Request:
     request = request_of(call)
     if request.method == "Likelihood":
-        asked = model.LikelihoodRequest(return_prompt=True).SerializeToString()
+        further = model.LikelihoodRequest(return_prompt=True).SerializeToString()
     else:
         short = model.GenerationConfig(max_output_tokens=1) if call.modality != model.MODALITY_IMAGE else None
-        asked = model.GenerateRequest(return_prompt=True, config=short).SerializeToString()
-    return replace(request, chunks=[*request.chunks, asked])
+        further = model.GenerateRequest(return_prompt=True, config=short).SerializeToString()
+    return replace(request, chunks=[*request.chunks, further])

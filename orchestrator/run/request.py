@@ -89,7 +89,7 @@ class RunRequest:
     answer: Literal["free", "constrained", "likelihood-after-reasoning"] = _option(
         "free",
         "How the model answers: in its own words; by the label of one of the choices alone; or in its own words, "
-        "behind which the options are scored.",
+        "after which the options are scored.",
     )
     tools: str | Sequence[str] = _option(
         (),

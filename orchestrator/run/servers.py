@@ -131,9 +131,9 @@ async def connect(
                 guards.append(embedded.watch)
             pools = {"": pool(endpoints, credentials)}
             pools |= {name: pool(there, request.credentials) for name, there in targets.stages.items()}
-            for each in pools.values():
-                stack.push_async_callback(each.close)
-            connecting = (each.connect() for each in pools.values())
+            for one in pools.values():
+                stack.push_async_callback(one.close)
+            connecting = (one.connect() for one in pools.values())
             try:
                 await raced(together(*connecting), *(guard() for guard in guards))
             except IncompleteError as error:

@@ -103,7 +103,7 @@ class JudgePrompt:
         try:
             data = json.loads(text)
         except ValueError as error:
-            raise JudgeError("judge_bad_json", f"the judge's reply is no JSON: {error}", text) from None
+            raise JudgeError("judge_bad_json", f"the judge's reply is not JSON: {error}", text) from None
         try:
             jsonschema.validate(data, self.schema)
         except jsonschema.ValidationError as error:

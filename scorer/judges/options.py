@@ -94,7 +94,7 @@ class Judging:
             )
         if kind not in ("openai", "batch") or not rest:
             raise UserError(
-                f"--judge {spec!r} is no judge: give openai:MODEL[@URL], batch:MODEL[@URL], grpc:HOST:PORT or"
+                f"--judge {spec!r} is not a judge: give openai:MODEL[@URL], batch:MODEL[@URL], grpc:HOST:PORT or"
                 " grpcs:HOST:PORT"
             )
         try:

@@ -206,7 +206,7 @@ def _caption(record: Record, number: int, dataset: Dataset) -> Item:
 
 
 def _dialog(record: Record, number: int, dataset: Dataset) -> Item:
-    raise DataError("a dialogue is no single question")
+    raise DataError("a dialogue is not a single question")
 
 
 def _named(name: str) -> Mapping[str, Any]:

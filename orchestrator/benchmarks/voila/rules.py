@@ -176,7 +176,7 @@ def _question(rule: int, quads: Iterable[Quad]) -> Question:
 
 
 _POSITIONS = {
-    (prop, kind): {quad[:3]: place for place, quad in enumerate(quads)}
+    (prop, kind): {quad[:3]: at for at, quad in enumerate(quads)}
     for prop, kinds in QUADS.items()
     for kind, quads in kinds.items()
 }

@@ -48,7 +48,7 @@ def truth_of(description: str) -> Values:
         values = {prop: canonical(prop, part) for prop, part in zip(PROPERTIES, parts, strict=True)}
         if all(values.values()):
             return {prop: value or "" for prop, value in values.items()}
-    raise RequestError(f"target {description!r} is no description in VOILA's words")
+    raise RequestError(f"target {description!r} is not a description in VOILA's words")
 
 
 def truth_of_images(target: str) -> list[Values]:
