@@ -50,7 +50,10 @@ def read_answers(module: str, path: Path, task: str | None = None, model: str | 
             cell.close()
         if problem:
             raise (ConfigError if problem["config"] else DataError)(problem["message"])
-        return msgspec.json.decode((Path(folder) / _ANSWERS).read_bytes(), type=ToolAnswers)
+        try:
+            return msgspec.json.decode((Path(folder) / _ANSWERS).read_bytes(), type=ToolAnswers)
+        except msgspec.DecodeError as error:  # JSON has null in place of a number that is not finite
+            raise DataError(f"{path.name} cannot be read: a value is not a finite number: {error}") from None
 
 
 def _beside(path: Path) -> tuple[str, ...]:

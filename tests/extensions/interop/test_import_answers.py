@@ -156,6 +156,16 @@ def test_files_that_are_none_are_one_line(tmp_path: Path, kind: str, name: str, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("value", ["-inf", "nan"])
+def test_a_log_likelihood_that_is_not_finite_is_one_line(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "samples_t_2026-11-24T00-06-01.436358.jsonl"
+    responses = [[[value, "False"]], [["-1.0", "True"]]]
+    path.write_text(json.dumps(lm_eval_line(0, [("q", " a"), ("q", " b")], responses, target="1")) + "\n")
+    told = run_import("lm-eval", path, "--run", tmp_path / "run")
+    assert (told.exit_code, "a value is not a finite number" in told.output) == (2, True), told.output
+    assert not (tmp_path / "run").exists()
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
