@@ -1,8 +1,8 @@
-"""A call in a trajectory against a single answer: `python bench/bench_episodes.py [--episodes N] [--calls N]`.
+"""Compares a call in a trajectory with a single answer: `python bench/bench_episodes.py [--episodes N] [--calls N]`.
 
 Orchestrator and null model server as in `bench_pipeline.py`, files sent once, everything logged, no report. The null
-model calls a tool until it has made the calls; the tool gives back a ready image that is new each time, so that a call
-has one new image as a single answer has. Times are processor times of the orchestrator.
+model calls a tool until it has made the calls; the tool returns a ready image that is new each time, so that a call
+has one new image, like a single answer. Times are processor times of the orchestrator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Measures and prints one JSON object a kind of image."""
+    """Measures and prints one JSON object per kind of image."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--calls", type=int, default=4)
@@ -48,12 +48,12 @@ def main() -> None:
 
 def measure(kind: str, flags: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Returns the medians over the runs, of single answers and trajectories in turn."""
-    # In a process of its own: a child's peak memory counts what its parent held when it was started.
+    # In a separate process: a child's peak memory includes the memory of its parent when it was started.
     in_child({"what": "data", "data": str(folder / "data.parquet"), "kind": kind, "rows": flags.episodes * flags.calls})
-    found: dict[str, list[dict[str, float]]] = {"single": [], "episode": []}
+    measurements: dict[str, list[dict[str, float]]] = {"single": [], "episode": []}
     for run in range(flags.runs):
-        for what, ran in found.items():
-            calls = flags.calls if what == "episode" else 1
+        for mode, ran in measurements.items():
+            calls = flags.calls if mode == "episode" else 1
             with server(folder, calls) as port:
                 job: dict[str, Any] = {
                     "what": "eval",
@@ -62,25 +62,25 @@ def measure(kind: str, flags: argparse.Namespace, folder: Path) -> dict[str, Any
                     "calls": calls,
                     "kind": kind,
                 }
-                job |= {"run": str(folder / f"{what}-{run}"), "rows": flags.episodes * flags.calls // calls}
+                job |= {"run": str(folder / f"{mode}-{run}"), "rows": flags.episodes * flags.calls // calls}
                 ran.append(in_child(job))
-    cost = {what: statistics.median(one["cpu_ms"] for one in ran) for what, ran in found.items()}
+    cost = {mode: statistics.median(one["cpu_ms"] for one in ran) for mode, ran in measurements.items()}
     return {
         "kind": kind,
         "calls": flags.calls,
         "episodes": flags.episodes,
-        "cpu_ms_per_call": {what: round(value, 3) for what, value in cost.items()},
+        "cpu_ms_per_call": {mode: round(value, 3) for mode, value in cost.items()},
         "ratio": round(cost["episode"] / cost["single"], 2),
-        "rss_mb": {what: round(max(one["rss"] for one in ran) / 1e6) for what, ran in found.items()},
+        "rss_mb": {mode: round(max(one["rss"] for one in ran) / 1e6) for mode, ran in measurements.items()},
     }
 
 
 def in_child(job: dict[str, Any]) -> dict[str, float]:
-    """Runs one measurement in a process of its own and returns what it printed."""
+    """Runs one measurement in a separate process and returns its printed result."""
     command = [sys.executable, __file__, "--child", json.dumps(job)]
-    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(made.stdout.splitlines()[-1])
-    return found
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
+    return result
 
 
 def data(job: dict[str, Any]) -> dict[str, float]:
@@ -121,19 +121,19 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
 
 @dataclass
 class Ready:
-    """A tool that takes no time: its image is ready, but for a number."""
+    """A tool that takes no time: its image is ready except for a number."""
 
     image: bytes
     numbers: Iterator[int]
 
     def describe(self) -> Any:
-        """Says what it is."""
+        """Describes the tool."""
         from lyncean.model.v1 import model_pb2 as model
 
         return model.Tool(name="ready", input_schema='{"type": "object"}')
 
     def call(self, arguments: str, pictures: Sequence[Any]) -> Any:
-        """Gives back the image."""
+        """Returns the image."""
         from orchestrator.tools.types import Picture, ToolOutput
 
         data = pipeline_data.own(self.image, 10_000_000 + next(self.numbers))
@@ -142,7 +142,7 @@ class Ready:
 
 @contextmanager
 def server(folder: Path, calls: int) -> Iterator[int]:
-    """Runs a null model server whose model makes so many calls."""
+    """Runs a null model server whose model makes `calls` calls."""
     file = folder / "port-ours"
     with running([sys.executable, str(HERE / "pipeline_null.py"), "ours", str(file), str(calls)], file) as port:
         yield port

@@ -1,4 +1,4 @@
-"""Samples a second of Generate, by batch size, on the LLaVA of `bench_likelihood`.
+"""Measures samples per second of Generate, by batch size, on the LLaVA of `bench_likelihood`.
 
 `python bench/bench_generate.py` sends questions about different images to the backend, as many
 at a time as a batch holds, and checks that every batch size gives the same texts (float32). The batch sizes take
@@ -35,29 +35,29 @@ from model_server.hf.settings import Settings
 from model_server.metrics import Metrics
 
 _PATCHES = {64: 42, 256: 21, 576: 14}
-"""Image tokens and the side of the patches that make as many."""
+"""Number of image tokens -> side of the patches."""
 
 
 def requests(count: int, tokens: int) -> list[model.GenerateRequest]:
-    """Questions of slightly different lengths, each about an image of its own."""
-    made = []
+    """Returns questions of slightly different lengths, each about a different image."""
+    sent = []
     for number in range(count):
         message = model.Message(role=model.ROLE_USER)
         message.parts.add(image=model.Image(data=picture(number)))
         message.parts.add(text=f"Question {number}: what is in the image{' and where' * (number % 3)}? Answer:")
-        made.append(model.GenerateRequest(messages=[message], config=model.GenerationConfig(max_output_tokens=tokens)))
-    return made
+        sent.append(model.GenerateRequest(messages=[message], config=model.GenerationConfig(max_output_tokens=tokens)))
+    return sent
 
 
 class Way:
-    """A backend and how fast it has been.
+    """A backend with its measured times.
 
     Args:
-        name: What is printed.
+        name: Printed name.
         folder: The checkpoint.
         batch: Most rows of a batch.
         dtype: The number format.
-        static: Whether the library's loop runs, whose batches end with their last row.
+        static: True runs the library's loop, whose batches end with their last row.
     """
 
     def __init__(self, name: str, folder: Path, batch: int, dtype: str, *, static: bool = False) -> None:
@@ -73,7 +73,7 @@ class Way:
         self.texts: list[str] = []
 
     async def run(self, sent: Sequence[model.GenerateRequest]) -> None:
-        """Sends the requests, twice as many at a time as a batch holds, in processor time and texts."""
+        """Sends the requests, twice as many at a time as a batch has rows; records time and texts."""
         gate = asyncio.Semaphore(2 * self.batch)
 
         async def one(request: model.GenerateRequest) -> Any:
@@ -88,7 +88,7 @@ class Way:
 
 
 async def compare(ways: Sequence[Way], sent: Sequence[model.GenerateRequest], rounds: int) -> None:
-    """Has the ways take turns."""
+    """Runs the ways in turn."""
     for number in range(-1, rounds):
         for way in ways:
             await way.run(sent[: way.batch] if number < 0 else sent)
@@ -97,7 +97,7 @@ async def compare(ways: Sequence[Way], sent: Sequence[model.GenerateRequest], ro
 
 
 def mixed(sent: Sequence[model.GenerateRequest], longest: int) -> list[int]:
-    """Gives each request the length at which its output ends, as a model's own end would: most are short, some long."""
+    """Draws for each request the length at which its output ends, like a model's end token: most short, some long."""
     lengths = torch.exp(3 + torch.randn(len(sent), generator=torch.Generator().manual_seed(5)))
     drawn = [min(longest, max(1, round(float(length)))) for length in lengths]
     for request, length in zip(sent, drawn, strict=True):
@@ -107,7 +107,7 @@ def mixed(sent: Sequence[model.GenerateRequest], longest: int) -> list[int]:
 
 
 def end_as_drawn() -> None:
-    """Has outputs end at the lengths that `mixed` has given them; behind the self-check at load."""
+    """Makes outputs end at the lengths from `mixed`; call it after the self-check at load."""
     RowDecoder._stopped = lambda self, row: len(row.ids) >= row.config.seed  # type: ignore[method-assign]
     RowDecoder._finish = _finish  # type: ignore[method-assign]
 
@@ -118,7 +118,7 @@ def _finish(self: RowDecoder, row: Any, reason: Any) -> None:
 
 
 def drawing(size: int, rows: int, **config: float) -> float:
-    """Returns the processor time of one drawn token, in milliseconds, for a vocabulary of this size."""
+    """Returns the processor time of sampling one token, in milliseconds, for a vocabulary of this size."""
     logits = 3 * torch.randn((rows, size), generator=torch.Generator().manual_seed(0))
     configs = [model.GenerationConfig(**config)] * rows
     generators = [torch.Generator().manual_seed(row) for row in range(rows)]

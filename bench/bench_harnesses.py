@@ -1,4 +1,4 @@
-"""Whole commands beside other harnesses: `python bench/bench_harnesses.py [--rows N] [--rounds N]`.
+"""Compares whole commands with other harnesses: `python bench/bench_harnesses.py [--rows N] [--rounds N]`.
 
 Each harness whose interpreter a variable names (rivals.py) answers the same rows by its own command line, from the
 start of its interpreter to its exit, and once more as its core alone, in a process that is warm. All take turns, one
@@ -32,7 +32,7 @@ Runs = dict[str, list[dict[str, float]]]
 
 
 def main() -> None:
-    """Prints one JSON object a kind of image."""
+    """Prints one JSON object per kind of image."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", default="2000,500", help="Rows of each kind of image.")
     parser.add_argument("--kinds", default="tiny,big")
@@ -57,7 +57,7 @@ def measure(kind: str, rows: int, flags: argparse.Namespace, folder: Path, only:
         {"what": "data", "data": {"parquet": str(data), "saved": str(folder / "saved")}, "kind": kind, "rows": rows}
     )
     shutil.rmtree(folder / "saved")
-    whole: Runs = defaultdict(list)
+    commands: Runs = defaultdict(list)
     core: Runs = defaultdict(list)
     with (
         bench_pipeline.server(folder, "ours") as model,
@@ -69,13 +69,13 @@ def measure(kind: str, rows: int, flags: argparse.Namespace, folder: Path, only:
                 time.sleep(flags.pause)
             if not only or OURS in only:
                 run = folder / "run"
-                whole[OURS].append(command(ours(data, model, run), folder))
+                commands[OURS].append(command(ours(data, model, run), folder))
                 shutil.rmtree(run)
                 job = {"what": "eval", "data": str(data), "model": model, "scorer": scorer, "run": str(run)}
                 before = bench_pipeline.servers_used()
-                found = bench_pipeline.in_child(job)
+                result = bench_pipeline.in_child(job)
                 servers = bench_pipeline.servers_used() - before
-                core[OURS].append({"wall": found["figures"], "cpu": found["cpu"], "servers": servers})
+                core[OURS].append({"wall": result["figures"], "cpu": result["cpu"], "servers": servers})
                 shutil.rmtree(run)
             for rival in rivals.RIVALS:
                 for way in rival.ways if rival.python else ():
@@ -83,20 +83,22 @@ def measure(kind: str, rows: int, flags: argparse.Namespace, folder: Path, only:
                     if only and name not in only:
                         continue
                     job = {"data": str(data), "rows": rows, "way": way, "port": http}
-                    places = folder / "whole", folder / "core"
-                    whole[name].append(command(rival.command({**job, "whole": True, "folder": places[0]}), folder))
-                    core[name].append(of_core(rival.command({**job, "whole": False, "folder": places[1]}), folder))
-                    for place in places:
-                        shutil.rmtree(place)
+                    paths = folder / "whole", folder / "core"
+                    commands[name].append(command(rival.command({**job, "whole": True, "folder": paths[0]}), folder))
+                    core[name].append(of_core(rival.command({**job, "whole": False, "folder": paths[1]}), folder))
+                    for path in paths:
+                        shutil.rmtree(path)
             print(
-                f"round {number + 1} of {flags.rounds}, {kind}: {json.dumps(last(whole))}", file=sys.stderr, flush=True
+                f"round {number + 1} of {flags.rounds}, {kind}: {json.dumps(last(commands))}",
+                file=sys.stderr,
+                flush=True,
             )
     return {
         "kind": kind,
         "rows": rows,
         "rounds": flags.rounds,
         "ended": datetime.now(UTC).isoformat(timespec="minutes"),
-        "whole": compared(whole),
+        "whole": compared(commands),
         "core": compared(core),
         "left_out": left_out(),
         "versions": {rival.name: rival.version() for rival in rivals.RIVALS if rival.python},
@@ -105,61 +107,72 @@ def measure(kind: str, rows: int, flags: argparse.Namespace, folder: Path, only:
 
 def last(runs: Runs) -> dict[str, float]:
     """Returns the processor seconds of each harness's last run."""
-    return {name: round(found[-1]["cpu"], 2) for name, found in runs.items()}
+    return {name: round(measurements[-1]["cpu"], 2) for name, measurements in runs.items()}
 
 
 def ours(data: Path, port: int, run: Path) -> list[str]:
-    """Returns our command: it starts its own scorer, logs everything and writes the report."""
-    words = ["-m", "orchestrator", "eval", "--task", "vstar_bench", "--data", str(data), "--run", str(run), "--quiet"]
-    return [sys.executable, *words, "--endpoint", f"127.0.0.1:{port}"]
+    """Returns our command, which starts its own scorer, logs everything and writes the report."""
+    arguments = [
+        "-m",
+        "orchestrator",
+        "eval",
+        "--task",
+        "vstar_bench",
+        "--data",
+        str(data),
+        "--run",
+        str(run),
+        "--quiet",
+    ]
+    return [sys.executable, *arguments, "--endpoint", f"127.0.0.1:{port}"]
 
 
-def command(words: Sequence[str], folder: Path) -> dict[str, float]:
-    """Runs a command to its end: its seconds, its processor seconds and those of the null servers meanwhile."""
+def command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
+    """Runs a command; returns its seconds, its processor seconds and those of the null servers meanwhile."""
     servers, before, started = bench_pipeline.servers_used(), ended_used(), time.perf_counter()
-    run(words, folder)
+    run(arguments, folder)
     wall = time.perf_counter() - started
     return {"wall": wall, "cpu": ended_used() - before, "servers": bench_pipeline.servers_used() - servers}
 
 
-def of_core(words: Sequence[str], folder: Path) -> dict[str, float]:
-    """Runs a core, which times itself."""
+def of_core(arguments: Sequence[str], folder: Path) -> dict[str, float]:
+    """Runs a core, which measures its own time."""
     servers = bench_pipeline.servers_used()
-    found = json.loads(run(words, folder).splitlines()[-1])
-    return {"wall": found["seconds"], "cpu": found["cpu"], "servers": bench_pipeline.servers_used() - servers}
+    result = json.loads(run(arguments, folder).splitlines()[-1])
+    return {"wall": result["seconds"], "cpu": result["cpu"], "servers": bench_pipeline.servers_used() - servers}
 
 
-def run(words: Sequence[str], folder: Path) -> str:
-    """Runs a command and returns what it printed."""
-    environment = os.environ if words[0] == sys.executable else rivals.environment(folder)
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, cwd=folder)
+def run(arguments: Sequence[str], folder: Path) -> str:
+    """Runs a command and returns its output."""
+    environment = os.environ if arguments[0] == sys.executable else rivals.environment(folder)
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False, cwd=folder)
     if done.returncode:
-        raise SystemExit(f"{' '.join(words)[:300]} failed:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+        raise SystemExit(f"{' '.join(arguments)[:300]} failed:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
     return done.stdout
 
 
 def ended_used() -> float:
-    """Processor seconds of the children that have ended, and of theirs."""
+    """Returns the processor seconds of all descendants that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def compared(runs: Runs) -> dict[str, Any]:
-    """Returns each harness's medians and ranges, and how many times ours it took, round by round."""
-    found = {}
+    """Returns each harness's medians and ranges, and its ratios to ours by round."""
+    results = {}
     for name, mine in runs.items():
-        spreads = {each: spread([one[each] for one in mine]) for each in mine[0]}
+        spreads = {field: spread([one[field] for one in mine]) for field in mine[0]}
         if name != OURS and OURS in runs:
-            for each in ("wall", "cpu"):
+            for field in ("wall", "cpu"):
                 pairs = zip(mine, runs[OURS], strict=True)
-                spreads[f"times_ours_{each}"] = spread([one[each] / our[each] for one, our in pairs])
-        found[name] = spreads
-    return found
+                spreads[f"times_ours_{field}"] = spread([one[field] / our[field] for one, our in pairs])
+        results[name] = spreads
+    return results
 
 
 def spread(values: Sequence[float]) -> list[float]:
     """Returns the median, the lowest and the highest."""
-    return [round(each, 2) for each in (statistics.median(values), min(values), max(values))]
+    return [round(value, 2) for value in (statistics.median(values), min(values), max(values))]
 
 
 def left_out() -> list[str]:

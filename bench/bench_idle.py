@@ -1,10 +1,10 @@
-"""The share of time for which a model works: `python bench/bench_idle.py [--seconds N] [--delays MS,MS]`.
+"""Measures the share of time for which a model works: `python bench/bench_idle.py [--seconds N] [--delays MS,MS]`.
 
-Models that sleep for 50 ms one call at a time, and for 1 s in batches of 32, served by the Python kit behind a proxy
-that delays every byte both ways, so that a round trip takes twice the delay. A model is busy while it runs a call or a
-batch; its share is of the time from its second call to its last. Start is what passes between its first call, before
-whose answer the engine lets none wait, and its second. Full says how much of a batch is filled on average,
-without each model's first batch, which starts before all requests are there, and its last, for which none are left.
+Models sleep for 50 ms per call, one call at a time, or for 1 s per batch of 32. The Python kit serves them through a
+proxy that delays every byte both ways, so a round trip takes twice the delay. A model is busy while it runs a call or a
+batch; its share is of the time from its second call to its last. Start is the time between its first call, until whose
+answer the engine queues no other, and its second. Full is the mean share of a batch that is filled, without each
+model's first batch, which starts before all requests have arrived, and its last, for which too few are left.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Single(Model):
         return self.work(1)[0]
 
     def work(self, calls: int) -> list[str]:
-        """Sleeps and notes from when to when."""
+        """Sleeps and records start and end."""
         started = time.perf_counter()
         time.sleep(self.seconds)
         self.worked.append((started, time.perf_counter(), calls))
@@ -71,7 +71,7 @@ class Single(Model):
 
     @property
     def full(self) -> float:
-        """The share of a batch that is filled, first and last batch left out where there are others."""
+        """The share of a batch that is filled, without first and last batch if there are others."""
         return statistics.mean(calls for *_, calls in self.worked[1:-1] or self.worked) / self.calls
 
 
@@ -88,7 +88,7 @@ class Batched(Single):
 
 
 async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
-    """Passes on what comes, so many seconds later."""
+    """Forwards bytes after a delay in seconds."""
     held: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     clock = asyncio.get_running_loop().time
 
@@ -108,7 +108,7 @@ async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dela
 
 @contextlib.asynccontextmanager
 async def served(model: Single, delay: float) -> AsyncIterator[int]:
-    """Serves a model behind the proxy, whose port is yielded."""
+    """Serves a model through the proxy and yields the proxy's port."""
     backend = KitBackend(model, Metrics())
     core = Core(backend)
     backend.load()
@@ -134,11 +134,11 @@ async def worked(kind: type[Single], replicas: int, delay: float, rows: int, dat
     models = [kind() for _ in range(replicas)]
     async with contextlib.AsyncExitStack() as stack:
         ports = [await stack.enter_async_context(served(model, delay)) for model in models]
-        words = ["eval", "--task", "vstar_bench", "--data", str(data), "--limit", str(rows), "--quiet"]
-        words += ["--run", tempfile.mkdtemp(dir=data.parent), "--scorer", f"127.0.0.1:{scorer}"]
-        words += ["--endpoint", ",".join(f"127.0.0.1:{port}" for port in ports)]
+        arguments = ["eval", "--task", "vstar_bench", "--data", str(data), "--limit", str(rows), "--quiet"]
+        arguments += ["--run", tempfile.mkdtemp(dir=data.parent), "--scorer", f"127.0.0.1:{scorer}"]
+        arguments += ["--endpoint", ",".join(f"127.0.0.1:{port}" for port in ports)]
         command = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "orchestrator", *words, stdout=subprocess.DEVNULL
+            sys.executable, "-m", "orchestrator", *arguments, stdout=subprocess.DEVNULL
         )
         if await command.wait():
             raise SystemExit("orchestrator eval failed")
@@ -146,7 +146,7 @@ async def worked(kind: type[Single], replicas: int, delay: float, rows: int, dat
 
 
 def main() -> None:
-    """Prints one JSON object a setting."""
+    """Prints one JSON object per setting."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0, help="Of each run, were models never idle.")
     parser.add_argument("--delays", default="1,20,40", help="One way, ms.")

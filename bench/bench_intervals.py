@@ -1,7 +1,7 @@
-"""How often intervals of partial credit cover, from few items: `python bench/bench_intervals.py [--worlds N]`.
+"""Simulates the coverage of intervals of partial credit from few items: `python bench/bench_intervals.py [--worlds N]`.
 
-Each world is a sample of scores whose true mean is known. Beside the interval of the results stands Student's t, which
-they had before, and the widths of both in points. Samples without any spread, which have no interval, are left out.
+Each world is a sample of scores with a known true mean. The interval of the results is compared with Student's t, which
+they had before, in coverage and width (points). Samples without any spread, which have no interval, are left out.
 Seeded: the same flags give the same numbers. docs/statistics.md quotes those of 2,000 worlds and seed 45.
 """
 
@@ -58,27 +58,28 @@ def coverage(draw: Draw, mean: float, items: int, group: int, worlds: int, seed:
     """Returns how often both intervals contain the mean, and their mean widths in points.
 
     Args:
-        draw: Makes scores.
+        draw: Draws scores.
         mean: Their true mean.
         items: Independent items, or groups of items of one score.
         group: Most items of a group, whose sizes vary.
         worlds: Samples.
-        seed: Of the generator.
+        seed: Seed of the generator.
     """
-    random, found = np.random.default_rng(seed), np.zeros((2, 2))
+    random, totals = np.random.default_rng(seed), np.zeros((2, 2))
     counted = 0
     for _ in range(worlds):
         sizes = random.integers(1, group + 1, items).astype(np.float64)
         sums = draw(random, items) * sizes
-        own = stats.mean_interval(sums, sizes, binary=False, within=stats.SHARE)
-        if own is None:
+        interval = stats.mean_interval(sums, sizes, binary=False, within=stats.SHARE)
+        if interval is None:
             continue
         counted += 1
         middle = float(sums.sum() / sizes.sum())
         reach = t_quantile(LEVEL, items - 1) * stats.standard_error(sums, sizes)
-        for row, (low, high) in enumerate(((own.low, own.high), (max(0.0, middle - reach), min(1.0, middle + reach)))):
-            found[row] += low <= mean <= high, high - low
-    share, width = 100 * found.T / counted
+        student = max(0.0, middle - reach), min(1.0, middle + reach)
+        for row, (low, high) in enumerate(((interval.low, interval.high), student)):
+            totals[row] += low <= mean <= high, high - low
+    share, width = 100 * totals.T / counted
     return {"covers": round(share[0], 1), "t_covers": round(share[1], 1),
             "width": round(width[0], 1), "t_width": round(width[1], 1)}  # fmt: skip
 
@@ -89,14 +90,14 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=45)
     flags, _ = parser.parse_known_args()
-    found: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
+    results: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
     for items, group in ((5, 1), (10, 1), (20, 1), (40, 1), (20, 5), (40, 5)):
         name = f"{items} items" if group == 1 else f"{items} groups of 1 to {group}"
-        found[name] = {
+        results[name] = {
             scores: coverage(draw, mean, items, group, flags.worlds, flags.seed)
             for scores, (draw, mean) in SCORES.items()
         }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

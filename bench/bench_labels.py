@@ -1,6 +1,6 @@
-"""What a judge and a few labels show together, simulated: `python bench/bench_labels.py [--worlds N]`.
+"""Simulates estimates from a judge and a few labels together: `python bench/bench_labels.py [--worlds N]`.
 
-Each world is a run whose true accuracy is known, a judge that errs at a known rate, and a person who labels a uniform
+Each world is a run with a known true accuracy, a judge that errs at a known rate, and a person who labels a uniform
 sample, estimated by the code of `orchestrator report`. Seeded: the same flags give the same numbers. docs/judges.md
 quotes those of 4,000 worlds and seed 29.
 """
@@ -24,13 +24,13 @@ class World(NamedTuple):
     """A kind of run.
 
     Attributes:
-        truth: True accuracy of the model, as people see it.
+        truth: True accuracy of the model, as judged by people.
         judge: Share of the verdicts that are right.
-        lenient: Whether the judge errs on wrong answers alone, and else on all alike.
+        lenient: True if the judge errs only on wrong answers, False if it errs on all alike.
         labels: Items that a person labels.
         items: Items of the run.
         group: Items of a group.
-        alike: Chance that an item is as its group is, and that the judge takes it so.
+        alike: Chance that an item is like its group, for the person and for the judge.
     """
 
     truth: float
@@ -43,11 +43,11 @@ class World(NamedTuple):
 
 
 def run(random: np.random.Generator, world: World) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Returns what a person says of each item, what the judge says, and the groups."""
+    """Returns a person's labels, the judge's verdicts, and the groups of all items."""
     groups = np.arange(world.items) // world.group
-    shared, own = random.random((2, groups[-1] + 1)), random.random((2, world.items))
+    shared, single = random.random((2, groups[-1] + 1)), random.random((2, world.items))
     common = random.random((2, world.items)) < world.alike
-    luck = np.where(common, shared[:, groups], own)
+    luck = np.where(common, shared[:, groups], single)
     human = luck[0] < world.truth
     errors = (1 - world.judge) / (1 - world.truth) if world.lenient else 1 - world.judge
     wrong = (luck[1] < errors) & ~(human & world.lenient)
@@ -55,15 +55,15 @@ def run(random: np.random.Generator, world: World) -> tuple[Floats, Floats, NDAr
 
 
 def measured(random: np.random.Generator, world: World, worlds: int) -> dict[str, float]:
-    """Returns coverage and width of the interval of judge and labels, beside labels alone and the judge alone."""
+    """Returns coverage and width of intervals from judge and labels, from labels alone and from the judge alone."""
     covered = np.zeros((worlds, 3))
     width = np.zeros((worlds, 3))
     for number in range(worlds):
         human, judge, groups = run(random, world)
         order = random.permutation(world.items)
         mine, rest = order[: world.labels], order[world.labels :]
-        found = stats.prediction_powered(human[mine], judge[mine], judge[rest], groups[order])
-        ends = [(found.low, found.high)]
+        powered = stats.prediction_powered(human[mine], judge[mine], judge[rest], groups[order])
+        ends = [(powered.low, powered.high)]
         for values, numbers in ((human[mine], groups[mine]), (judge, groups)):
             sums, sizes = stats.clusters(values[None], np.unique(numbers, return_inverse=True)[1])
             interval = stats.mean_interval(sums[0], sizes, binary=True)
@@ -87,14 +87,14 @@ def main() -> None:
     worlds += [World(0.6, judge, labels=50, items=500) for judge in (0.6, 0.9, 0.95)]
     worlds += [World(0.6, judge, group=5, alike=0.5) for judge in (0.6, 0.9, 0.95)]
     worlds += [World(0.6, 0.9, labels=200, items=500, group=5, alike=0.5)]
-    found: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
+    results: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
     for world in worlds:
-        random = np.random.default_rng([flags.seed, len(found)])
-        found[" ".join(f"{name}={value}" for name, value in world._asdict().items())] = measured(
+        random = np.random.default_rng([flags.seed, len(results)])
+        results[" ".join(f"{name}={value}" for name, value in world._asdict().items())] = measured(
             random, world, flags.worlds
         )
-    found["error_of_a_share"] = round(math.sqrt(0.05 * 0.95 / flags.worlds), 4)
-    print(json.dumps(found, indent=1))
+    results["error_of_a_share"] = round(math.sqrt(0.05 * 0.95 / flags.worlds), 4)
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A large run's folder: `python bench/bench_large.py [--rows N] [--folder DIR] [--steps ...]`.
+"""Measures work on a large run's folder: `python bench/bench_large.py [--rows N] [--folder DIR] [--steps ...]`.
 
-Makes the folder of a run of which all but a few samples are answered, then measures each step
-as a process of its own: the resume up to its next call on the wire and on to the results, the report, a comparison,
-scoring again and a merge; `live` asks as many texts of a live server. CPU and peak memory are the process's own.
+Makes the folder of a run in which all but a few samples are answered, then measures each step
+in a separate process: the resume up to its next call on the wire and on to the results, the report, a comparison,
+scoring again and a merge; `live` sends as many texts to a live server. CPU and peak memory are those of the process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEPS = "resume,report,compare,score,merge"
 
 
 class Noting(pipeline_null.Null):
-    """The null model, which notes when it was asked first."""
+    """The null model, which creates a file at its first call."""
 
     def __init__(self, note: Path) -> None:
         self._note = note
@@ -54,7 +54,7 @@ class Noting(pipeline_null.Null):
 
 
 def main() -> None:
-    """Measures and prints one JSON object a step."""
+    """Measures and prints one JSON object per step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--of", type=int, default=1, metavar="N", help="The run is the first of N shards of the rows.")
@@ -66,17 +66,17 @@ def main() -> None:
     if flags.serve:
         asyncio.run(pipeline_null.main("ours", flags.serve[0], Noting(flags.serve[1])))
         return
-    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as made:
-        folder = (flags.folder or Path(made)).resolve()
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as temporary:
+        folder = (flags.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         for step in ["make", *flags.steps.split(",")]:
-            found = STEP[step](folder, flags)
-            if found:
-                print(json.dumps({"step": step, "rows": flags.rows, **found}), flush=True)
+            result = STEP[step](folder, flags)
+            if result:
+                print(json.dumps({"step": step, "rows": flags.rows, **result}), flush=True)
 
 
 def make(folder: Path, flags: Any) -> dict[str, Any]:
-    """Makes data and run folder: a few real answers, and the rest written after their pattern."""
+    """Makes data and run folder: a few real answers, and the rest copied from their pattern."""
     run = folder / "run"
     if run.exists():
         return {}
@@ -95,7 +95,7 @@ def make(folder: Path, flags: Any) -> dict[str, Any]:
         keys = {orjson.loads(line)["key"] for line in lines}
         pattern = orjson.loads(lines[-1])
         key = pattern["key"].encode()
-        # As the log is given it: `sealed` puts another checksum behind.
+        # Without its checksum: `sealed` appends a new one.
         line = orjson.dumps({name: value for name, value in pattern.items() if name != "crc32"})
         with (run / name).open("ab") as file:
             for row in range(flags.rows - LEFT):
@@ -125,12 +125,12 @@ def resume(folder: Path, flags: Any) -> dict[str, Any]:
         started = time.perf_counter()
         process = psutil.Popen(ask(folder / "run"))
         asked(folder, process)
-        found = {"seconds_to_call": round(time.perf_counter() - started, 2)} | usage(process, "to_call")
-        return found | finished(process, started)
+        result = {"seconds_to_call": round(time.perf_counter() - started, 2)} | usage(process, "to_call")
+        return result | finished(process, started)
 
 
 def asked(folder: Path, process: psutil.Popen) -> None:
-    """Waits until a command's first call is on the wire; ends the bench where the command ends without one."""
+    """Waits until a command's first call is on the wire; exits if the command ends without one."""
     while not (folder / "asked").exists():
         if process.status() == "zombie":
             raise SystemExit(f"{process.args} ended without a call")
@@ -139,8 +139,8 @@ def asked(folder: Path, process: psutil.Popen) -> None:
 
 def report(folder: Path, flags: Any) -> dict[str, Any]:
     """Writes the page again."""
-    found = command("report", folder / "run")
-    return found | {"page_mb": round((folder / "run" / "report.html").stat().st_size / 1e6)}
+    result = command("report", folder / "run")
+    return result | {"page_mb": round((folder / "run" / "report.html").stat().st_size / 1e6)}
 
 
 def compare(folder: Path, flags: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def compare(folder: Path, flags: Any) -> dict[str, Any]:
 
 
 def live(folder: Path, flags: Any) -> dict[str, Any]:
-    """Asks text questions of the null model, every one of them."""
+    """Sends all text questions to the null model."""
     run, task = folder / "live", folder / "texts.yaml"
     shutil.rmtree(run, ignore_errors=True)
     texts = {
@@ -166,12 +166,12 @@ def live(folder: Path, flags: Any) -> dict[str, Any]:
     port = folder / "port-model"
     serve = [sys.executable, __file__, "--serve", str(port), str(folder / "asked")]
     with running(serve, port) as model, scorer(folder) as scoring:
-        places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
+        addresses = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
         servers = psutil.Process().children()
-        found = command("eval", "--task", task, "--run", run, *places, "--quiet")
+        result = command("eval", "--task", task, "--run", run, *addresses, "--quiet")
         for name, server in zip(("model", "scorer"), servers, strict=True):
-            found |= usage(server, name)
-    return found
+            result |= usage(server, name)
+    return result
 
 
 def score(folder: Path, flags: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def score(folder: Path, flags: Any) -> dict[str, Any]:
 
 
 def merge(folder: Path, flags: Any) -> dict[str, Any]:
-    """Splits the run into two shards, which no run has made, and merges them."""
+    """Splits the run into two artificial shards and merges them."""
     run, shards = folder / "run", [folder / f"shard{index}" for index in range(2)]
     manifest = json.loads((run / "manifest.json").read_text())
     for index, shard in enumerate(shards):
@@ -196,25 +196,25 @@ def merge(folder: Path, flags: Any) -> dict[str, Any]:
                     if shard_of(line[8 : line.index(b'"', 8)].decode(), 2) == index:
                         target.write(line)
                         planned += 1
-        own = {**manifest, "shard": {"index": index, "of": 2}, "planned": {"vstar_bench": planned}}
-        (shard / "manifest.json").write_text(json.dumps(own))
-    whole = folder / "merged"
-    subprocess.run(["rm", "-rf", whole], check=True)
+        part = {**manifest, "shard": {"index": index, "of": 2}, "planned": {"vstar_bench": planned}}
+        (shard / "manifest.json").write_text(json.dumps(part))
+    merged = folder / "merged"
+    subprocess.run(["rm", "-rf", merged], check=True)
     with scorer(folder) as port:
-        return command("merge", *shards, "--run", whole, "--scorer", f"127.0.0.1:{port}")
+        return command("merge", *shards, "--run", merged, "--scorer", f"127.0.0.1:{port}")
 
 
-def command(*words: Any) -> dict[str, Any]:
+def command(*arguments: Any) -> dict[str, Any]:
     """Runs a subcommand to its end."""
     started = time.perf_counter()
-    process = psutil.Popen([sys.executable, "-m", "orchestrator", *map(str, words)], stdout=subprocess.DEVNULL)
+    process = psutil.Popen([sys.executable, "-m", "orchestrator", *map(str, arguments)], stdout=subprocess.DEVNULL)
     return finished(process, started)
 
 
 def finished(process: psutil.Popen, started: float) -> dict[str, Any]:
-    """Waits for a process and returns what it took."""
+    """Waits for a process and returns its time and peak memory."""
     peak = 0
-    # What wait4 says of memory is never less than what this process itself has.
+    # The peak from wait4 is never less than the memory of this process, so it is read from /proc.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         peak = max(peak, peak_mb(process))
         time.sleep(0.02)
@@ -240,16 +240,16 @@ def peak_mb(process: psutil.Popen) -> int:
 
 @contextmanager
 def servers(folder: Path, flags: Any) -> Any:
-    """Runs model and scorer, and yields what makes the command that asks them."""
+    """Runs model and scorer, and yields a function that returns the command of a run on them."""
     port = folder / "port-model"
     serve = [sys.executable, __file__, "--serve", str(port), str(folder / "asked")]
     with running(serve, port) as model, scorer(folder) as scoring:
 
         def ask(run: Path) -> list[str]:
-            words = ["eval", "--task", "vstar_bench", "--data", str(folder / "data"), "--run", str(run)]
-            places = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
+            arguments = ["eval", "--task", "vstar_bench", "--data", str(folder / "data"), "--run", str(run)]
+            addresses = ["--endpoint", f"127.0.0.1:{model}", "--scorer", f"127.0.0.1:{scoring}"]
             shard = ["--shard", f"0/{flags.of}"] if flags.of > 1 else []
-            return [sys.executable, "-m", "orchestrator", *words, *places, *shard, "--quiet"]
+            return [sys.executable, "-m", "orchestrator", *arguments, *addresses, *shard, "--quiet"]
 
         yield ask
 

@@ -1,4 +1,4 @@
-"""Likelihood of N candidates behind one image and prompt: our way, the peers' ways and the floor.
+"""Measures the log-likelihood of N candidates after one image and prompt: our way, the peers' ways and the floor.
 
 `python bench/bench_likelihood.py` builds a LLaVA of 37 million parameters with 576 image tokens,
 checks that all ways agree, and prints milliseconds and ratios. With a GPU it runs there.
@@ -7,11 +7,11 @@ checks that all ways agree, and prints milliseconds and ratios. With a GPU it ru
   single    one forward pass per candidate
   expanded  the prompt once, its cache repeated per candidate
   forked    the same, one token of each candidate at a time (--hybrid)
-  packed    the prompt once, all candidates in one row behind it (what the server does)
+  packed    the prompt once, all candidates in one row after it (the server's way)
   floor     one plain forward pass over the prompt and all candidates' tokens
 
-`--hybrid` puts gated delta nets, as Qwen3.5 has them, in place of three of four attention layers: nothing is packed
-there, and `expanded` is what the server does.
+`--hybrid` replaces three of four attention layers by gated delta nets, as in Qwen3.5: nothing is packed then, and
+`expanded` is the server's way.
 """
 
 # ruff: noqa: E402  (the path comes before the imports that need it)
@@ -65,7 +65,7 @@ def build(folder: Path, width: int, layers: int, hybrid: bool = False, patch: in
     )
     delta: dict[str, Any] = {}
     if hybrid:
-        delta["layer_types"] = ["full_attention" if place % 4 == 3 else "linear_attention" for place in range(layers)]
+        delta["layer_types"] = ["full_attention" if layer % 4 == 3 else "linear_attention" for layer in range(layers)]
         delta |= {f"linear_num_{part}_heads": width // 64 for part in ("key", "value")}
         delta |= {f"linear_{part}_head_dim": 64 for part in ("key", "value")}
     text = tiny.text_config(
@@ -87,7 +87,7 @@ def build(folder: Path, width: int, layers: int, hybrid: bool = False, patch: in
 
 
 def picture(seed: int = 1) -> bytes:
-    """A photograph's size, coarse blocks."""
+    """Returns a JPEG of coarse blocks in the size of a photograph."""
     generator = torch.Generator().manual_seed(seed)
     blocks = (torch.rand((12, 16, 3), generator=generator) * 255).byte().numpy()
     buffer = io.BytesIO()
@@ -102,14 +102,14 @@ def reform(loaded: Any, question: Question, rows: int) -> list[float]:
     pixels = question.prompt.inputs["pixel_values"].to(loaded.device, loaded.model.dtype)
     for first in range(0, len(question.joined), rows):
         part = question.joined[first : first + rows]
-        longest = max(len(each.ids) for each in part)
+        longest = max(len(candidate.ids) for candidate in part)
         ids = torch.zeros((len(part), longest), dtype=torch.long, device=loaded.device)
         labels = torch.full_like(ids, -100)
         mask = torch.zeros_like(ids)
-        for row, each in enumerate(part):
-            line = torch.tensor(each.ids, device=loaded.device)
+        for row, candidate in enumerate(part):
+            line = torch.tensor(candidate.ids, device=loaded.device)
             ids[row, : len(line)], mask[row, : len(line)] = line, 1
-            labels[row, each.start : len(line)] = line[each.start :]
+            labels[row, candidate.start : len(line)] = line[candidate.start :]
         repeated = pixels.repeat_interleave(len(part), dim=0)
         logits = loaded.model(input_ids=ids, attention_mask=mask, pixel_values=repeated).logits[:, :-1]
         loss = torch.nn.functional.cross_entropy(
@@ -121,13 +121,13 @@ def reform(loaded: Any, question: Question, rows: int) -> list[float]:
 
 @torch.inference_mode()
 def floor(loaded: Any, question: Question, tokens: int) -> None:
-    """One causal pass over the prompt and as many further tokens."""
+    """Runs one causal pass over the prompt and `tokens` further tokens."""
     inputs = loaded.family.extend(question.prompt.inputs, len(question.prompt.ids), [5] * tokens)
     loaded.model(**to_device(inputs, loaded.device, loaded.model.dtype), use_cache=False, logits_to_keep=tokens + 1)
 
 
 def best_ms(ways: dict[str, Callable[[], Any]], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Best time of each way; the ways take turns, so that a busy moment hits them alike."""
+    """Returns the best time of each way, in ms; the ways take turns, so that a busy moment hits them alike."""
     best = dict.fromkeys(ways, float("inf"))
     for _ in range(rounds):
         for name, run in ways.items():
@@ -176,9 +176,9 @@ def main() -> None:
         ]
         question = Question(prompt, prompter.join(prompt, texts))
         tree = Tree()
-        for each in question.joined:
-            tree.add(each.ids[question.shared :], each.start - question.shared)
-        tokens = sum(len(each.ids) - each.start for each in question.joined)
+        for candidate in question.joined:
+            tree.add(candidate.ids[question.shared :], candidate.start - question.shared)
+        tokens = sum(len(candidate.ids) - candidate.start for candidate in question.joined)
 
         def kept(inputs: dict[str, Any], *, only: Any = prompt) -> dict[str, Any]:
             return vision.apply([only], inputs)

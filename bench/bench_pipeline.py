@@ -1,4 +1,4 @@
-"""The whole pipeline against its floor: `python bench/bench_pipeline.py [--rows N] [--runs N]`.
+"""Compares the whole pipeline with its floor: `python bench/bench_pipeline.py [--rows N] [--runs N]`.
 
 Three real processes (orchestrator, null model server, scorer), everything logged, the report
 written; beside it, in the same run, the bare gRPC unary ceiling with the same requests, as gRPC comes
@@ -29,11 +29,11 @@ import psutil
 HERE = Path(__file__).parent
 IN_FLIGHT = 32
 FORMS = {"parquet": "data.parquet", "saved": "data"}
-"""What the data is read from: a parquet file, and a folder of `datasets`, which keeps a hub's tables like that too."""
+"""Sources of the data: a parquet file, and a folder of `datasets`, the form in which it caches tables of a hub."""
 
 
 def main() -> None:
-    """Measures and prints one JSON object a kind of image."""
+    """Measures and prints one JSON object per kind of image."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=3)
@@ -53,32 +53,32 @@ def main() -> None:
 def measure(kind: str, rows: int, runs: int, folder: Path) -> dict[str, Any]:
     """Returns the medians over `runs`, of the pipeline from each form of the data and of the loops in turn."""
     data = {form: str(folder / name) for form, name in FORMS.items()}
-    # In a process of its own: a child's peak memory counts what its parent held when it was started.
+    # In a separate process: a child's peak memory includes the memory of its parent when it was started.
     size = in_child({"what": "data", "data": data, "kind": kind, "rows": rows})["image_bytes"]
     loops: dict[str, list[dict[str, float]]] = defaultdict(list)
     pipelines: dict[str, list[dict[str, float]]] = defaultdict(list)
 
-    def loop(what: str, form: str) -> dict[str, float]:
-        # A server of its own each time: whether glibc gives a message's memory back is settled by luck in
-        # each process, and with large images makes half as much again.
-        with server(folder, "bare" if what == "bare" else "kept") as port:
-            return in_child({"what": what, "data": data[form], "port": port, "rows": rows})
+    def loop(loop_kind: str, form: str) -> dict[str, float]:
+        # A new server each time: it is chance in each process whether glibc returns a message's memory, which with
+        # large images makes a difference of one half.
+        with server(folder, "bare" if loop_kind == "bare" else "kept") as port:
+            return in_child({"what": loop_kind, "data": data[form], "port": port, "rows": rows})
 
     with (
         server(folder, "ours") as model,
         scorer(folder) as scoring,
     ):
         for run in range(runs):
-            for what in ("bare", "kept"):
-                loops[what].append(loop(what, "parquet"))
+            for loop_kind in ("bare", "kept"):
+                loops[loop_kind].append(loop(loop_kind, "parquet"))
             for form in FORMS:
                 loops[form].append(loop("stored", form))
                 where = {"model": model, "scorer": scoring, "run": str(folder / f"run-{form}-{run}")}
                 before = servers_used()
                 one = in_child({"what": "eval", "data": data[form], **where})
                 pipelines[form].append(one | {"servers": servers_used() - before})
-    rates = {what: statistics.median(one["per_second"] for one in ran) for what, ran in loops.items()}
-    costs = {what: round(statistics.median(one["cpu_ms"] for one in ran), 3) for what, ran in loops.items()}
+    rates = {loop_kind: statistics.median(one["per_second"] for one in ran) for loop_kind, ran in loops.items()}
+    costs = {loop_kind: round(statistics.median(one["cpu_ms"] for one in ran), 3) for loop_kind, ran in loops.items()}
     ours = {
         form: {name: statistics.median(one[name] for one in ran) for name in ran[0]} for form, ran in pipelines.items()
     }
@@ -112,7 +112,7 @@ def figures(ours: dict[str, float], rows: int, bare: float, kept: float, stored:
 
 
 def in_child(job: dict[str, Any]) -> dict[str, Any]:
-    """Runs one measurement in a process of its own and returns what it printed."""
+    """Runs one measurement in a separate process and returns its printed result."""
     started = time.perf_counter()
     process = psutil.Popen([sys.executable, __file__, "--child", json.dumps(job)], stdout=subprocess.PIPE, text=True)
     out, _ = process.communicate()
@@ -123,7 +123,7 @@ def in_child(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def child(job: dict[str, Any]) -> None:
-    """One measurement: seconds of the work itself, without interpreter start and imports."""
+    """Makes one measurement: seconds of the work alone, without interpreter start and imports."""
     if job["what"] == "data":
         parquet, saved = Path(job["data"]["parquet"]), Path(job["data"]["saved"])
         print(json.dumps({"image_bytes": pipeline_data.make(parquet, job["kind"], job["rows"])}))
@@ -133,7 +133,7 @@ def child(job: dict[str, Any]) -> None:
 
 
 def evaluate(job: dict[str, Any]) -> dict[str, float]:
-    """The product's own way from data to report; what it took to the figures, and with the report."""
+    """Runs the product from data to report; returns its costs up to the results, and with the report."""
     from rich.console import Console
 
     from orchestrator import report
@@ -162,25 +162,25 @@ def evaluate(job: dict[str, Any]) -> dict[str, float]:
 
 
 def used() -> float:
-    """CPU seconds of this process."""
+    """Returns the CPU seconds of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
 def servers_used() -> float:
-    """CPU seconds that the servers of this process have used."""
+    """Returns the CPU seconds that the servers of this process have used."""
     return sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children())
 
 
 def peak() -> int:
-    """Peak memory of this process, bytes."""
+    """Returns the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 async def floor(job: dict[str, Any]) -> dict[str, float]:
-    """The same requests through grpc.aio and nothing else, the second time; answers are thrown away.
+    """Measures the second pass of the same requests through grpc.aio alone; answers are discarded.
 
-    "bare" and "kept" have them built before; "stored" reads each image, hashes it and stores it as it goes.
+    "bare" and "kept" build the requests before; "stored" reads, hashes and stores each image on the way.
     """
     import grpc
 
@@ -212,7 +212,7 @@ async def floor(job: dict[str, Any]) -> dict[str, float]:
 
 
 def requests(job: dict[str, Any], folder: str = "") -> Iterator[bytes]:
-    """The serialized requests, one after the other, their images stored as a run stores them if a folder is given."""
+    """Yields the serialized requests; with a folder their images are stored as in a run."""
     from orchestrator.benchmarks.vstar.benchmark import TABLE
     from orchestrator.data.images import row_image
     from orchestrator.data.opening import open_rows

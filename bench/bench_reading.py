@@ -1,12 +1,12 @@
-"""How many answers a second each rule reads on one core, from a request to its verdict.
+"""Measures the answers per second that each rule reads on one core, from a request to its verdict.
 
     python bench/bench_reading.py [--rounds 15] [--json]
 
-CPU time, which a busy machine lengthens too: each figure is the lower quartile of the rounds, and
-beside it stands what a fixed piece of work took in the same rounds, by which two runs compare.
+A busy machine lengthens CPU time too: each result is the lower quartile of the rounds, next to
+the time of a fixed piece of work in the same rounds, by which two runs can be compared.
 
-Beside single answers, each read again and again, the answers of the corpus that the tests hold are
-read one after the other: their mean is the figure for a mix.
+Single answers are read repeatedly. The answers of the tests' corpus are read once each: their
+mean is the result for a mix.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _OPTIONS = {"choice": MATERIALS, "two_way": ["top", "bottom"]}
 
 @dataclass
 class Row:
-    """One measured load: its rate, and the rate by the fixed piece of work's own."""
+    """One measured load: its rate, and its rate relative to that of the fixed piece of work."""
 
     rule: str
     answer: str
@@ -86,7 +86,7 @@ class Row:
 
 
 def request(rule: str, text: str) -> pb.ScoreRequest:
-    """Returns the request that an answer makes, reasoning tags taken off as the service does."""
+    """Returns the request of an answer, without reasoning tags, as in the service."""
     answer = reasoning.split(text).answer
     return pb.ScoreRequest(key="k", rule=rule, text=answer, options=_OPTIONS.get(rule, []), targets=[_TARGETS[rule]])
 
@@ -100,15 +100,15 @@ def yardstick() -> float:
 
 
 def reader(rule: str) -> Callable[[pb.ScoreRequest], pb.Verdict]:
-    """Returns what reads an answer by a rule."""
-    found = rules().get(rule)
-    if not isinstance(found, Rule):
+    """Returns the function by which a rule reads an answer."""
+    known = rules().get(rule)
+    if not isinstance(known, Rule):
         raise TypeError(f"{rule} asks a judge")
-    return found.read
+    return known.read
 
 
 def seconds(rule: str, text: str, times: int) -> float:
-    """Returns the CPU seconds that reading an answer takes, the mean of so many readings."""
+    """Returns the mean CPU seconds of reading an answer, over `times` readings."""
     read = reader(rule)
     start = time.thread_time()
     for _ in range(times):
@@ -117,12 +117,12 @@ def seconds(rule: str, text: str, times: int) -> float:
 
 
 def corpus(rule: str = "") -> list[tuple[Callable[[pb.ScoreRequest], pb.Verdict], pb.ScoreRequest]]:
-    """Returns every answer of the corpus, or those that one rule reads, with what reads it."""
+    """Returns every answer of the corpus, or those of one rule, with the function that reads it."""
     cases = [
         json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text("utf-8").splitlines()
     ]
     read = {name: reader(name) for name in _TARGETS}
-    asked = []
+    requests = []
     for case in cases:
         if rule in ("", case["rule"]):
             labels = case["params"].get("labels", ["A"])
@@ -130,27 +130,27 @@ def corpus(rule: str = "") -> list[tuple[Callable[[pb.ScoreRequest], pb.Verdict]
             text = reasoning.split(case["text"]).answer
             one = pb.ScoreRequest(key="k", rule=case["rule"], text=text, options=case["options"], targets=[target])
             one.params.update(case["params"])
-            asked.append((read[case["rule"]], one))
-    return asked
+            requests.append((read[case["rule"]], one))
+    return requests
 
 
-def mean(asked: list[tuple[Callable[[pb.ScoreRequest], pb.Verdict], pb.ScoreRequest]]) -> float:
-    """Returns the CPU seconds that reading an answer takes on average."""
+def mean(requests: list[tuple[Callable[[pb.ScoreRequest], pb.Verdict], pb.ScoreRequest]]) -> float:
+    """Returns the mean CPU seconds of reading an answer."""
     start = time.thread_time()
-    for read, one in asked:
+    for read, one in requests:
         read(one)
-    return (time.thread_time() - start) / len(asked)
+    return (time.thread_time() - start) / len(requests)
 
 
 def phrases() -> Iterator[list[str]]:
-    """Yields the options of one question after the other, four phrases each, no two of them the same."""
+    """Yields the options of one question after another, four phrases each, all different."""
     every = itertools.product(range(7), _WHAT, _THING, _THING)
-    for shift, what, thing, other in every:
-        yield [f"The {_WHO[shift + place]} {what} the {thing} near the {other}" for place in range(4)]
+    for shift, action, thing, other in every:
+        yield [f"The {_WHO[shift + index]} {action} the {thing} near the {other}" for index in range(4)]
 
 
 def unseen(options: Iterator[list[str]], times: int) -> float:
-    """Returns the CPU seconds that an answer to a question takes whose options were not met before."""
+    """Returns the mean CPU seconds of reading an answer whose options are new to the rule."""
     read = reader("choice")
     every = [
         pb.ScoreRequest(rule="choice", text=LOADS[1][2], options=next(options), targets=["B"]) for _ in range(times)
@@ -159,7 +159,7 @@ def unseen(options: Iterator[list[str]], times: int) -> float:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Times all loads in turn, so many rounds."""
+    """Measures all loads in turn, for a number of rounds."""
     timed: list[tuple[str, str, Callable[[], float]]] = [
         (rule, name, partial(seconds, rule, text, 40 if len(text) < 200 else 15)) for rule, name, text in LOADS
     ]
@@ -172,8 +172,8 @@ def measure(rounds: int) -> list[Row]:
     fixed = []
     for _ in range(rounds + 1):
         fixed.append(yardstick())
-        for place, (_, _, once) in enumerate(timed):
-            taken[place].append(once())
+        for index, (_, _, once) in enumerate(timed):
+            taken[index].append(once())
     rows = []
     for (rule, name, _), times in zip(timed, taken, strict=True):
         one = statistics.quantiles(times[1:], n=4)[0]
@@ -186,7 +186,7 @@ def measure(rounds: int) -> list[Row]:
 @click.option("--rounds", default=15, show_default=True, type=click.IntRange(2, 80))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(rounds: int, as_json: bool) -> None:
-    """Measures how fast the rules read."""
+    """Measures the speed of the rules."""
     rows = measure(rounds)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))

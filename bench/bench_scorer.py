@@ -1,10 +1,10 @@
-"""Throughput and memory of a real scorer process, asked over gRPC on loopback.
+"""Measures throughput and memory of a real scorer process over gRPC on loopback.
 
     python bench/bench_scorer.py [--items 1000000] [--batch 64] [--json]
 
-Three loads: verdicts known before that are only summed up (what re-reading a run is), answers
-that a rule reads, and log-likelihoods. The server is a process of its own; its memory is
-what the operating system counts for it.
+Three loads: known verdicts that are only aggregated (as when a run is read again), answers
+that a rule reads, and log-likelihoods. The server is a separate process; its memory is
+the resident set size from the operating system.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def known(number: int) -> pb.ScoreRequest:
 
 
 def answer(number: int) -> pb.ScoreRequest:
-    """Returns an item whose text is to be read."""
+    """Returns an item with a text for a rule."""
     item = _item(number)
     item.rule, item.text = "choice", ANSWERS[number % len(ANSWERS)]
     return item
@@ -77,8 +77,8 @@ def likelihoods(number: int) -> pb.ScoreRequest:
     """Returns an item with log-likelihoods."""
     item = _item(number)
     item.rule = "likelihood"
-    for place in range(4):
-        item.scores.add(logprob=-1.0 - (place + number) % 4, token_count=3)
+    for option in range(4):
+        item.scores.add(logprob=-1.0 - (option + number) % 4, token_count=3)
     return item
 
 
@@ -93,7 +93,7 @@ def _item(number: int) -> pb.ScoreRequest:
 
 
 async def measure(load: str, make: Callable[[int], pb.ScoreRequest], items: int, batch: int) -> Row:
-    """Starts a server, sends it all items, and looks at its memory on the way."""
+    """Starts a server, sends it all items, and samples its memory meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         command = [sys.executable, "-m", "scorer", "serve", "--port", "0", "--port-file", str(port_file)]
@@ -114,7 +114,7 @@ async def _drive(
     channel: object, server: psutil.Process, load: str, make: Callable[[int], pb.ScoreRequest], items: int, batch: int
 ) -> Row:
     stub = scorer_pb2_grpc.ScorerServiceStub(channel)
-    await _send(stub, known, 100, batch)  # what is imported at first use is not part of the load
+    await _send(stub, known, 100, batch)  # imports at first use are not part of the load
     memory: list[float] = []
 
     def sample() -> float:

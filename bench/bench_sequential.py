@@ -1,7 +1,7 @@
-"""Confidence sequences, simulated: `python bench/bench_sequential.py [--pairs N]`.
+"""Simulates confidence sequences: `python bench/bench_sequential.py [--pairs N]`.
 
-Each world is a benchmark whose figure over all items is known; its items are answered in random orders, and the
-interval is looked at after every one. The first world has so many orders, the others a tenth. Seeded: the same flags
+Each world is a benchmark with a known metric over all items; its items are answered in random orders, and the
+interval is checked after every one. The first world has N orders, the others a tenth. Seeded: the same flags
 give the same numbers. docs/statistics.md quotes those of 2,000 orders and seed 29.
 """
 
@@ -25,15 +25,15 @@ _HEAD = 2
 
 
 class World(NamedTuple):
-    """A benchmark and what is answered.
+    """A benchmark and the answers of a run or a pair of runs.
 
     Attributes:
         items: Items of the benchmark.
         share: Accuracy; of a pair, the share of the answers that differ between the runs.
         difference: Of a pair, the true difference; None for a single run.
         width: Width at which a single run stops.
-        group: Most items of a group; groups of 1 to so many are right or wrong together.
-        credit: Whether scores are partial credit.
+        group: Most items of a group; the items of a group are right or wrong together.
+        credit: True for scores with partial credit.
     """
 
     items: int
@@ -45,7 +45,7 @@ class World(NamedTuple):
 
 
 def population(random: np.random.Generator, world: World) -> tuple[Floats, Ints]:
-    """Returns total and size of each unit; the mean over all is exactly what the world says, but for groups."""
+    """Returns total and size of each unit; without groups the mean over all is exactly that of the world."""
     if world.group > 1:
         sizes = random.integers(1, world.group + 1, 2 * world.items // (world.group + 1))
     else:
@@ -84,14 +84,14 @@ def measured(random: np.random.Generator, world: World, orders: int) -> dict[str
         seconds, looks = seconds + time.process_time() - began, looks + len(sizes)
         covered += held
         stops.append(stop)
-    found = {"covers at every look": round(covered / orders, 4), "stops at": round(float(np.median(stops)), 3)}
-    return found | {"microseconds a look": round(1e6 * seconds / looks, 1)}
+    result = {"covers at every look": round(covered / orders, 4), "stops at": round(float(np.median(stops)), 3)}
+    return result | {"microseconds a look": round(1e6 * seconds / looks, 1)}
 
 
 def of_the_source(random: np.random.Generator, world: World, orders: int) -> float:
-    """Returns the median stop of a pair with the source's own bets: predictable plug-in, equation 15 and section 5.
+    """Returns the median stop of a pair with the bets of the source: predictable plug-in, equation 15 and section 5.
 
-    These are the bets of `confseq.betting.betting_cs_wor` by default.
+    These are the default bets of `confseq.betting.betting_cs_wor`.
     """
     stops = []
     for _ in range(orders):
@@ -99,7 +99,7 @@ def of_the_source(random: np.random.Generator, world: World, orders: int) -> flo
         total, squares, up, down, stop = 0.0, 0.25, 0.0, 0.0, 1.0
         for count, value in enumerate(values.tolist()):
             mean = -total / (len(values) - count)
-            if abs(mean) >= 1:  # the rest could not make up for it
+            if abs(mean) >= 1:  # the remaining units cannot balance it
                 stop = count / len(values)
                 break
             bet = math.sqrt(2 * math.log(2 / 0.05) / (squares / (count + 1) * (count + 1) * math.log(count + 2)))
@@ -130,20 +130,20 @@ def main() -> None:
         World(400, 0.3, width=0.1, credit=True),
         World(60, 0.8, width=0.2),
     ]
-    found: dict[str, object] = {"orders": flags.pairs, "seed": flags.seed}
-    assert len(found) == _HEAD
+    results: dict[str, object] = {"orders": flags.pairs, "seed": flags.seed}
+    assert len(results) == _HEAD
     for world in worlds:
         name = " ".join(f"{field}={value}" for field, value in world._asdict().items())
         shown = world._replace(items=flags.items) if flags.items else world
-        orders = flags.pairs if len(found) == _HEAD else max(1, flags.pairs // 10)
-        result = measured(np.random.default_rng([flags.seed, len(found)]), shown, orders)
+        orders = flags.pairs if len(results) == _HEAD else max(1, flags.pairs // 10)
+        result = measured(np.random.default_rng([flags.seed, len(results)]), shown, orders)
         if world.difference and world.group == 1:
             result["stops at, bets of the source"] = of_the_source(
-                np.random.default_rng([flags.seed, len(found)]), shown, orders
+                np.random.default_rng([flags.seed, len(results)]), shown, orders
             )
-        found[name] = result
+        results[name] = result
         print(name, result, file=sys.stderr, flush=True)
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""A share of the items chosen by information, and one drawn at random: how often a fall of a checkpoint is found.
+"""Compares a share of the items chosen by information with a random one: how often a fall of a checkpoint is found.
 
     python bench/bench_share.py [--rounds N]
 
 Items are stratified once by earlier checkpoints that answered all of them: those that flipped, and those that did not.
-Half or three quarters of what is asked are flipped ones. Each stratum has the interval of `falls.lowest_change`, and
-the weighted sum of both that of Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702 (MOVER).
+Half or three quarters of the sampled items are flipped ones. Each stratum has the interval of `falls.lowest_change`,
+and the weighted sum of both that of Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702 (MOVER).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from lyncean.statistics import falls, series
 
 ITEMS, PILOTS, SEED = 1500, 4, 67
 HALF = 0.025
-"""Chance of an end at which false alarms can be counted."""
+"""Chance of an error at an end, large enough to count false alarms."""
 KINDS = ("coins fall", "always right ones are lost")
 
 
 def upper(strata: Sequence[Floats], weights: Sequence[float], error: float) -> float:
-    """Returns the upper end of the interval of the change, of strata with these weights in all items."""
+    """Returns the upper end of the interval of the change, from strata with these weights."""
     total, reach = 0.0, 0.0
     for changes, weight in zip(strata, weights, strict=True):
         if len(changes):
@@ -37,7 +37,7 @@ def upper(strata: Sequence[Floats], weights: Sequence[float], error: float) -> f
 
 
 def asked(random: np.random.Generator, flipped: Ints, stable: Ints, count: int, part: float | None) -> list[Ints]:
-    """Returns the items asked of each stratum; all are one stratum without a `part` of flipped ones."""
+    """Returns the sampled items of each stratum; without a `part` of flipped ones there is a single stratum."""
     if part is None:
         return [random.choice(ITEMS, count, replace=False)]
     first = min(round(part * count), len(flipped))
@@ -47,7 +47,7 @@ def asked(random: np.random.Generator, flipped: Ints, stable: Ints, count: int, 
 def measure(rounds: int, share: float, fall: float, part: float | None) -> list[float]:
     """Returns the shares of false alarms at HALF, and of falls found by one comparison of a training, by kind."""
     random = np.random.default_rng(SEED)
-    wrong, found = 0, np.zeros(len(KINDS))
+    wrong, falls_seen = 0, np.zeros(len(KINDS))
     error = series.chance(1) / 2
     for _ in range(rounds):
         drawn = random.random(ITEMS)
@@ -64,10 +64,10 @@ def measure(rounds: int, share: float, fall: float, part: float | None) -> list[
             change = (random.random(ITEMS) < after).astype(float) - base
             end = upper([change[some] for some in strata], weights, error if at else HALF)
             if at:
-                found[at - 1] += end < 0
+                falls_seen[at - 1] += end < 0
             else:
                 wrong += end < 0
-    return [wrong / rounds, *(found / rounds).tolist()]
+    return [wrong / rounds, *(falls_seen / rounds).tolist()]
 
 
 def main() -> None:
@@ -78,11 +78,11 @@ def main() -> None:
     print(f"{'share':>6} {'design':>22} {'false (2.5%)':>13}", *(f"{kind:>27}" for kind in KINDS))
     for share, fall in ((0.2, 0.1), (0.4, 0.07)):
         for part, name in ((None, "random"), (0.5, "half of it flipped"), (0.75, "three quarters flipped")):
-            wrong, *found = measure(rounds, share, fall, part)
-            print(f"{share:6.0%} {name:>22} {wrong:13.1%}", *(f"{one:27.0%}" for one in found), flush=True)
+            wrong, *seen = measure(rounds, share, fall, part)
+            print(f"{share:6.0%} {name:>22} {wrong:13.1%}", *(f"{one:27.0%}" for one in seen), flush=True)
         for more in (1.2, 1.4):
-            wrong, *found = measure(rounds, share * more, fall, None)
-            print(f"{share * more:6.0%} {'random':>22} {wrong:13.1%}", *(f"{one:27.0%}" for one in found), flush=True)
+            wrong, *seen = measure(rounds, share * more, fall, None)
+            print(f"{share * more:6.0%} {'random':>22} {wrong:13.1%}", *(f"{one:27.0%}" for one in seen), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What people wait for around a run: `python bench/bench_start.py [--runs N] [--rows N]`.
+"""Measures the waits around a run: `python bench/bench_start.py [--runs N] [--rows N]`.
 
-Processor seconds of all processes of a command, which a busy machine changes little: every `--help`, from the command
-to its first call on the wire, a whole run of one item, and from the last answer to the command's end. Each stands
-beside its ceiling; a value above it is printed as such and fails nothing.
+The unit is processor seconds of all processes of a command, which a busy machine changes little: for every `--help`,
+from the command to its first call on the wire, for a whole run of one item, and from the last answer to the command's
+end. Each is printed with its ceiling; a value above it is marked and does not fail.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ HELP, FIRST_CALL, ONE_ITEM, END = 0.15, 0.5, 1.0, 0.3
 """Ceilings, processor seconds."""
 SYNTHETIC = ["--task", "vstar_bench", "--synthetic", "--limit", "1"]
 YARDSTICK = "import asyncio, grpc.aio, numpy"
-"""What any such command takes; a process shares its core with others, so processor time grows on a busy machine."""
+"""Baseline of any command; processor time grows on a busy machine because processes share cores."""
 PAUSE = 0.05
-"""Seconds that each of many calls takes, 32 at a time."""
+"""Seconds of each of many calls, 32 at a time."""
 TREE_MB = 200
 """Ceiling of peak memory, MB."""
 
 
 @dataclass
 class Watched(pipeline_null.Null):
-    """The null model beside the command that calls it; notes the command's processor time at its calls.
+    """The null model of a command; records the command's processor time at its calls.
 
     Attributes:
-        last: Number of the call that is the last.
+        last: Number of the last call.
         command: The command's process.
         first_call: Processor seconds of the command's processes at the first call.
         last_call: The same at the last.
@@ -69,7 +69,7 @@ class Watched(pipeline_null.Null):
     calls: int = 0
 
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
-        """Answers as the null model does; one of many after a moment, so that the run lasts as with a real model."""
+        """Answers like the null model, with a delay if there are many calls, as from a real model."""
         if self.last > 1:
             await asyncio.sleep(PAUSE)
         self.calls += 1
@@ -95,19 +95,19 @@ class Peaks(threading.Thread):
     __hash__ = threading.Thread.__hash__
 
     def run(self) -> None:
-        """Looks until the command is over."""
+        """Samples memory until the command is over."""
         while not self.over.wait(0.02):
-            for each in tree(self.command):
+            for process in tree(self.command):
                 with contextlib.suppress(psutil.Error, OSError, StopIteration):
-                    lines = Path(f"/proc/{each.pid}/status").read_text().splitlines()
+                    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
                     peak = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
-                    words = each.cmdline()
-                    name = words[words.index("-m") + 1] if "-m" in words else "orchestrator"
+                    arguments = process.cmdline()
+                    name = arguments[arguments.index("-m") + 1] if "-m" in arguments else "orchestrator"
                     self.found[name] = max(peak, self.found.get(name, 0))
 
 
 def tree(command: psutil.Process | None) -> list[psutil.Process]:
-    """Returns a command's processes that run."""
+    """Returns the running processes of a command."""
     with contextlib.suppress(psutil.Error):
         if command is not None:
             return [command, *command.children(recursive=True)]
@@ -117,42 +117,42 @@ def tree(command: psutil.Process | None) -> list[psutil.Process]:
 def used(command: psutil.Process | None) -> float:
     """Returns the processor seconds that a command and its processes have used so far."""
     total = 0.0
-    for each in tree(command):
+    for process in tree(command):
         with contextlib.suppress(psutil.Error):
-            total += sum(each.cpu_times()[:4])
+            total += sum(process.cpu_times()[:4])
     return total
 
 
 def children_used() -> float:
-    """Returns the processor seconds of this process's children that have ended, and of theirs."""
+    """Returns the processor seconds of all descendants that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-async def ran(words: list[str]) -> tuple[float, float]:
-    """Returns what a command used: processor seconds, and by the clock."""
+async def ran(arguments: list[str]) -> tuple[float, float]:
+    """Returns the processor seconds and the wall time of a command."""
     before, started = children_used(), time.perf_counter()
-    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.DEVNULL)
     if await process.wait():
-        raise SystemExit(f"{' '.join(words)}: exit code {process.returncode}")
+        raise SystemExit(f"{' '.join(arguments)}: exit code {process.returncode}")
     return children_used() - before, time.perf_counter() - started
 
 
-async def evaluated(words: list[str], rows: int) -> dict[str, float]:
-    """Returns what `orchestrator eval` used against a null model.
+async def evaluated(arguments: list[str], rows: int) -> dict[str, float]:
+    """Returns the costs of `orchestrator eval` with a null model.
 
     Args:
-        words: Its arguments beside the endpoint; none of a model server's where they name a model.
-        rows: The calls that it makes.
+        arguments: Its arguments without the endpoint, which is added unless they name a model.
+        rows: Number of its calls.
     """
     null = Watched(rows)
     server = grpc.aio.server()
     model_pb2_grpc.add_ModelServiceServicer_to_server(null, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    where = [] if "--model" in words else ["--endpoint", f"127.0.0.1:{port}"]
+    where = [] if "--model" in arguments else ["--endpoint", f"127.0.0.1:{port}"]
     before = children_used()
-    process = await asyncio.create_subprocess_exec(BIN / "orchestrator", "eval", *words, *where, "--quiet")
+    process = await asyncio.create_subprocess_exec(BIN / "orchestrator", "eval", *arguments, *where, "--quiet")
     null.command = psutil.Process(process.pid)
     peaks = Peaks(null.command)
     peaks.start()
@@ -162,7 +162,7 @@ async def evaluated(words: list[str], rows: int) -> dict[str, float]:
     peaks.join()
     await server.stop(None)
     if code:
-        raise SystemExit(f"orchestrator eval {' '.join(words)}: exit code {code}")
+        raise SystemExit(f"orchestrator eval {' '.join(arguments)}: exit code {code}")
     return {
         "total": total,
         "first_call": null.first_call,
@@ -173,19 +173,19 @@ async def evaluated(words: list[str], rows: int) -> dict[str, float]:
 
 
 def helps(name: str, command: click.Command, above: click.Context | None = None) -> list[list[str]]:
-    """Returns the words of every command and subcommand."""
+    """Returns the names of every command and subcommand, as lists of words."""
     context = click.Context(command, above, name)
-    words = context.command_path.split()
+    names = context.command_path.split()
     below = command.list_commands(context) if isinstance(command, click.Group) else []
     assert isinstance(command, click.Group) or not below
-    return [words, *(each for sub in below for each in helps(sub, command.get_command(context, sub), context))]
+    return [names, *(path for sub in below for path in helps(sub, command.get_command(context, sub), context))]
 
 
-def told(what: str, values: list[float], ceiling: float | None = None, unit: str = "s") -> None:
+def report(label: str, values: list[float], ceiling: float | None = None, unit: str = "s") -> None:
     """Prints the median of values and their range, beside its ceiling."""
     digits = 2 if unit == "s" else 0
     middle = statistics.median(values)
-    line = f"{what:62} {middle:7.{digits}f} {unit:2} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    line = f"{label:62} {middle:7.{digits}f} {unit:2} ({min(values):.{digits}f} to {max(values):.{digits}f})"
     if ceiling is not None:
         line += f", ceiling {ceiling:g}" + (": ABOVE" if middle > ceiling else "")
     print(line, flush=True)
@@ -194,15 +194,17 @@ def told(what: str, values: list[float], ceiling: float | None = None, unit: str
 async def measured(rows: int, runs: int) -> None:
     """Measures and prints everything."""
     yardstick = [(await ran([sys.executable, "-c", YARDSTICK]))[0] for _ in range(2 * runs)]
-    told(f"yardstick: python -c '{YARDSTICK}'", yardstick)
+    report(f"yardstick: python -c '{YARDSTICK}'", yardstick)
     took: dict[str, list[float]] = {}
-    for words in [each for name, command in COMMANDS.items() for each in helps(name, command)]:
-        took[" ".join(words)] = [(await ran([str(BIN / words[0]), *words[1:], "--help"]))[0] for _ in range(runs)]
+    for arguments in [names for name, command in COMMANDS.items() for names in helps(name, command)]:
+        took[" ".join(arguments)] = [
+            (await ran([str(BIN / arguments[0]), *arguments[1:], "--help"]))[0] for _ in range(runs)
+        ]
     for name in COMMANDS:
         slowest = max(
-            (each for each in took if each.split()[0] == name), key=lambda each: statistics.median(took[each])
+            (line for line in took if line.split()[0] == name), key=lambda line: statistics.median(took[line])
         )
-        told(f"{slowest} --help, the slowest of {name}", took[slowest], HELP)
+        report(f"{slowest} --help, the slowest of {name}", took[slowest], HELP)
     with tempfile.TemporaryDirectory(prefix=".bench-") as name:
         folder = Path(name).resolve()
         data = folder / "data.parquet"
@@ -217,17 +219,19 @@ async def measured(rows: int, runs: int) -> None:
             ),
             f"{rows:,} items": ([*task, "--data", str(data)], rows),
         }
-        for kind, (words, calls) in kinds.items():
-            found = [await evaluated([*words, "--run", str(folder / f"{kind}-{run}")], calls) for run in range(runs)]
-            column = {key: [one[key] for one in found] for key in found[0]}
-            embedded = "--model" in words
+        for kind, (arguments, calls) in kinds.items():
+            costs = [
+                await evaluated([*arguments, "--run", str(folder / f"{kind}-{run}")], calls) for run in range(runs)
+            ]
+            column = {key: [one[key] for one in costs] for key in costs[0]}
+            embedded = "--model" in arguments
             if calls == 1:
-                told(f"{kind}: the whole command", column["total"], None if embedded else ONE_ITEM)
+                report(f"{kind}: the whole command", column["total"], None if embedded else ONE_ITEM)
             if not embedded:
-                told(f"{kind}: to the first call", column["first_call"], FIRST_CALL)
-                told(f"{kind}: from the last call to the end", column["end"], END)
-                told(f"{kind}: the same by the clock", column["end_by_the_clock"])
-            told(f"{kind}: all processes", column["tree_mb"], TREE_MB, "MB")
+                report(f"{kind}: to the first call", column["first_call"], FIRST_CALL)
+                report(f"{kind}: from the last call to the end", column["end"], END)
+                report(f"{kind}: the same by the clock", column["end_by_the_clock"])
+            report(f"{kind}: all processes", column["tree_mb"], TREE_MB, "MB")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""The parts of a standard error against known ones, in simulated runs: `python bench/bench_variance.py [--worlds N]`.
+"""Compares parts of a standard error with known ones in simulated runs: `python bench/bench_variance.py [--worlds N]`.
 
 Each world draws items (in groups, in some settings), prompts, orders of options and repeats anew, of known variance,
-and lets `lyncean.statistics.variance` tell them apart. Seeded: the same flags give the same numbers.
+and lets `lyncean.statistics.variance` separate them. Seeded: the same flags give the same numbers.
 docs/statistics.md quotes those of 2,000 worlds and seed 6.
 """
 
@@ -22,10 +22,10 @@ from lyncean.statistics.variance import variance_parts
 
 
 class Setting(NamedTuple):
-    """A run's size, and the standard deviations of what makes an answer's score.
+    """A run's size, and the standard deviations of the parts of an answer's score.
 
     Attributes:
-        binary: Whether an answer is right or wrong, as its score is above 0 or not.
+        binary: True if an answer is right or wrong, by the sign of its score.
     """
 
     items: int
@@ -49,19 +49,19 @@ SETTINGS = {
 }
 MEAN = 0.3
 ORDERS = 2
-"""Orders of the options of an item: each is drawn several times."""
+"""Orders of an item's options, each of which is drawn several times."""
 
 
 def world(random: np.random.Generator, size: Setting) -> tuple[Floats, Ints, Ints, Ints, Ints]:
-    """Returns the scores of a run's answers, and group, item, prompt and order of each."""
+    """Returns the scores of a run's answers, and their groups, items, prompts and orders."""
     shape = (size.items, size.prompts, size.repeats)
     item, prompt, _ = (codes.ravel() for codes in np.indices(shape))
     order = random.integers(0, ORDERS, shape).ravel()
-    # Half of an item's variance is its group's, where there are groups.
+    # With groups, half of an item's variance is its group's.
     share = math.sqrt(0.5) if size.group > 1 else 1.0
     shared = np.repeat(random.normal(0, size.item, size.items // size.group), size.group)
-    own = random.normal(0, size.item, size.items)
-    items = share * own + math.sqrt(1 - share**2) * shared
+    single = random.normal(0, size.item, size.items)
+    items = share * single + math.sqrt(1 - share**2) * shared
     prompts, both = random.normal(0, size.prompt, size.prompts), random.normal(0, size.prompt_item, shape[:2])
     orders = random.normal(0, size.order, (*shape[:2], ORDERS))
     scores = MEAN + items[item] + prompts[prompt] + both[item, prompt] + orders[item, prompt, order]
@@ -70,13 +70,13 @@ def world(random: np.random.Generator, size: Setting) -> tuple[Floats, Ints, Int
 
 
 def truth(size: Setting) -> float:
-    """Returns the mean over all items, prompts, orders and answers that there could be."""
+    """Returns the mean over all possible items, prompts, orders and answers."""
     spread = math.hypot(size.item, size.prompt, size.prompt_item, size.order, size.answer)
     return NormalDist().cdf(MEAN / spread) if size.binary else MEAN
 
 
 def true_errors(size: Setting) -> dict[str, float]:
-    """Returns the standard error that each part has; orders recur, so an answer counts more than once in its order."""
+    """Returns the standard error of each part; orders recur, so an answer counts more than once in its order."""
     cells = size.items * size.prompts
     answers = cells * size.repeats
     alone = 1 if size.group == 1 else 0.5 + 0.5 * size.group
@@ -90,14 +90,14 @@ def true_errors(size: Setting) -> dict[str, float]:
 
 
 def measured(size: Setting, seed: list[int], worlds: int) -> dict[str, object]:
-    """Returns the parts on average beside the true ones, and how often the two intervals cover the truth."""
-    random, found, covered = np.random.default_rng(seed), dict[str, float](), np.zeros(2)
+    """Returns the mean parts with the true ones, and how often the two intervals cover the truth."""
+    random, variances, covered = np.random.default_rng(seed), dict[str, float](), np.zeros(2)
     for _ in range(worlds):
         values, group, item, prompt, order = world(random, size)
         parts = variance_parts(values, group, item, {"prompt": prompt}, order)
         assert parts
         for part in parts.parts:
-            found[part.name] = found.get(part.name, 0.0) + part.variance / worlds
+            variances[part.name] = variances.get(part.name, 0.0) + part.variance / worlds
         sums, sizes = stats.clusters(values[None], group)
         plain = stats.mean_interval(sums[0], sizes, binary=size.binary)
         assert plain
@@ -105,7 +105,7 @@ def measured(size: Setting, seed: list[int], worlds: int) -> dict[str, object]:
         covered += [plain.low <= truth(size) <= plain.high, abs(mean - truth(size)) <= reach]
     known = {} if size.binary else {name: round(100 * error, 2) for name, error in true_errors(size).items()}
     return {
-        "parts": {name: round(100 * math.sqrt(variance), 2) for name, variance in found.items()},
+        "parts": {name: round(100 * math.sqrt(variance), 2) for name, variance in variances.items()},
         **({"true": known} if known else {}),
         "interval_covers": round(covered[0] / worlds, 3),
         "interval_over_prompts_covers": round(covered[1] / worlds, 3),
@@ -118,10 +118,10 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=6)
     flags, _ = parser.parse_known_args()
-    found: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
+    results: dict[str, object] = {"worlds": flags.worlds, "seed": flags.seed}
     for number, (name, size) in enumerate(SETTINGS.items()):
-        found[name] = measured(size, [flags.seed, number], flags.worlds)
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+        results[name] = measured(size, [flags.seed, number], flags.worlds)
+    print(json.dumps(results, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The plot of docs/demo-model.md: `python bench/demo_curves.py docs/demo-model docs/demo-model/loss.svg`."""
+"""Draws the plot of docs/demo-model.md: `python bench/demo_curves.py docs/demo-model docs/demo-model/loss.svg`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import vl_convert
 
 LOSSES = {"vision": "naming", "language": "answering", "answers": "answering"}
-"""Part of the training and what it brings down."""
+"""Part of the training -> name of its loss."""
 
 
 def points(folder: Path, part: str) -> list[dict[str, Any]]:
-    """Returns a part's losses; where it was gone on with, steps count from where it stood."""
-    found, before, last = [], 0, 0
+    """Returns a part's losses; the steps of a continued training count on from the earlier ones."""
+    losses, before, last = [], 0, 0
     for line in map(json.loads, (folder / f"{part}.jsonl").read_text().splitlines()):
         if line["step"] < last:
             before += last
         last = line["step"]
-        found.append({"part": f"{part}: {LOSSES[part]}", "step": before + last, "loss": line[LOSSES[part]]})
-    return found
+        losses.append({"part": f"{part}: {LOSSES[part]}", "step": before + last, "loss": line[LOSSES[part]]})
+    return losses
 
 
 def main(folder: Path, path: Path) -> None:

@@ -1,10 +1,10 @@
-"""`make gpu`: what a machine with a GPU shows of the model server, in one command and one file of results.
+"""`make gpu`: measures the model server on a machine with a GPU, in one command and one file of results.
 
 Parts, in their order: exactness in bfloat16 and float32 against the library, out of memory and recovery, likelihood of
 N candidates, generation in continuous and static batches, prompts and images that are read once, throughput beside
 `transformers serve` and vLLM, the share of time for which the GPU works while the engine asks, and one benchmark with a
-hub model. A part that cannot run says why and is passed over; one that fails ends the command with 1 behind the others.
-`--toy` takes sizes for a CPU and a few seconds: it shows that all parts run, and measures nothing.
+hub model. A part that cannot run gives the reason and is skipped; one that fails sets exit code 1 after the others.
+`--toy` takes sizes for a CPU and a few seconds: it shows that all parts run, but measures nothing.
 """
 
 # ruff: noqa: E402  (the path comes before the imports that need it)
@@ -58,17 +58,17 @@ def page(rows: dict[str, list[Row] | str], date: str, options: argparse.Namespac
     lines = [f"# {hardware()}, {date}", "", f"{versions}, CPython {platform.python_version()}; `{command(options)}`."]
     if options.toy:
         lines.append("Toy sizes: the numbers measure nothing.")
-    for part, found in rows.items():
+    for part, part_rows in rows.items():
         lines += ["", f"## {part[0].upper()}{part[1:]}", ""]
-        if isinstance(found, str):
-            lines.append(found)
+        if isinstance(part_rows, str):
+            lines.append(part_rows)
             continue
-        lines += ["| what | value |", "|---|---|", *(f"| {row.what} | {row.value} |" for row in found)]
+        lines += ["| what | value |", "|---|---|", *(f"| {row.what} | {row.value} |" for row in part_rows)]
     return "\n".join(lines) + "\n"
 
 
 def command(options: argparse.Namespace) -> str:
-    """Returns what was typed."""
+    """Returns the command line."""
     return " ".join(["make gpu" if not options.toy else "python bench/gpu.py --toy", *options.parts])
 
 
@@ -96,14 +96,14 @@ def main() -> None:
         for part in options.parts or PARTS:
             print(f"\n== {part}", flush=True)
             try:
-                rows[part] = found = PARTS[part](machine)
-                for row in found:
+                rows[part] = part_rows = PARTS[part](machine)
+                for row in part_rows:
                     print(f"{row.what}: {row.value}", flush=True)
-                failed |= not all(row.good for row in found)
+                failed |= not all(row.good for row in part_rows)
             except Passed as reason:
                 rows[part] = f"Not run: {reason}."
                 print(rows[part], flush=True)
-            except Exception as error:  # the other parts are measured all the same
+            except Exception as error:  # the other parts are measured nevertheless
                 traceback.print_exc()
                 rows[part] = f"Failed: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
                 failed = True

@@ -29,7 +29,7 @@ _HUB = {
         }
     )
 }
-"""What `datasets` writes into its parquet files: with it the column is one of images to whoever reads it with them."""
+"""Metadata that `datasets` writes into its parquet files, so that readers decode the column as images."""
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 _CHUNK = 1024
@@ -37,7 +37,7 @@ _GROUPS = {"big": 64, "tiny": 64, "dot": 1024}
 """Rows per row group, about as the hub's own tables have them."""
 
 _FILE_BYTES = 500_000_000
-"""How large a hub's files are."""
+"""Size of a hub's files."""
 
 
 def make(path: Path, kind: str, rows: int) -> float:

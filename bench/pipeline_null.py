@@ -1,11 +1,11 @@
-"""The null model: answers "B" at once. `ours` through lyncean.rpc, `bare` through grpc.aio and nothing else.
+"""The null model: answers "B" at once. `ours` through lyncean.rpc, `bare` through grpc.aio alone.
 
-`kept` is `bare` with the one thing of lyncean.rpc that makes gRPC itself faster: freed memory is kept.
+`kept` is `bare` with the one setting of lyncean.rpc that makes gRPC itself faster: freed memory is kept.
 
-With a number of calls behind the port file, the model of `ours` calls a tool until it has made so many, and holds
+With a number of calls after the port file, the model of `ours` calls a tool until it has made that many, and holds
 files.
 
-`http` speaks OpenAI's protocol as far as a client notices: it reads each request whole and looks at none.
+`http` speaks OpenAI's protocol as far as a client notices: it reads each request completely and ignores it.
 """
 
 from __future__ import annotations

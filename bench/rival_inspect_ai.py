@@ -1,4 +1,4 @@
-"""Inspect on the same rows, run by its own interpreter: `PYTHON rival_inspect_ai.py JOB`, JOB in JSON.
+"""Runs Inspect on the same rows, in its own interpreter: `PYTHON rival_inspect_ai.py JOB`, JOB in JSON.
 
 A whole run is its own command line over this file as a task file. A core warms up with eight rows and times `eval`
 alone.
@@ -16,15 +16,15 @@ from pathlib import Path
 
 
 class Estimate:
-    """Stands for tiktoken's encoding, which would be fetched from the internet: four characters a token."""
+    """Replaces tiktoken's encoding, which needs the internet: four characters per token."""
 
     def encode(self, text: str, **_: object) -> range:
-        """Returns something as long as the tokens of a text."""
+        """Returns a sequence as long as the tokens of a text."""
         return range(len(text) // 4)
 
 
 def _task(data: str) -> object:
-    """Returns the task: each row's question behind its image, answered by a letter."""
+    """Returns the task: each row's question after its image, answered by a letter."""
     import pyarrow.parquet as pq
     import tiktoken
     from inspect_ai import Task
@@ -54,15 +54,15 @@ def main(job: dict) -> None:
     url = f"http://127.0.0.1:{job['port']}/v1"
     if job["whole"]:
         file = folder / "bench_task.py"
-        made = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        made += "from inspect_ai import task\nfrom rival_inspect_ai import _task\n\n"
-        made += f"@task\ndef bench():\n    return _task({job['data']!r})\n"
-        file.write_text(made)
-        words = ["-m", "inspect_ai", "eval", file.name, "--model", model, "--display", "none"]
-        words += ["--log-dir", str(folder / "log"), "--max-connections", "32", "--max-samples", "32"]
-        words += ["--model-base-url", url, "-M", "responses_api=false"] if job["way"] == "http" else []
+        source = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        source += "from inspect_ai import task\nfrom rival_inspect_ai import _task\n\n"
+        source += f"@task\ndef bench():\n    return _task({job['data']!r})\n"
+        file.write_text(source)
+        arguments = ["-m", "inspect_ai", "eval", file.name, "--model", model, "--display", "none"]
+        arguments += ["--log-dir", str(folder / "log"), "--max-connections", "32", "--max-samples", "32"]
+        arguments += ["--model-base-url", url, "-M", "responses_api=false"] if job["way"] == "http" else []
         os.chdir(folder)  # the process becomes the command, which takes relative names only
-        os.execv(sys.executable, [sys.executable, *words])  # noqa: S606
+        os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606
     core(job, folder, model, url)
 
 
@@ -90,7 +90,7 @@ def core(job: dict, folder: Path, model: str, url: str) -> None:
 
 
 def used() -> float:
-    """CPU seconds of this process, threads and ended children included."""
+    """Returns the CPU seconds of this process, threads and ended children included."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

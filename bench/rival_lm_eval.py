@@ -1,4 +1,4 @@
-"""lm-evaluation-harness on the same rows, run by its own interpreter: `PYTHON rival_lm_eval.py JOB`, JOB in JSON.
+"""Runs lm-evaluation-harness on the same rows, in its own interpreter: `PYTHON rival_lm_eval.py JOB`, JOB in JSON.
 
 A whole run is its own command line. A core warms up with eight rows and times `simple_evaluate` alone.
 """
@@ -35,18 +35,18 @@ def main(job: dict) -> None:
     }
     (folder / f"{NAME}.yaml").write_text(yaml.safe_dump(task))
     url = f"http://127.0.0.1:{job['port']}/v1/chat/completions"
-    words = f"model=null,base_url={url},num_concurrent=32,tokenizer_backend=None,max_retries=1,max_images=1"
-    model, arguments = ("local-chat-completions", words) if job["way"] == "http" else ("dummy", "")
+    model_arguments = f"model=null,base_url={url},num_concurrent=32,tokenizer_backend=None,max_retries=1,max_images=1"
+    model, arguments = ("local-chat-completions", model_arguments) if job["way"] == "http" else ("dummy", "")
     from lm_eval.models.dummy import DummyLM
 
-    DummyLM.MULTIMODAL = True  # refused tasks with images otherwise, whose images it would not look at
+    DummyLM.MULTIMODAL = True  # without it tasks with images are rejected; it never opens the images
     if job["whole"]:
         from lm_eval.__main__ import cli_evaluate
 
         chat = ["--apply_chat_template"] if arguments else []
-        given = ["--model", model, *(["--model_args", arguments] if arguments else []), *chat]
-        place = ["--tasks", NAME, "--include_path", str(folder), "--output_path", str(folder / "log")]
-        sys.argv = ["lm_eval", "run", *given, *place, "--log_samples"]
+        model_options = ["--model", model, *(["--model_args", arguments] if arguments else []), *chat]
+        paths = ["--tasks", NAME, "--include_path", str(folder), "--output_path", str(folder / "log")]
+        sys.argv = ["lm_eval", "run", *model_options, *paths, "--log_samples"]
         cli_evaluate()
         return
     core(job, folder, model, arguments)
@@ -90,7 +90,7 @@ def core(job: dict, folder: Path, model: str, arguments: str) -> None:
 
 
 def used() -> float:
-    """CPU seconds of this process, threads and ended children included."""
+    """Returns the CPU seconds of this process, threads and ended children included."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

@@ -1,4 +1,4 @@
-"""The plot of docs/scale.md: `python bench/scale_plot.py docs/scale.svg`."""
+"""Draws the plot of docs/scale.md: `python bench/scale_plot.py docs/scale.svg`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHARDS = (1, 2, 4, 8)
 
 
 def main() -> None:
-    """Simulates each point for a while and draws one line for each number of shards."""
+    """Simulates all points and draws one line per number of shards."""
     parser = argparse.ArgumentParser()
     parser.add_argument("path", type=Path, help="The SVG file.")
     parser.add_argument("--seconds", type=float, default=60.0, help="That a point is simulated for.")
@@ -25,8 +25,8 @@ def main() -> None:
                 continue
             system = System(replicas=replicas, shards=shards, service=1.0, spread=0.5, image_bytes=12_000)
             wanted = min(replicas * system.slots, shards / system.cpu) * flags.seconds
-            found = simulate(System(**{**_fields(system), "samples": round(wanted)}))
-            rows.append({"replicas": replicas, "shards": str(shards), "rate": found.rate})
+            outcome = simulate(System(**{**_fields(system), "samples": round(wanted)}))
+            rows.append({"replicas": replicas, "shards": str(shards), "rate": outcome.rate})
     log = {"type": "log"}
     spec = {
         "data": {"values": rows},

@@ -1,10 +1,10 @@
-"""N replicas and M orchestrator shards as a discrete-event model: `python bench/simulate.py --help`.
+"""Simulates N replicas and M orchestrator shards as a discrete-event model: `python bench/simulate.py --help`.
 
 Closed: a replica that has room holds a call as long as samples are left. A call occupies its
 shard's processor (build, send, receive, log), then a slot of its replica, and its answer the
 shard's scorer and disk. Processor, scorer and disk each serve one at a time in order of arrival; a
-replica serves as many calls at once as it has slots. What is not modelled is named in
-docs/scale.md, as is how far the model is from real runs (`bench/simulate_check.py`).
+replica serves as many calls at once as it has slots. docs/scale.md lists the limits of the model
+and its error against real runs (`bench/simulate_check.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 LOST, AWAKE = -1.0, -2.0
 
 DISK_SECONDS = 1.0
-"""How far writes may lag behind: the run log reaches the disk about once a second."""
+"""Largest delay of writes: the run log reaches the disk about once a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What is simulated. Times in seconds.
+    """The simulated system. Times in seconds.
 
     Attributes:
         samples: Calls that have to be answered, each once.
@@ -37,12 +37,12 @@ class System:
         service: Mean time of one answer.
         spread: Coefficient of variation of log-normal answering times; 0 for all alike.
         law: "lognormal" or "exponential", which has no `spread`.
-        latency: What a call takes beside `service` without occupying the orchestrator.
+        latency: Time of a call in addition to `service`, without load on the orchestrator.
         cpu: The orchestrator's processor time per call.
         scorer_cpu: The scorer's processor time per answer.
         shards_per_scorer: Shards that share one scorer process.
-        image_bytes: Bytes that a sample leaves in the run folder.
-        disk_rate: Bytes per second that a shard's run folder takes.
+        image_bytes: Bytes that a sample adds to the run folder.
+        disk_rate: Bytes per second that a shard can write to its run folder.
         mtbf: Mean time between failures of one replica; infinity for none.
         restart: Time from a replica's failure until it answers again, model loading included.
         backlog: Answers that may wait for the scorer before a shard sends nothing more.
@@ -68,13 +68,13 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it.
+    """The outcome of a simulation.
 
     Attributes:
         seconds: From the first call to the last verdict.
-        rate: Samples per second over all of it.
-        calls: Calls sent; what exceeds the samples was lost to failures and sent again.
-        replica_use: Share of the slots' time in which a call that was answered was in them.
+        rate: Samples per second over the whole time.
+        calls: Calls sent; more than the samples if calls were lost to failures and sent again.
+        replica_use: Share of the slots' time that was used by answered calls.
         cpu_use: Busy share of the busiest orchestrator.
         scorer_use: Busy share of the busiest scorer.
         disk_use: Busy share of the busiest disk.
@@ -90,7 +90,7 @@ class Outcome:
 
 
 class Line:
-    """A server that takes one at a time, in order of arrival."""
+    """A server that serves one at a time, in order of arrival."""
 
     __slots__ = ("busy", "free")
 
@@ -119,7 +119,7 @@ def simulate(system: System, seed: int = 0) -> Outcome:
     allowed = system.backlog * system.scorer_cpu
     calls = 0
     useful = end = 0.0
-    # When a slot of a replica is free again, and how long it took to answer; else LOST or AWAKE.
+    # Time at which a replica's slot is free again, the replica, and the time of the answer; else LOST or AWAKE.
     events: list[tuple[float, int, float]] = []
 
     def fill(now: float, replica: int) -> None:
@@ -183,7 +183,7 @@ def _durations(system: System, draw: random.Random) -> Callable[[], float]:
 
 
 def main() -> None:
-    """Simulates what the flags say and prints one JSON object."""
+    """Runs the simulation of the flags and prints one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for field in dataclasses.fields(System):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)

@@ -111,21 +111,21 @@ def evaluate(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured(delays: Sequence[float], rows: int, scorer: int, folder: Path, waiting: int = 0) -> dict[str, Any]:
-    """Starts a replica for each delay, makes one run in a process of its own, and returns what it measured."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    ports, ready, run = (place / name for name in ("ports", "ready", "run"))
-    words = [sys.executable, __file__, "--serve", ",".join(map(str, delays)), str(ports), str(ready), str(waiting)]
-    with bench_pipeline.running(words, ready) as last:
+    """Starts a replica for each delay, makes one run in a separate process, and returns its measurements."""
+    path = Path(tempfile.mkdtemp(dir=folder))
+    ports, ready, run = (path / name for name in ("ports", "ready", "run"))
+    command = [sys.executable, __file__, "--serve", ",".join(map(str, delays)), str(ports), str(ready), str(waiting)]
+    with bench_pipeline.running(command, ready) as last:
         job = {"ports": [*map(int, ports.read_text().split()), last], "rows": rows, "scorer": scorer}
         job |= {"data": str(folder / "data.parquet"), "run": str(run)}
         child = [sys.executable, __file__, "--child", json.dumps(job)]
         out = subprocess.run(child, stdout=subprocess.PIPE, text=True, check=True).stdout
-    found: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
 
 
 def main() -> None:
-    """Prints one JSON object a run: what was measured, what the model says, and how far apart they are."""
+    """Prints one JSON object per run: the measurement, the simulation, and the error."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--replicas", default="1,2,4,8,128,1000")
     parser.add_argument("--delay", type=float, default=0.1)
@@ -160,9 +160,9 @@ def main() -> None:
                     cpu=1 / busy["rate"],
                     image_bytes=12_000,
                 )
-                said = simulate(system).rate
-                line = {"replicas": replicas, "samples": rows, **real, "simulated": said}
-                print(json.dumps(line | {"error": said / real["rate"] - 1}), flush=True)
+                simulated = simulate(system).rate
+                line = {"replicas": replicas, "samples": rows, **real, "simulated": simulated}
+                print(json.dumps(line | {"error": simulated / real["rate"] - 1}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the demo model is made of: a small InternVL of the transformers library, its tokenizer and its processor.
+"""The demo model's architecture: a small InternVL of the transformers library, its tokenizer and its processor.
 
 A vision transformer, four patches folded into one token, a projector and a language model. Every
-image is one square of 64 tokens, whatever its shape.
+image of any shape is one square of 64 tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRID = SIDE // PATCH // FOLD
 IMAGE_TOKENS = GRID * GRID
 VOCABULARY = 1536
 COMMON = 0.15
-"""Sentences that stand in so many of the examples are a token each."""
+"""Share of the examples from which on a sentence that occurs in them becomes a single token."""
 PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
 IMAGE_START, IMAGE_END, IMAGE, VIDEO = "<img>", "</img>", "<IMG_CONTEXT>", "<video>"
 SPECIAL = (PAD, END, USER, ASSISTANT, IMAGE_START, IMAGE_END, IMAGE, VIDEO)
@@ -58,7 +58,7 @@ TEXT: dict[str, Any] = {
 
 
 def make_tokenizer(rows: Sequence[dict[str, Any]]) -> Any:
-    """Returns a byte-level BPE of the examples' texts; any text can be written in it."""
+    """Returns a byte-level BPE trained on the examples' texts; it can encode any text."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -68,7 +68,7 @@ def make_tokenizer(rows: Sequence[dict[str, Any]]) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = Counter(text for row in rows for asked in row["questions"] for text in asked.values())
+    texts = Counter(text for row in rows for question in row["questions"] for text in question.values())
     inner.train_from_iterator(sorted(texts), trainer)
     inner.add_tokens([AddedToken(sentence, normalized=False) for sentence in _common(rows)])
     return tf.PreTrainedTokenizerFast(
@@ -86,19 +86,19 @@ def make_tokenizer(rows: Sequence[dict[str, Any]]) -> Any:
 
 
 def _common(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Returns the sentences of instructions that are always the same."""
+    """Returns the sentences of instructions that occur in a share `COMMON` of the examples."""
     seen = Counter(
         sentence
         for row in rows
         for sentence in {
-            part for asked in row["questions"] for part in re.split(r"(?<=[.?!]) |\n", asked["question"].strip())
+            part for question in row["questions"] for part in re.split(r"(?<=[.?!]) |\n", question["question"].strip())
         }
     )
     return sorted(one for one, count in seen.items() if count >= COMMON * len(rows) and len(one) > 16)
 
 
 def make_processor(tokenizer: Any) -> Any:
-    """Returns the processor: one square per image, whatever its shape."""
+    """Returns the processor: one square per image of any shape."""
     size = {"height": SIDE, "width": SIDE}
     half = [0.5, 0.5, 0.5]
     return tf.InternVLProcessor(

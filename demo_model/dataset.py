@@ -1,4 +1,4 @@
-"""Training data as numbers: what comes on standard input, read and put together in batches."""
+"""Training data as numbers: reads examples from standard input and collates them into batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOUNDS = (12, 24, 44, 72, 110)
 
 
 def stream() -> Iterator[dict[str, Any]]:
-    """Returns the examples on standard input."""
+    """Yields the examples on standard input."""
     with pa.ipc.open_stream(sys.stdin.buffer) as source:
         for batch in source:
             yield from batch.to_pylist()
@@ -35,10 +35,10 @@ class Block(NamedTuple):
 
     Attributes:
         ids: Its tokens.
-        known: How many are the question's.
-        asked: How many stand before its question mark.
+        known: Number of tokens of the question.
+        asked: Number of tokens before the question mark.
         spelled: For each token the number of the name that ends with it, or `NONE`.
-        option: The first token and the one behind the last of the option that is the answer; the same where none is.
+        option: The first token of the option that is the answer, and the one after its last; equal if there is none.
         shown: Number of the name of the drawn option that is the answer, or `NONE`.
     """
 
@@ -55,12 +55,12 @@ class Read:
     """An example as numbers.
 
     Attributes:
-        kind: What drew it.
-        images: How many it has.
-        pixels: [images, SIDE, SIDE, 3], uint8; without images where it is only described.
+        kind: Its generator.
+        images: Number of images.
+        pixels: [images, SIDE, SIDE, 3], uint8; empty if the images are only described.
         prefix: Tokens of the images.
-        blocks: Each question with its answer.
-        marks: Image, cell and names' numbers.
+        blocks: Questions with their answers.
+        marks: Image, cell and numbers of the names.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class Reader:
 
     Args:
         tokenizer: The tokenizer.
-        names: What marks may say; other words are passed over.
+        names: Words that marks may use; other words are ignored.
     """
 
     def __init__(self, tokenizer: Any, names: Sequence[str]) -> None:
@@ -102,11 +102,11 @@ class Reader:
         drawn = bytearray(b"".join(row["images"]))
         flat = torch.frombuffer(drawn, dtype=torch.uint8) if drawn else torch.empty(0, dtype=torch.uint8)
         blocks = []
-        for asked in row["questions"]:
-            question = self.ids(asked["question"]) + self.ids(f"{END}{ASSISTANT}")
-            ids = question + self.ids(asked["answer"]) + self.ids(END)
-            option = self._option(asked["question"], asked["answer"])
-            shown = NONE if option[0] < option[1] else self._shown(asked["question"], asked["answer"])
+        for pair in row["questions"]:
+            question = self.ids(pair["question"]) + self.ids(f"{END}{ASSISTANT}")
+            ids = question + self.ids(pair["answer"]) + self.ids(END)
+            option = self._option(pair["question"], pair["answer"])
+            shown = NONE if option[0] < option[1] else self._shown(pair["question"], pair["answer"])
             asking = question.index(self._mark) if self._mark in question else 0
             blocks.append(Block(ids, len(question), asking, self._spelled(ids), option, shown))
         marks = []
@@ -119,16 +119,16 @@ class Reader:
         return Read(row["kind"], count, flat.view(-1, SIDE, SIDE, 3), prefix, blocks, marks)
 
     def _option(self, question: str, answer: str) -> tuple[int, int]:
-        """Returns the tokens of the line that gives the option of which the answer is the letter."""
+        """Returns the tokens of the option's line if the answer is the option's letter."""
         line = re.search(rf"^\(?{re.escape(answer)}[.)] .*$", question, re.MULTILINE) if len(answer) == 1 else None
         if line is None:
             return 0, 0
         offsets = self._tokenizer(question, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        inside = [place for place, (start, end) in enumerate(offsets) if start >= line.start() and end <= line.end()]
+        inside = [index for index, (start, end) in enumerate(offsets) if start >= line.start() and end <= line.end()]
         return inside[0], inside[-1] + 1
 
     def _shown(self, question: str, answer: str) -> int:
-        """Returns the name of the place in the image that the answer tells by its letter or number."""
+        """Returns the name of the region in the image whose letter or number is the answer."""
         if "Which choice" in question:
             return self._names.get(f"choice {answer}", NONE)
         return self._names.get(answer, NONE) if answer in "ABCD" else NONE
@@ -136,25 +136,25 @@ class Reader:
     def _spelled(self, ids: list[int]) -> list[int]:
         """Returns, for each token, the longest name that ends with it."""
         spelled = [NONE] * len(ids)
-        for place, token in enumerate(ids):
-            ending = [one for one in self._endings.get(token, ()) if ids[place + 1 - len(one[0]) : place + 1] == one[0]]
+        for index, token in enumerate(ids):
+            ending = [one for one in self._endings.get(token, ()) if ids[index + 1 - len(one[0]) : index + 1] == one[0]]
             if ending:
-                spelled[place] = max(ending, key=lambda one: len(one[0]))[1]
+                spelled[index] = max(ending, key=lambda one: len(one[0]))[1]
         return spelled
 
 
 @dataclass(frozen=True)
 class Group:
-    """Questions of like length.
+    """Questions of similar length.
 
     Attributes:
-        examples: Whose images each question is about: [questions].
+        examples: Index of the example whose images the question is about: [questions].
         ids: Question and answer, padded on the right: [questions, tokens].
-        labels: The token that follows where it is an answer's: [questions, tokens].
+        labels: The next token if it belongs to an answer, else `IGNORED`: [questions, tokens].
         spelled: The name that ends with a token, or `NONE`: [questions, tokens].
         last: The question's last token: [questions].
-        asked: How many tokens stand before the question mark: [questions].
-        option: Whether a token is of the option that is the answer: [questions, tokens].
+        asked: Number of tokens before the question mark: [questions].
+        option: True for tokens of the option that is the answer: [questions, tokens].
         shown: The name of the drawn option that is the answer, or `NONE`: [questions].
     """
 
@@ -170,13 +170,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Batch:
-    """Training data run together, all with as many images.
+    """Examples that run together, all with the same number of images.
 
     Attributes:
-        pixels: [images, 3, SIDE, SIDE]; without images where they are only described.
-        named: Which names are true of which cell: [images, cells, names].
+        pixels: [images, 3, SIDE, SIDE]; empty if the images are only described.
+        named: 1 if a name is true of a cell: [images, cells, names].
         prefix: Tokens of an example's images, the same for all: [tokens].
-        count: Training data.
+        count: Number of examples.
         groups: Their questions.
     """
 
@@ -188,39 +188,39 @@ class Batch:
 
 
 def collate(examples: Sequence[Read], names: int) -> Batch:
-    """Puts examples together, questions of like length side by side."""
-    asked = [(row, block) for row, example in enumerate(examples) for block in example.blocks]
-    asked.sort(key=lambda one: len(one[1].ids))
-    cuts = [bisect_left(asked, bound, key=lambda one: len(one[1].ids)) for bound in (*BOUNDS, math.inf)]
-    groups = [_group(asked[start:end]) for start, end in pairwise([0, *cuts]) if start < end]
-    each = examples[0].images
-    named = torch.zeros((len(examples) * each, IMAGE_TOKENS, names))
+    """Collates examples into a batch; questions of similar length form a group."""
+    questions = [(row, block) for row, example in enumerate(examples) for block in example.blocks]
+    questions.sort(key=lambda one: len(one[1].ids))
+    cuts = [bisect_left(questions, bound, key=lambda one: len(one[1].ids)) for bound in (*BOUNDS, math.inf)]
+    groups = [_group(questions[start:end]) for start, end in pairwise([0, *cuts]) if start < end]
+    images = examples[0].images
+    named = torch.zeros((len(examples) * images, IMAGE_TOKENS, names))
     for row, example in enumerate(examples):
         for image, cell, known in example.marks:
-            named[row * each + image, cell, known] = 1
+            named[row * images + image, cell, known] = 1
     pixels = torch.cat([example.pixels for example in examples]).permute(0, 3, 1, 2).float() / 127.5 - 1
     return Batch(pixels, named, torch.tensor(examples[0].prefix), len(examples), groups)
 
 
-def _group(asked: Sequence[tuple[int, Block]]) -> Group:
-    shape = (len(asked), max(len(block.ids) for _, block in asked))
+def _group(questions: Sequence[tuple[int, Block]]) -> Group:
+    shape = (len(questions), max(len(block.ids) for _, block in questions))
     ids, labels, spelled = torch.zeros(shape, dtype=torch.long), torch.full(shape, IGNORED), torch.full(shape, NONE)
     option = torch.zeros(shape, dtype=torch.bool)
-    for place, (_, block) in enumerate(asked):
+    for index, (_, block) in enumerate(questions):
         length = len(block.ids)
-        ids[place, :length] = torch.tensor(block.ids)
-        labels[place, block.known - 1 : length - 1] = torch.tensor(block.ids[block.known :])
-        spelled[place, :length] = torch.tensor(block.spelled)
-        option[place, slice(*block.option)] = True
+        ids[index, :length] = torch.tensor(block.ids)
+        labels[index, block.known - 1 : length - 1] = torch.tensor(block.ids[block.known :])
+        spelled[index, :length] = torch.tensor(block.spelled)
+        option[index, slice(*block.option)] = True
     rows, last, until, shown = map(
         torch.tensor,
-        zip(*((row, block.known - 1, block.asked, block.shown) for row, block in asked), strict=True),
+        zip(*((row, block.known - 1, block.asked, block.shown) for row, block in questions), strict=True),
     )
     return Group(rows, ids, labels, spelled, last, until, option, shown)
 
 
 def batches(source: Iterator[Read], size: int, names: int) -> Iterator[Batch]:
-    """Returns batches of examples in the order in which they come, those with several images by themselves."""
+    """Yields batches of examples in their order; a batch has examples with the same number of images."""
     pools: dict[int, list[Read]] = defaultdict(list)
     for example in source:
         pool = pools[example.images]

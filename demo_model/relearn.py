@@ -1,9 +1,9 @@
-"""Trains the demo model again by transformers' Trainer, from the bundled checkpoint with a part of it forgotten.
+"""Retrains the demo model by transformers' Trainer, from the bundled checkpoint with noise in its weights.
 
     python -m demo_model.relearn work --suite suite.yaml
 
-It keeps every checkpoint, and goes on where it was killed. With a suite each checkpoint is evaluated while training
-goes on (`lyncean_trainer`). The vision encoder stays as it is, so that the loss falls within minutes.
+It keeps every checkpoint and resumes after it was killed. With a suite each checkpoint is evaluated while training
+continues (`lyncean_trainer`). The vision encoder is frozen, so the loss falls within minutes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ tf: Any = transformers
 KINDS = ("vstar", "marvel")
 IGNORED = -100
 QUESTIONS = 4
-"""Questions taken of an example at most."""
+"""Questions taken from an example at most."""
 NOISE = 0.5
-"""Standard deviation of the noise in a matrix, in units of that of its weights: twice as much is not learned again."""
+"""Standard deviation of the noise in a matrix, relative to that of its weights: training does not recover from 1."""
 
 
 class Questions(torch.utils.data.Dataset[Any]):
-    """Questions on drawn images, and their answers; each follows from the seed and its number."""
+    """Questions on synthetic images, and their answers; each depends only on the seed and its number."""
 
     def __init__(self, size: int, seed: int) -> None:
         rows = (
@@ -53,7 +53,7 @@ class Questions(torch.utils.data.Dataset[Any]):
 
 
 class Collate:
-    """Makes a batch in which the answers alone are learned."""
+    """Makes a batch in which only the answers have labels."""
 
     def __init__(self, processor: Any) -> None:
         self._processor = processor
@@ -62,11 +62,11 @@ class Collate:
     def __call__(self, rows: Sequence[dict[str, Any]]) -> Any:
         """Returns the tensors of a batch."""
         prompts = [self._prompt(row) for row in rows]
-        whole = [f"{prompt}{row['answer']}{END}" for prompt, row in zip(prompts, rows, strict=True)]
+        texts = [f"{prompt}{row['answer']}{END}" for prompt, row in zip(prompts, rows, strict=True)]
         images = [row["images"] for row in rows]
-        batch = self._processor(text=whole, images=images, padding=True, return_tensors="pt")
+        batch = self._processor(text=texts, images=images, padding=True, return_tensors="pt")
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, IGNORED)
-        for line, prompt, text in zip(labels, prompts, whole, strict=True):
+        for line, prompt, text in zip(labels, prompts, texts, strict=True):
             line[: int((line != IGNORED).sum()) - self._length(text) + self._length(prompt)] = IGNORED
         batch["labels"] = labels
         return batch
@@ -80,7 +80,7 @@ class Collate:
 
 
 def forgetful() -> Any:
-    """Returns the bundled model, its vision encoder frozen and noise in its language model: it is right by chance."""
+    """Returns the bundled model with a frozen vision encoder and a noisy language model: its answers are chance."""
     torch.manual_seed(0)
     model = tf.InternVLForConditionalGeneration.from_pretrained(
         CHECKPOINT, dtype=torch.float32, attn_implementation="eager"

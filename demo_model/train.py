@@ -1,4 +1,4 @@
-"""Trains the demo model from nothing, on drawn examples that come as an Arrow stream on standard input.
+"""Trains the demo model from scratch, on synthetic examples from an Arrow stream on standard input.
 
     draw="python -m demo_model.training_data"; train="python -m demo_model.train"
     $draw 1024 --no-images | $train begin work
@@ -6,10 +6,10 @@
     $draw 200000 --start 1024 --no-images | $train language work --steps 3000
     $draw 200000 --seed 20264 --start 13800 | $train answers work --steps 800
 
-The vision encoder and the language part train separately, also in parallel: the vision encoder to report what stands in
-each place of an image, in vectors that are fixed beforehand; the language part to answer from such
-vectors, made from what is known of the image, without one. Then the language part learns
-to live with what the vision encoder really reports. An example's images are read once for all its questions.
+The vision encoder and the language part train separately, also in parallel. The vision encoder learns to report the
+objects in each cell of an image, in vectors that are fixed beforehand. The language part learns to answer from such
+vectors, made from the description of an image without the image. Then the language part learns to work with the vectors
+that the vision encoder really reports. An example's images are encoded once for all its questions.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from demo_model.architecture import GRID, make_frame, make_model, make_processor
 from demo_model.dataset import IGNORED, Batch, Group, Read, Reader, batches, collate, stream
 
 SIDES = 0.6
-"""How much of the way across an image is in the words left and right at first."""
+"""Weight of the horizontal position in the initial embeddings of the words left and right."""
 SHARPNESS = 12.0
-"""Of the names' probabilities; a name is present where its share in an image token exceeds a half."""
+"""Sharpness of the names' probabilities; a name is present if its share in an image token exceeds a half."""
 EXAM = 64
-"""Training data by which the language part is examined."""
+"""Examples on which the language part is evaluated."""
 LOOKING = 1, 0
-"""Layer and head in which a word looks at what it names."""
+"""Layer and head in which a word attends to the object that it names."""
 POINTING = 4, 0
-"""Layer and head in which the end of a question looks at the option that is the answer, drawn or written."""
+"""Layer and head in which the end of a question attends to the option that is the answer, drawn or written."""
 ASKED_FIRST, ASKED_LAST = (2, 1), (2, 2)
-"""Layers and heads in which the end of a question looks at the first and the last thing that it asks about."""
+"""Layers and heads in which the end of a question attends to the first and the last object that it asks about."""
 LOOK = 0.3
-"""Share of those examples in what is learned."""
+"""Weight of the attention loss in the total loss."""
 
 
 class Answered(NamedTuple):
-    """What became of a batch.
+    """Losses and logits of a batch.
 
     Attributes:
         wrong: Loss of the answers' tokens.
-        astray: How far the words look from what they name.
-        logits: Of each group's answers: [tokens, vocabulary].
+        astray: Loss of the attention of words that do not attend to the objects they name.
+        logits: Logits of each group's answers: [tokens, vocabulary].
     """
 
     wrong: torch.Tensor
@@ -63,11 +63,11 @@ class Answered(NamedTuple):
 
 
 class Learner(torch.nn.Module):
-    """The model and what its image tokens are to be.
+    """The model and the targets of its image tokens.
 
     Args:
         model: The model.
-        names: How many names there are.
+        names: Number of names.
     """
 
     def __init__(self, model: Any, names: int) -> None:
@@ -79,16 +79,16 @@ class Learner(torch.nn.Module):
         self.places = torch.nn.Buffer((columns[None] + lines[:, None]).flatten(0, 1))
 
     def described(self, named: torch.Tensor) -> torch.Tensor:
-        """Returns the image tokens that say what is known of images: [images, cells, width]."""
+        """Returns the image tokens that describe the names in images: [images, cells, width]."""
         return named @ self.names + self.places
 
     def seen(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Returns the image tokens that the vision encoder makes of images: [images, cells, width]."""
+        """Returns the vision encoder's image tokens: [images, cells, width]."""
         features: torch.Tensor = self.model.model.get_image_features(pixels).pooler_output
         return features
 
     def look(self, pixels: torch.Tensor, named: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns how far the vision encoder is from what is known: as wrong names, and as a distance squared."""
+        """Returns the losses of the vision encoder: cross entropy of names, and squared distance."""
         features = self.seen(pixels).float()
         logits = SHARPNESS * ((features - self.places) @ self.names.T - 0.5)
         wrong = functional.binary_cross_entropy_with_logits(logits, named, reduction="sum") / named.sum().clamp(min=1)
@@ -99,7 +99,7 @@ class Learner(torch.nn.Module):
     def answers(self, features: torch.Tensor, batch: Batch) -> Answered:
         """Returns the losses of the answers.
 
-        The language model reads an example's images once; every question goes on from there alone.
+        The language model reads an example's images once; every question continues separately from there.
         """
         language = self.model.model.language_model
         embed = self.model.get_input_embeddings()
@@ -128,11 +128,11 @@ class Learner(torch.nn.Module):
                 output_attentions=True,
             )
             wanted = group.labels != IGNORED
-            given = self.model.lm_head(done.last_hidden_state[wanted]).float()
-            losses.append(functional.cross_entropy(given, group.labels[wanted], reduction="sum"))
-            count += len(given)
-            logits.append(given.detach())
-            things = functional.pad(named[group.examples], (0, 1))  # the last name, NONE, is true of nothing
+            predicted = self.model.lm_head(done.last_hidden_state[wanted]).float()
+            losses.append(functional.cross_entropy(predicted, group.labels[wanted], reduction="sum"))
+            count += len(predicted)
+            logits.append(predicted.detach())
+            things = functional.pad(named[group.examples], (0, 1))  # the last name, NONE, is false of every cell
             looks += _looks(group, things, done.attentions, places)
         astray = torch.cat(looks)
         return Answered(torch.stack(losses).sum() / count, astray.sum() / max(1, len(astray)), logits)
@@ -141,13 +141,13 @@ class Learner(torch.nn.Module):
 def _looks(
     group: Group, things: torch.Tensor, attentions: Sequence[torch.Tensor], places: torch.Tensor
 ) -> Iterator[torch.Tensor]:
-    """Returns how far attention is from where it is meant to be, where that is known.
+    """Yields the losses of attention heads whose target is known.
 
     Args:
         group: Questions.
-        things: Which names are true of which cell of their images: [questions, cells, names].
-        attentions: Of each layer: [questions, heads, tokens, tokens before].
-        places: Where the images' cells are among the tokens before the questions: [tokens].
+        things: 1 if a name is true of a cell of their images: [questions, cells, names].
+        attentions: Attention of each layer: [questions, heads, tokens, tokens before].
+        places: True for image cells among the tokens before the questions: [tokens].
     """
     every, shown = torch.arange(len(group.ids)), len(places)
 
@@ -160,27 +160,27 @@ def _looks(
     options = torch.cat([things[every, :, group.shown], group.option], -1)
     yield _astray(torch.cat([end[:, :shown][:, places], end[:, shown:]], -1), options)
     places_said = torch.arange(group.ids.shape[1])
-    said = meant.any(-1) & (places_said < group.asked[:, None])
-    for head, order in ((ASKED_FIRST, said.shape[1] - places_said), (ASKED_LAST, 1 + places_said)):
-        rank = said * order
-        yield _astray(at_end(head)[:, shown:], (rank == rank.amax(-1, keepdim=True)) & said)
+    mentioned = meant.any(-1) & (places_said < group.asked[:, None])
+    for head, order in ((ASKED_FIRST, mentioned.shape[1] - places_said), (ASKED_LAST, 1 + places_said)):
+        rank = mentioned * order
+        yield _astray(at_end(head)[:, shown:], (rank == rank.amax(-1, keepdim=True)) & mentioned)
 
 
 def _astray(attended: torch.Tensor, meant: torch.Tensor) -> torch.Tensor:
-    """Returns the loss of attention that is not where it is meant to be, of each token for which that is known."""
+    """Returns the negative log of the attention on its targets, for each token with known targets."""
     known = meant.any(-1)
     return -(attended[known] * meant[known]).sum(-1).float().clamp(min=1e-6).log()
 
 
 def blurred(named: torch.Tensor) -> torch.Tensor:
-    """Returns names as an uncertain vision encoder would report them: some are weak, some are wrong."""
+    """Returns names as an uncertain vision encoder would report them: some weak, some wrong."""
     weak = 1 - torch.rand_like(named) * (torch.rand_like(named) < 0.3)
     wrong = torch.rand_like(named) * (torch.rand_like(named) < 0.002) * named.any(-1, keepdim=True)
     return named * weak + wrong
 
 
 def optimizers(parts: Sequence[torch.nn.Module], rate: float) -> list[torch.optim.Optimizer]:
-    """Returns Muon for the layers' matrices, AdamW for all else."""
+    """Returns Muon for the layers' matrices, AdamW for all other weights."""
     matrices: list[torch.nn.Parameter] = []
     rest: list[torch.nn.Parameter] = []
     for name, weight in (named for part in parts for named in part.named_parameters()):
@@ -196,11 +196,11 @@ class Course:
     """Steps of one part of the training, with its learning rate and its history.
 
     Args:
-        name: Of the part.
-        parts: What learns.
+        name: Name of the part.
+        parts: Modules that learn.
         rate: The highest learning rate, of the matrices.
-        steps: How many there will be.
-        work: Where the history goes.
+        steps: Number of steps.
+        work: Folder of the history.
     """
 
     def __init__(self, name: str, parts: Sequence[torch.nn.Module], rate: float, steps: int, work: Path) -> None:
@@ -214,11 +214,11 @@ class Course:
 
     @property
     def over(self) -> bool:
-        """Whether all steps are done."""
+        """True if all steps are done."""
         return self.step >= self._steps
 
     def learn(self, loss: torch.Tensor, **shown: torch.Tensor) -> dict[str, Any] | None:
-        """Takes one step down the loss; every fifty steps returns what was seen, by the means of `shown`."""
+        """Takes one optimizer step; every fifty steps returns a line of the history with the means of `shown`."""
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
         self.step += 1
@@ -249,7 +249,7 @@ Shown = Callable[[Batch], torch.Tensor]
 
 @torch.no_grad()
 def examine(learner: Learner, shown: Shown, exam: Sequence[Read]) -> dict[str, float]:
-    """Returns, by kind, the share of answers whose every token is the most probable one."""
+    """Returns, by kind, the share of answers of which every token is the most probable one."""
     learner.eval()
     right: dict[str, list[bool]] = defaultdict(list)
     for example in exam:
@@ -263,11 +263,11 @@ def examine(learner: Learner, shown: Shown, exam: Sequence[Read]) -> dict[str, f
             for one, answer in zip(same.all(-1).tolist(), wanted.sum(-1).tolist(), strict=True):
                 right[f"{example.kind} {'short' if answer <= 3 else 'long'}"].append(one)
     learner.train()
-    return {kind: round(sum(found) / len(found), 3) for kind, found in sorted(right.items())}
+    return {kind: round(sum(outcomes) / len(outcomes), 3) for kind, outcomes in sorted(right.items())}
 
 
 class Work:
-    """The folder of a training: the checkpoint, the names, and what each part has learned.
+    """The folder of a training: the checkpoint, the names, and the learned weights of each part.
 
     Args:
         folder: The folder.
@@ -288,7 +288,7 @@ class Work:
 
     @torch.no_grad()
     def name_tokens(self) -> None:
-        """Lets tokens that are a name, or a side, begin as the vector by which the vision encoder reports it."""
+        """Initializes tokens that are a name or a side as the vector by which the vision encoder reports it."""
         table = self.model.get_input_embeddings().weight
         table.normal_(std=0.05)
         meanings = dict(zip(self.names, self.learner.names, strict=True))
@@ -301,28 +301,28 @@ class Work:
                     table[ids[0]] += meaning
 
     def keep(self, name: str, parts: Sequence[torch.nn.Module]) -> None:
-        """Writes what parts have learned."""
+        """Writes the weights of parts."""
         state = {
             f"{number}.{key}": weight for number, part in enumerate(parts) for key, weight in part.state_dict().items()
         }
         save_file(state, self.folder / f"{name}.safetensors")
 
     def recall(self, name: str, parts: Sequence[torch.nn.Module]) -> None:
-        """Reads what parts have learned."""
+        """Reads the weights of parts."""
         state = load_file(self.folder / f"{name}.safetensors")
         for number, part in enumerate(parts):
-            own = f"{number}."
-            part.load_state_dict({key.removeprefix(own): state[key] for key in state if key.startswith(own)})
+            prefix = f"{number}."
+            part.load_state_dict({key.removeprefix(prefix): state[key] for key in state if key.startswith(prefix)})
 
     def save(self) -> None:
-        """Writes the checkpoint, its weights in half precision, to be computed with in single precision."""
+        """Writes the checkpoint with weights in half precision; computation is in single precision."""
         self.model.save_pretrained(
             self.checkpoint, state_dict={name: weight.half() for name, weight in self.model.state_dict().items()}
         )
 
 
 def _answering(work: Work, name: str, rate: float, size: int, steps: int, shown: Shown) -> None:
-    """Teaches the language part, by image tokens that `shown` makes; the first examples examine it."""
+    """Trains the language part on image tokens from `shown`; the first examples evaluate it."""
     source = map(work.reader, stream())
     exam = list(islice(source, EXAM))
     course = Course(name, work.language, rate, steps, work.folder)
@@ -362,7 +362,7 @@ def begin(work: Path) -> None:
 
 
 def _part(command: Callable[..., None]) -> click.Command:
-    """Makes a command of a part of the training, with the options that all have."""
+    """Makes a command of a part of the training, with the options common to all parts."""
     for option in (
         click.option("--steps", required=True, type=int, help="Batches in all; the learning rate falls to their end."),
         click.option("--size", default=16, show_default=True, help="Images in a batch."),
@@ -375,7 +375,7 @@ def _part(command: Callable[..., None]) -> click.Command:
 
 @_part
 def vision(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the vision encoder what stands where, on top of what it knows already."""
+    """Train the vision encoder to report objects and their positions; continues earlier training."""
     work = Work(folder)
     if (folder / "vision.safetensors").exists():
         work.recall("vision", work.vision_encoder)
@@ -395,7 +395,7 @@ def vision(folder: Path, rate: float, size: int, steps: int) -> None:
 
 @_part
 def language(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the language part to answer from descriptions of images, on top of what it knows already."""
+    """Train the language part to answer from descriptions of images; continues earlier training."""
     work = Work(folder)
     if (folder / "language.safetensors").exists():
         work.recall("language", work.language)
@@ -411,7 +411,7 @@ def language(folder: Path, rate: float, size: int, steps: int) -> None:
 
 @_part
 def answers(folder: Path, rate: float, size: int, steps: int) -> None:
-    """Teach the language part to answer from what the vision encoder reports, and write the checkpoint."""
+    """Train the language part to answer from the vision encoder's reports, and write the checkpoint."""
     work = Work(folder)
     work.recall("vision", work.vision_encoder)
     work.recall("language", work.language)

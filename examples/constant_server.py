@@ -1,7 +1,7 @@
-"""A model server of one's own in a few lines: `python examples/constant_server.py --port 50051`.
+"""A custom model server in a few lines: `python examples/constant_server.py --port 50051`.
 
 It answers "The answer is A." to everything and gives each continuation a likelihood that
-agrees with that answer. A real one would load its weights in `load` and ask them below.
+agrees with that answer. A real server would load its weights in `load` and run them in the methods below.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Constant(Model):
     image_tokens = 256
 
     def generate(self, request: Request) -> str:
-        # request.text, request.images (decoded, RGB) and request.config say what is asked.
+        # request.text, request.images (decoded, RGB) and request.config hold the request.
         return ANSWER
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
         return [self._score(text) for text in continuations]
 
     def _score(self, text: str) -> Score:
-        wanted, said = self.tokenize(ANSWER), self.tokenize(text)
+        wanted, continuation = self.tokenize(ANSWER), self.tokenize(text)
         tokens, greedy = [], True
-        for place, token in enumerate(said):
-            greedy = greedy and wanted[place : place + 1] == [token]
+        for index, token in enumerate(continuation):
+            greedy = greedy and wanted[index : index + 1] == [token]
             tokens.append((token, math.log(0.9 if greedy else 0.1 / 50_000)))
         return Score(sum(logprob for _, logprob in tokens), tokens, greedy)
 

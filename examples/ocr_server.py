@@ -1,6 +1,6 @@
-"""A real model behind the contract: OCR. Needs the package rapidocr-onnxruntime; `python examples/ocr_server.py`.
+"""A real model that serves the contract: OCR. Needs the package rapidocr-onnxruntime; `python examples/ocr_server.py`.
 
-The package's weights (PP-OCRv4, 15 MB) are in its wheel. The answer is the text in the images, whatever is asked.
+The package's weights (PP-OCRv4, 15 MB) are in its wheel. The answer to any question is the text in the images.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Ocr(Model):
         self.engine = RapidOCR()
 
     def generate(self, request: Request) -> str:
-        found = [self.engine(np.asarray(image)[:, :, ::-1])[0] for image in request.images]  # it takes BGR
-        return "\n".join(text for lines in found for _, text, _ in lines or ())
+        results = [self.engine(np.asarray(image)[:, :, ::-1])[0] for image in request.images]  # it takes BGR
+        return "\n".join(text for lines in results for _, text, _ in lines or ())
 
 
 if __name__ == "__main__":

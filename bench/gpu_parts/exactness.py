@@ -1,4 +1,4 @@
-"""Answers and scores against the library's own: `generate` of one request, and one full pass for each candidate."""
+"""Compares answers and scores with the library: `generate` of one request, and one full pass per candidate."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def _compared(machine: Machine, folder: Path, dtype: str) -> list[Row]:
             got = [(token.token_id, token.logprob) for token in reply.logprobs]
             same += [number for number, _ in got] == [number for number, _ in wanted][: len(got)]
             for (one, value), (other, logprobs) in zip(got, wanted, strict=False):
-                if one != other:  # what follows has another beginning; a near tie is no fault of either
+                if one != other:  # the rest has another beginning; a near tie is not an error
                     left += float(logprobs[other] - logprobs[one]) > limit
                     break
                 worst = max(worst, abs(value - float(logprobs[other])))
         for prompt, request in zip(prompts[:4], sent, strict=False):
             joined = parts.prompter.join(prompt, _CANDIDATES)
-            asked = model.LikelihoodRequest(messages=request.messages, continuations=_CANDIDATES)
-            scores = [score.logprob for score in server.run(server.backend.likelihood(asked, Call())).scores]
+            likelihoods = model.LikelihoodRequest(messages=request.messages, continuations=_CANDIDATES)
+            scores = [score.logprob for score in server.run(server.backend.likelihood(likelihoods, Call())).scores]
             full_sums = reform(parts.checkpoint, Question(prompt, joined), 64)
-            for score, total, each in zip(scores, full_sums, joined, strict=True):
-                summed = max(summed, abs(score - total) / (len(each.ids) - each.start))
+            for score, total, candidate in zip(scores, full_sums, joined, strict=True):
+                summed = max(summed, abs(score - total) / (len(candidate.ids) - candidate.start))
         method = parts.verdict.method
     every = f"{same} of {len(sent)}"
     return [
@@ -67,7 +67,7 @@ def _compared(machine: Machine, folder: Path, dtype: str) -> list[Row]:
 
 @torch.inference_mode()
 def _library(checkpoint: Any, prompt: Any, tokens: int) -> list[tuple[int, torch.Tensor]]:
-    """Returns what the library's `generate` says to one prompt: tokens, each with all log-probabilities."""
+    """Returns the output of the library's `generate` for one prompt: tokens, each with all log-probabilities."""
     settings = GenerationConfig(
         do_sample=False,
         max_new_tokens=tokens,
@@ -79,6 +79,6 @@ def _library(checkpoint: Any, prompt: Any, tokens: int) -> list[tuple[int, torch
     inputs = to_batch(checkpoint, [prompt.inputs])
     checkpoint.family.reset(checkpoint.model)
     out = checkpoint.model.generate(**inputs, generation_config=settings)
-    said = out.sequences[0, inputs["input_ids"].shape[1] :].tolist()
+    output = out.sequences[0, inputs["input_ids"].shape[1] :].tolist()
     logprobs = [logits[0].float().log_softmax(-1) for logits in out.logits]
-    return list(zip(said, logprobs, strict=True))
+    return list(zip(output, logprobs, strict=True))

@@ -1,4 +1,4 @@
-"""A batch that does not fit into the memory: all requests are answered, and the next batch is whole again."""
+"""Tests a batch that does not fit into memory: all requests are answered, and the next batch is not split."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpu_parts.part import Machine, Row, loaded
 
 
 def measure(machine: Machine) -> list[Row]:
-    """Compares answers given in too little memory, and after it, with those given in enough."""
+    """Compares answers in too little memory, and after it, with answers in enough memory."""
     sent = machine.questions(32, 64)
     with loaded(machine.folder / "llava", dtype="float32", max_batch=len(sent), batch_wait=0.2) as server:
         backend = server.backend
-        backend._batcher.budget.limit = float("inf")  # else the limit that was measured lets no batch grow too large
+        backend._batcher.budget.limit = float("inf")  # the measured limit would prevent a batch that is too large
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         wanted = _texts(server.answers(sent))
@@ -26,7 +26,7 @@ def measure(machine: Machine) -> list[Row]:
             short = _texts(server.answers(sent))
         limit, splits = backend._batcher.budget.limit, _splits(server.metrics)
         after = _texts(server.answers(sent))
-    same = [sum(one == other for one, other in zip(wanted, each, strict=True)) for each in (short, after)]
+    same = [sum(one == other for one, other in zip(wanted, texts, strict=True)) for texts in (short, after)]
     every = len(sent)
     enough = 0.9 * every  # batches of another size round otherwise, and a near tie may go the other way
     return [
@@ -48,12 +48,12 @@ def _splits(metrics: Any) -> float:
 
 @contextlib.contextmanager
 def _little(checkpoint: Any, rows: int) -> Iterator[None]:
-    """Leaves memory for a part of the rows: the device's, or on a CPU what stands for it."""
+    """Leaves memory for a part of the rows; on a CPU the model raises the error instead of the device."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         peak, held = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
-        whole = torch.cuda.get_device_properties(0).total_memory
-        torch.cuda.set_per_process_memory_fraction(min(1.0, (held + (peak - held) / 2) / whole))
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, (held + (peak - held) / 2) / total))
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""What is read once: the prompt of several outputs, and an image that several questions are about."""
+"""Measures inputs that are read once: the prompt of several outputs, and an image with several questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SAMPLES, _QUESTIONS = 8, 32
 
 
 def measure(machine: Machine) -> list[Row]:
-    """Compares outputs of one prompt with single requests, and kept images with images encoded anew."""
+    """Compares outputs of one prompt with single requests, and cached images with images encoded again."""
     rows: list[Row] = []
     (sent,) = machine.questions(1, 32)[:1]
     seeds = [_seeded(sent, seed) for seed in range(2 if machine.toy else _SAMPLES)]
@@ -21,11 +21,11 @@ def measure(machine: Machine) -> list[Row]:
         together = _best(lambda: _samples(server, seeds))
     rows.append(Row(f"{len(seeds)} outputs of a prompt, read for each", f"{1000 * alone:.1f} ms"))
     rows.append(Row(f"{len(seeds)} outputs of a prompt, read once", f"{1000 * together:.1f} ms"))
-    asked = [_about(sent, number) for number in range(2 if machine.toy else _QUESTIONS)]
-    for size, words in ((0, "encoded for each"), (1 << 30, "encoded once, by its hash")):
+    questions = [_about(sent, number) for number in range(2 if machine.toy else _QUESTIONS)]
+    for size, label in ((0, "encoded for each"), (1 << 30, "encoded once, by its hash")):
         with loaded(machine.folder / "llava", max_batch=8, image_cache_bytes=size, dtype=machine.dtype) as server:
-            spent = _best(lambda server=server: server.answers(asked))
-        rows.append(Row(f"{len(asked)} questions about one image, {words}", f"{1000 * spent:.1f} ms"))
+            spent = _best(lambda server=server: server.answers(questions))
+        rows.append(Row(f"{len(questions)} questions about one image, {label}", f"{1000 * spent:.1f} ms"))
     return rows
 
 

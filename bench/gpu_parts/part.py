@@ -1,4 +1,4 @@
-"""What the parts of `make gpu` share: the machine they run on, their rows, and backends to ask."""
+"""Common code of the parts of `make gpu`: the machine, the rows of results, and loaded backends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from model_server.metrics import Metrics
 
 
 class Passed(Exception):
-    """A part cannot be run here; the text says why."""
+    """Raised when a part cannot run here; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and how large.
+    """The machine and the sizes of the measurement.
 
     Attributes:
-        folder: Holds the checkpoints `llava` and `hybrid`.
-        toy: Whether sizes are for a CPU.
+        folder: Folder with the checkpoints `llava` and `hybrid`.
+        toy: True for sizes that a CPU can run.
         model: Hub model of the benchmark.
         width: Width of the checkpoints.
-        layers: Their layers.
+        layers: Number of layers of the checkpoints.
     """
 
     folder: Path
@@ -53,17 +53,17 @@ class Machine:
 
     @property
     def dtype(self) -> str:
-        """The number format in which speed is measured."""
+        """Number format in which speed is measured."""
         return "float32" if self.toy else "bfloat16"
 
     def questions(self, count: int, tokens: int) -> list[model.GenerateRequest]:
-        """Returns questions about images of their own; fewer and with shorter answers at toy size."""
+        """Returns questions about different images; fewer and with shorter answers at toy size."""
         return requests(min(count, 4) if self.toy else count, min(tokens, 4) if self.toy else tokens)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A loaded checkpoint; all that it is asked runs in one event loop.
+    """A loaded checkpoint; all requests run in one event loop.
 
     Attributes:
         backend: The backend.
@@ -76,18 +76,18 @@ class Loaded:
     run: Callable[[Coroutine[Any, Any, Any]], Any]
 
     def answers(self, sent: Sequence[model.GenerateRequest]) -> list[model.GenerateResponse]:
-        """Sends requests together."""
+        """Sends requests concurrently."""
 
         async def all_of_them() -> list[model.GenerateResponse]:
             return await asyncio.gather(*(self.backend.generate(request, Call()) for request in sent))
 
-        found: list[model.GenerateResponse] = self.run(all_of_them())
-        return found
+        replies: list[model.GenerateResponse] = self.run(all_of_them())
+        return replies
 
 
 @contextlib.contextmanager
 def loaded(folder: Path, **settings: Any) -> Iterator[Loaded]:
-    """Loads a checkpoint and lets go of it."""
+    """Loads a checkpoint and releases it at the end."""
     metrics = Metrics()
     backend = HfBackend(Settings(model=str(folder), **settings), metrics)
     backend.load()

@@ -1,4 +1,4 @@
-"""Parts that are programs of their own: the two benches, and runs of the orchestrator."""
+"""Parts that run whole programs: the two benches, and runs of the orchestrator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLISHED = _BENCH.parent / "orchestrator/published/vstar.json"
 
 
 class RunError(Exception):
-    """A run of the orchestrator ended without its results; the text is the last line of what it said."""
+    """Raised when a run of the orchestrator ended without results; the text is its last line on stderr."""
 
 
 def _kinds(machine: Machine) -> list[list[str]]:
@@ -35,15 +35,15 @@ def _kinds(machine: Machine) -> list[list[str]]:
 
 
 def likelihood(machine: Machine) -> list[Row]:
-    """Times N candidates on both checkpoints, by each method."""
+    """Measures N candidates on both checkpoints, by all methods."""
     rows = []
     for more in _kinds(machine):
         counts = ["2"] if machine.toy else ["4", "10", "50"]
-        words = ["--candidates", *counts, "--repeats", "1" if machine.toy else "5", *more]
-        for found in _bench("bench_likelihood", machine, *words):
-            name = f"{'hybrid, ' if more else ''}N={found['candidates']}"
-            rows += [Row(f"{name}, {way}", f"{value:,.1f} ms") for way, value in found["ms"].items()]
-            rows.append(Row(f"{name}, largest difference of a sum", f"{found['apart']:.2g}"))
+        arguments = ["--candidates", *counts, "--repeats", "1" if machine.toy else "5", *more]
+        for figures in _bench("bench_likelihood", machine, *arguments):
+            name = f"{'hybrid, ' if more else ''}N={figures['candidates']}"
+            rows += [Row(f"{name}, {way}", f"{value:,.1f} ms") for way, value in figures["ms"].items()]
+            rows.append(Row(f"{name}, largest difference of a sum", f"{figures['apart']:.2g}"))
     return rows
 
 
@@ -51,35 +51,43 @@ def generation(machine: Machine) -> list[Row]:
     """Compares batches that rows join and leave with those that end with their last row."""
     rows = []
     for more in _kinds(machine):
-        words = ["--static", "--batches", "1", *(["2"] if machine.toy else ["8", "32"]), "--image-tokens", "64", *more]
-        words += (
+        arguments = [
+            "--static",
+            "--batches",
+            "1",
+            *(["2"] if machine.toy else ["8", "32"]),
+            "--image-tokens",
+            "64",
+            *more,
+        ]
+        arguments += (
             ["--samples", "2", "--tokens", "2"] if machine.toy else ["--samples", "96", "--tokens", "256", "--mixed"]
         )
-        for found in _bench("bench_generate", machine, *words):
-            if "way" in found:
-                name = f"{'hybrid, ' if more else ''}{found['way']}"
-                value = f"{found['samples_per_second']:.2f} samples/s, {found['ratio']:.2f} times batch 1"
-                rows.append(Row(name, f"{value}, {found['gpu_gb']:.1f} GB"))
+        for figures in _bench("bench_generate", machine, *arguments):
+            if "way" in figures:
+                name = f"{'hybrid, ' if more else ''}{figures['way']}"
+                value = f"{figures['samples_per_second']:.2f} samples/s, {figures['ratio']:.2f} times batch 1"
+                rows.append(Row(name, f"{value}, {figures['gpu_gb']:.1f} GB"))
     return rows
 
 
-def _bench(name: str, machine: Machine, *words: str) -> list[dict[str, Any]]:
-    """Returns what a bench writes; at toy size it runs in this process, since imports take longer than its work."""
+def _bench(name: str, machine: Machine, *arguments: str) -> list[dict[str, Any]]:
+    """Returns the results of a bench; at toy size it runs in this process, since imports take longer than its work."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"
         size = ["--width", str(machine.width), "--layers", str(machine.layers), "--dtype", machine.dtype]
-        given = [*words, *size, "--json", str(file)]
+        command = [*arguments, *size, "--json", str(file)]
         if machine.toy:
-            before, sys.argv = sys.argv, [name, *given]
+            before, sys.argv = sys.argv, [name, *command]
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     importlib.import_module(name).main()
             finally:
                 sys.argv = before
         else:
-            subprocess.run([sys.executable, str(_BENCH / f"{name}.py"), *given], check=True)
-        found: list[dict[str, Any]] = json.loads(file.read_text())
-        return found
+            subprocess.run([sys.executable, str(_BENCH / f"{name}.py"), *command], check=True)
+        figures: list[dict[str, Any]] = json.loads(file.read_text())
+        return figures
 
 
 def busy(machine: Machine) -> list[Row]:
@@ -88,23 +96,33 @@ def busy(machine: Machine) -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port_file = folder / "port"
-        words = ["--backend", "transformers", "--model", str(machine.folder / "llava"), "--dtype", machine.dtype]
-        words += ["--max-batch", "32"]
-        command = [sys.executable, "-m", "model_server", "serve", *words, "--port", "0", "--port-file", str(port_file)]
+        arguments = ["--backend", "transformers", "--model", str(machine.folder / "llava"), "--dtype", machine.dtype]
+        arguments += ["--max-batch", "32"]
+        command = [
+            sys.executable,
+            "-m",
+            "model_server",
+            "serve",
+            *arguments,
+            "--port",
+            "0",
+            "--port-file",
+            str(port_file),
+        ]
         with running(command, port_file) as port:
-            # Random weights say nothing that could be read.
-            asked = ["--endpoint", f"127.0.0.1:{port}", "--synthetic", "--max-unparsed", "1"]
-            asked += ["--generation", f"max_output_tokens={4 if machine.toy else 64}"]
+            # The answers of random weights are unparsed.
+            options = ["--endpoint", f"127.0.0.1:{port}", "--synthetic", "--max-unparsed", "1"]
+            options += ["--generation", f"max_output_tokens={4 if machine.toy else 64}"]
             if not machine.toy:
-                _run(folder / "first", *asked, "--limit", "2")  # behind it the checkpoint is loaded
+                _run(folder / "first", *options, "--limit", "2")  # loads the checkpoint
             shares: list[float] = []
             with _sampled(shares):
                 start = time.perf_counter()
-                _run(folder / "run", *asked, "--limit", str(rows))
+                _run(folder / "run", *options, "--limit", str(rows))
                 took = time.perf_counter() - start
     if not torch.cuda.is_available():
         return [Row(f"a run of {rows} rows ended, no GPU to be busy", f"{took:.1f} s")]
-    worked = [place for place, share in enumerate(shares) if share > 0]
+    worked = [index for index, share in enumerate(shares) if share > 0]
     inside = shares[worked[0] : worked[-1] + 1] if worked else []
     mean = sum(inside) / len(inside) if inside else 0.0
     return [
@@ -115,7 +133,7 @@ def busy(machine: Machine) -> list[Row]:
 
 @contextlib.contextmanager
 def _sampled(shares: list[float]) -> Iterator[None]:
-    """Notes nvidia-smi's utilization of the first GPU, five times a second, while it lasts."""
+    """Records nvidia-smi's utilization of the first GPU, five times a second, until the block ends."""
     if not torch.cuda.is_available():
         yield
         return
@@ -133,18 +151,18 @@ def _sampled(shares: list[float]) -> Iterator[None]:
 
 
 def benchmark(machine: Machine) -> list[Row]:
-    """Runs V*-Bench with a hub model beside the row that the benchmark's makers print of it.
+    """Runs V*-Bench with a hub model, and adds the numbers that the benchmark's authors published for it.
 
     Raises:
-        Passed: Weights or data cannot be had.
+        Passed: Weights or data are not available.
     """
     if machine.toy:
         raise Passed("toy size takes no weights from a hub")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
         try:
-            words = ["--method", "likelihood", "--set", "protocol=paper", "--model-option", "dtype=bfloat16"]
-            _run(folder, "--model", machine.model, *words)
+            arguments = ["--method", "likelihood", "--set", "protocol=paper", "--model-option", "dtype=bfloat16"]
+            _run(folder, "--model", machine.model, *arguments)
         except RunError as error:
             raise Passed(f"{machine.model} on {_TASK}: {error}") from error
         results = json.loads((folder / "results.json").read_text())
@@ -162,8 +180,19 @@ def printed() -> list[tuple[str, float]]:
     return [(column["name"], value) for column, value in zip(table["columns"], table["rows"][_LABEL], strict=True)]
 
 
-def _run(folder: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "orchestrator", "eval", "--task", _TASK, "--run", str(folder), "--quiet", *words]
+def _run(folder: Path, *arguments: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "orchestrator",
+        "eval",
+        "--task",
+        _TASK,
+        "--run",
+        str(folder),
+        "--quiet",
+        *arguments,
+    ]
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise RunError((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])

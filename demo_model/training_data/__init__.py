@@ -1,6 +1,6 @@
-"""Training data for a small model: drawn images, questions on them in the benchmarks' own words, and the answers.
+"""Training data for a small model: synthetic images, questions on them in the benchmarks' wording, and the answers.
 
-They are made by the generators of the drawn benchmarks, from seeds of their own: no evaluation row is among them.
+The generators of the synthetic benchmarks make them from separate seeds: no evaluation row is among them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from PIL import Image
 
 SIDE = 256
-"""Images are squares of this many pixels; what is not square is squeezed."""
+"""Side of the square images in pixels; images that are not square are squeezed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What stands somewhere in an image.
+    """An object at a position in an image.
 
     Attributes:
-        image: Which image, from 0.
+        image: Index of the image, from 0.
         x: From 0 at the left to 1.
         y: From 0 at the top to 1.
-        words: What is there.
+        words: Names of the object.
     """
 
     image: int
@@ -34,13 +34,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Images and what can be asked about them.
+    """Images with questions about them.
 
     Attributes:
-        kind: What drew it.
-        images: Draw its images: squares of `SIDE` pixels, RGB.
-        questions: Questions and answers, each to be asked alone.
-        marks: What stands where in the images.
+        kind: Its generator.
+        images: Functions that draw its images: squares of `SIDE` pixels, RGB.
+        questions: Questions and answers, each for a separate request.
+        marks: Objects in the images with their positions.
     """
 
     kind: str
@@ -50,13 +50,13 @@ class Example:
 
 
 def squeezed(image: Image.Image) -> Image.Image:
-    """Returns an image as a model is shown it."""
+    """Returns an image in the size and mode that the model takes."""
     small = image.resize((SIDE, SIDE), Image.Resampling.BICUBIC, reducing_gap=2.0)
     return small if small.mode == "RGB" else small.convert("RGB")
 
 
 MIXED, EASY = 1024, 20_000
-"""Training data at the start that show everything, and those after them that ask simple questions alone."""
+"""Number of examples of all kinds at the start, and of simple ones after them."""
 
 
 SHARES = {"vstar": 34, "marvel": 30, "visualpuzzles": 18, "voila": 12, "figures": 6}
@@ -64,10 +64,10 @@ _EASY_SHARES = {"vstar": 32, "marvel": 32, "visualpuzzles": 18, "voila": 10, "fi
 
 
 def examples(seed: int, *, start: int = 0, shares: Mapping[str, int] = SHARES) -> Iterator[Example]:
-    """Returns examples without end; each depends on the seed, its number and the shares alone.
+    """Yields examples without end; each depends only on the seed, its number and the shares.
 
-    A model that has to find out what the questions mean, what the pictures show and how the two
-    hang together learns nothing for long, so simple questions come first.
+    A model that has to learn the meaning of questions, the content of pictures and their relation at once makes no
+    progress for a long time, so simple questions come first.
     """
     from demo_model.training_data import figures, pictograms, puzzles, reasoning, scenes
 

@@ -1,7 +1,7 @@
 """Writes examples as an Arrow stream to standard output: `python -m demo_model.training_data COUNT`.
 
 One row is one example: `kind`; `images`, each SIDE x SIDE x 3 bytes; `questions` with `question` and
-`answer`; `marks` with `image`, `x`, `y` and `words`. Images that are only described are empty.
+`answer`; `marks` with `image`, `x`, `y` and `words`. With --no-images the images are empty.
 """
 
 from __future__ import annotations

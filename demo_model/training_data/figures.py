@@ -20,7 +20,7 @@ Figure = tuple[int, int, str, str]
 
 
 def example(rng: random.Random, number: int, easy: bool) -> Example:
-    """Draws two to seven figures on a plain ground and asks about them."""
+    """Returns two to seven figures on a plain ground, with questions about them."""
     ground = rng.choice(((200, 205, 210), (225, 220, 200), (180, 200, 185)))
     cells = rng.sample([(x, y) for x in range(_CELLS) for y in range(_CELLS)], rng.randint(2, 4 if easy else 7))
     placed: list[Figure] = [(x, y, rng.choice(ink.SHAPES), rng.choice(list(_COLORS))) for x, y in sorted(cells)]
@@ -45,19 +45,19 @@ def _picture(ground: ink.Color, marks: Sequence[Mark], sizes: Sequence[float]) -
 
 def _asked(rng: random.Random, placed: list[Figure]) -> list[tuple[str, str]]:
     color = rng.choice(placed)[3]
-    asked = [
+    questions = [
         ("How many figures are in the image? Answer with a number.", str(len(placed))),
         (f"How many figures are {color}? Answer with a number.", str(sum(one[3] == color for one in placed))),
         ("Describe the image.", f"From left to right: {', '.join(f'a {one[3]} {one[2]}' for one in placed)}."),
     ]
     names, colors = Counter(one[2] for one in placed), Counter(one[3] for one in placed)
-    asked += [(f"What is the color of the {one[2]}?", one[3]) for one in placed if names[one[2]] == 1]
-    asked += [(f"What shape is {one[3]}?", one[2]) for one in placed if colors[one[3]] == 1]
+    questions += [(f"What is the color of the {one[2]}?", one[3]) for one in placed if names[one[2]] == 1]
+    questions += [(f"What shape is {one[3]}?", one[2]) for one in placed if colors[one[3]] == 1]
     first, *_, last = placed
     if first[0] != last[0] and first[2] != last[2] and all(one[2] not in (first[2], last[2]) for one in placed[1:-1]):
         options = ["left", "right"]
         rng.shuffle(options)
         listed = "\n".join(f"{letter}. {option}" for letter, option in zip("AB", options, strict=True))
         question = f"On which side of the {last[2]} is the {first[2]}?\n{listed}\nAnswer with the option's letter."
-        asked.append((question, "AB"[options.index("left")]))
-    return asked
+        questions.append((question, "AB"[options.index("left")]))
+    return questions

@@ -1,4 +1,4 @@
-"""Training data on VOILA's pictograms: describing one, describing three in order, and what changes between them."""
+"""Training data on VOILA's pictograms: descriptions of one, of three in order, and of the changes between them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _VARIANTS = 9
 
 
 def example(rng: random.Random, number: int, easy: bool) -> Example:
-    """Draws one pictogram, or the three of a question."""
+    """Returns an example with one pictogram, or with the three of a question."""
     if rng.random() < _SINGLE:
         spec = Spec(rng.randrange(4), rng.randrange(len(SUBJECTS)), rng.randrange(len(ACTIONS)))
         return _example(rng, [spec], _single(spec))
     rule = RULES[rng.choice(list(RULES))]
     question = rule.question(rng.randrange(rule.space))
-    each = [
+    described = [
         (f"What does the {name} image show?", f"{describe(spec)}.")
         for name, spec in zip(_PLACES, question.images, strict=True)
     ]
     if easy:
-        return _example(rng, list(question.images), each)
+        return _example(rng, list(question.images), described)
     describing, relating, applying = prompts(rng.choice(("voila_nd", "voila_wd")))
     seen, related, answer = combined_description(question), relations(question), question.answer
-    asked = [(f"{describing} ", seen), (f"{describing} {seen} {relating} ", related.strip())]
+    questions = [(f"{describing} ", seen), (f"{describing} {seen} {relating} ", related.strip())]
     if rng.random() < 0.15:
-        told = "The answer is number = {}, subject = {}, action = {}".format(*words(answer))
-        asked.append((f"{describing} {seen} {relating} {related.strip()} {applying} ", told))
-    asked.append(rng.choice(each))
-    return _example(rng, list(question.images), asked)
+        conclusion = "The answer is number = {}, subject = {}, action = {}".format(*words(answer))
+        questions.append((f"{describing} {seen} {relating} {related.strip()} {applying} ", conclusion))
+    questions.append(rng.choice(described))
+    return _example(rng, list(question.images), questions)
 
 
 def _single(spec: Spec) -> list[tuple[str, str]]:
@@ -57,13 +57,13 @@ def _single(spec: Spec) -> list[tuple[str, str]]:
     ]
 
 
-def _example(rng: random.Random, specs: list[Spec], asked: list[tuple[str, str]]) -> Example:
+def _example(rng: random.Random, specs: list[Spec], questions: list[tuple[str, str]]) -> Example:
     images, marks = [], []
-    for place, spec in enumerate(specs):
+    for index, spec in enumerate(specs):
         images.append(partial(_picture, spec, rng.randrange(_VARIANTS)))
-        words = (SUBJECTS[spec.subject][1], ACTIONS[spec.action])
-        marks += [Mark(place, x, y, words) for x, y, _ in source.CELLS[spec.number]]
-    return Example("voila", tuple(images), tuple(asked), tuple(marks))
+        names = (SUBJECTS[spec.subject][1], ACTIONS[spec.action])
+        marks += [Mark(index, x, y, names) for x, y, _ in source.CELLS[spec.number]]
+    return Example("voila", tuple(images), tuple(questions), tuple(marks))
 
 
 def _picture(spec: Spec, variant: int) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Training data on MARVEL's puzzles: which choice completes the context, and what is in the panels."""
+"""Training data on MARVEL's puzzles: the choice that completes the context, and the content of the panels."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _UNNUMBERED = 0.15
 
 
 def example(rng: random.Random, number: int, easy: bool) -> Example:
-    """Draws a puzzle and asks MARVEL's questions, and simpler ones on single panels."""
+    """Returns a puzzle with MARVEL's questions, and simpler ones on single panels."""
     drawn = synthetic.puzzle(rng, *rng.choice(_CELLS))
     numbered = easy or rng.random() >= _UNNUMBERED
     image = partial(_picture, drawn, numbered)
     if easy:
-        asked = [_panel(rng, drawn), _panel(rng, drawn), _missing(drawn), _avr(drawn)]
-        asked += [_shows(rng, drawn) for _ in range(2)] + [_fine(rng, drawn) for _ in range(3)]
-        return Example("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+        questions = [_panel(rng, drawn), _panel(rng, drawn), _missing(drawn), _avr(drawn)]
+        questions += [_shows(rng, drawn) for _ in range(2)] + [_fine(rng, drawn) for _ in range(3)]
+        return Example("marvel", (image,), tuple(questions), tuple(_marks(drawn)))
     if not numbered:
-        asked = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in synthetic.counting(drawn)]
-        return Example("marvel", (image,), (*asked, _row(drawn, "context")), tuple(_marks(drawn)))
-    asked = [_avr(drawn), _missing(drawn), _shows(rng, drawn), *(_fine(rng, drawn) for _ in range(3))]
-    asked += [_panel(rng, drawn), _row(drawn, rng.choice(("context", "choices")))]
-    return Example("marvel", (image,), tuple(asked), tuple(_marks(drawn)))
+        questions = [(f"{text}\n{COARSE_INSTRUCTION}", str(count)) for text, count in synthetic.counting(drawn)]
+        return Example("marvel", (image,), (*questions, _row(drawn, "context")), tuple(_marks(drawn)))
+    questions = [_avr(drawn), _missing(drawn), _shows(rng, drawn), *(_fine(rng, drawn) for _ in range(3))]
+    questions += [_panel(rng, drawn), _row(drawn, rng.choice(("context", "choices")))]
+    return Example("marvel", (image,), tuple(questions), tuple(_marks(drawn)))
 
 
 def _marks(drawn: synthetic.PuzzleLayout) -> list[Mark]:
@@ -44,8 +44,8 @@ def _marks(drawn: synthetic.PuzzleLayout) -> list[Mark]:
         *choice_boxes(drawn.width, drawn.configuration),
     )
     panels = (*drawn.context, *drawn.choices)
-    names = [f"context panel {place + 1}" for place in range(len(drawn.context))]
-    names += [f"choice {place + 1}" for place in range(len(drawn.choices))]
+    names = [f"context panel {index + 1}" for index in range(len(drawn.context))]
+    names += [f"choice {index + 1}" for index in range(len(drawn.choices))]
     return [
         Mark(0, (box[0] + box[2]) / 2 / drawn.width, (box[1] + box[3]) / 2 / drawn.height, (name, *_words(panel)))
         for box, name, panel in zip(boxes, names, panels, strict=True)
@@ -53,16 +53,16 @@ def _marks(drawn: synthetic.PuzzleLayout) -> list[Mark]:
 
 
 def _words(panel: synthetic.Panel) -> tuple[str, ...]:
-    words = [panel.shape, "filled" if panel.filled else "empty"] if panel.shape else []
+    names = [panel.shape, "filled" if panel.filled else "empty"] if panel.shape else []
     if panel.corner >= 0:
-        words.append(f"corner {panel.corner}")
+        names.append(f"corner {panel.corner}")
     if panel.ring:
-        words.append(f"ring {panel.ring}")
+        names.append(f"ring {panel.ring}")
     if panel.faces:
-        words += [f"face {place} of {len(panel.faces)}: {dots}" for place, dots in enumerate(panel.faces)]
+        names += [f"face {index} of {len(panel.faces)}: {dots}" for index, dots in enumerate(panel.faces)]
     else:
-        words.append(f"{panel.dots} dots")
-    return tuple(words)
+        names.append(f"{panel.dots} dots")
+    return tuple(names)
 
 
 def _avr(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
@@ -74,8 +74,8 @@ def _missing(drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
 
 
 def _shows(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
-    place = rng.randrange(len(drawn.choices))
-    return f"Which choice shows {synthetic.described(drawn.choices[place])}?", str(place + 1)
+    index = rng.randrange(len(drawn.choices))
+    return f"Which choice shows {synthetic.described(drawn.choices[index])}?", str(index + 1)
 
 
 def _fine(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
@@ -86,14 +86,14 @@ def _fine(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
 
 def _panel(rng: random.Random, drawn: synthetic.PuzzleLayout) -> tuple[str, str]:
     part, panels = rng.choice((("context panel", drawn.context), ("choice", drawn.choices)))
-    place = rng.randrange(len(panels))
-    return f"What is in {part} {place + 1}?", f"{synthetic.described(panels[place])}."
+    index = rng.randrange(len(panels))
+    return f"What is in {part} {index + 1}?", f"{synthetic.described(panels[index])}."
 
 
 def _row(drawn: synthetic.PuzzleLayout, part: str) -> tuple[str, str]:
     panels = drawn.context if part == "context" else drawn.choices
-    told = "; ".join(f"{place}: {synthetic.described(panel)}" for place, panel in enumerate(panels, 1))
-    return f"Describe the {part}.", f"{told}."
+    description = "; ".join(f"{number}: {synthetic.described(panel)}" for number, panel in enumerate(panels, 1))
+    return f"Describe the {part}.", f"{description}."
 
 
 def _picture(drawn: synthetic.PuzzleLayout, numbered: bool) -> Image.Image:

@@ -1,4 +1,4 @@
-"""Training data on VisualPuzzles' puzzles: the answer, directly or behind its reasons."""
+"""Training data on VisualPuzzles' puzzles: the answer, directly or after its reasons."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _SHARES = {"algorithmic": 3, "analogical": 3, "deductive": 4, "inductive": 5, "s
 
 
 def example(rng: random.Random, number: int, easy: bool) -> Example:
-    """Draws a puzzle and asks for its answer in several ways."""
+    """Returns a puzzle with several forms of the question for its answer."""
     category = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
     puzzle = source.MAKERS[category](rng)
     width, height = source.WIDTH * ink.SCALE, source.HEIGHT * ink.SCALE
-    marks = [Mark(0, x / width, y / height, words) for (x, y), words in puzzle.seen]
+    marks = [Mark(0, x / width, y / height, names) for (x, y), names in puzzle.seen]
     block = question_block(puzzle.question, puzzle.options)
-    asked = [("Explain the puzzle.", puzzle.steps)]
-    asked.append((f"{block}\n{DIRECT}", puzzle.answer))
+    questions = [("Explain the puzzle.", puzzle.steps)]
+    questions.append((f"{block}\n{DIRECT}", puzzle.answer))
     if not easy:
-        asked.append((f"{block}\n{COT}", f"{puzzle.steps}\nAnswer: {puzzle.answer}"))
+        questions.append((f"{block}\n{COT}", f"{puzzle.steps}\nAnswer: {puzzle.answer}"))
     if puzzle.options and not easy:
-        asked.append((block, puzzle.options["ABCD".index(puzzle.answer)]))
-    return Example("visualpuzzles", (lambda: squeezed(source.picture(puzzle)),), tuple(asked), tuple(marks))
+        questions.append((block, puzzle.options["ABCD".index(puzzle.answer)]))
+    return Example("visualpuzzles", (lambda: squeezed(source.picture(puzzle)),), tuple(questions), tuple(marks))

@@ -1,4 +1,4 @@
-"""Training data on V*-Bench's scenes: what color an object has, and where it stands."""
+"""Training data on V*-Bench's scenes: color and position of objects."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ _SCENES_ON_ONE_STREET = 40
 
 
 def example(rng: random.Random, number: int, easy: bool) -> Example:
-    """Draws a scene and asks about several of its objects."""
+    """Returns a scene with questions about several of its objects."""
     placed = synthetic.place(rng)
     marks = [
         Mark(0, box[0] / synthetic.WIDTH, box[1] / synthetic.HEIGHT, (name, color))
         for name, (box, color) in placed.items()
     ]
-    asked = [rng.choice((_description, _presence, _side))(rng, placed)]
+    questions = [rng.choice((_description, _presence, _side))(rng, placed)]
     if easy:
-        asked += [_color(name, placed[name][1]) for name in rng.sample(list(placed), 2)]
-        asked += [_half(name, box) for name, (box, _) in placed.items()]
-        asked += [synthetic.side(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
-    asked += [_asked(rng, placed) for _ in range(3 if easy else 6)]
-    return Example("vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(asked), tuple(marks))
+        questions += [_color(name, placed[name][1]) for name in rng.sample(list(placed), 2)]
+        questions += [_half(name, box) for name, (box, _) in placed.items()]
+        questions += [synthetic.side(placed, *rng.sample(pair, 2)) for pair in itertools.combinations(placed, 2)]
+    questions += [_asked(rng, placed) for _ in range(3 if easy else 6)]
+    return Example(
+        "vstar", (partial(_picture, number // _SCENES_ON_ONE_STREET, placed),), tuple(questions), tuple(marks)
+    )
 
 
 def _picture(street: int, placed: synthetic.Placed) -> Image.Image:
@@ -39,7 +41,7 @@ def _picture(street: int, placed: synthetic.Placed) -> Image.Image:
 
 @lru_cache(maxsize=2)
 def _street(number: int) -> Image.Image:
-    """Drawing a street takes ten times as long as what stands in it."""
+    """Returns a street; cached because it takes ten times as long to draw as its objects."""
     return synthetic.background(random.Random(f"street/{number}").random())
 
 

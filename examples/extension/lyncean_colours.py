@@ -64,7 +64,7 @@ class Tasks:
             raise UserError(f"task colours:{name}: give a number of images, for example colours:20")
         rows = RowSource("drawn", name, int(name), lambda: map(_row, range(int(name))))
         task = f"colours:{name}"
-        made = Benchmark(
+        benchmark = Benchmark(
             name=task,
             tasks={task: f"The colours of {name} images"},
             data="none",
@@ -74,7 +74,7 @@ class Tasks:
             synthetic=lambda *_: map(_row, range(int(name))),
             methods=("generate",),
         )
-        return {task: made}
+        return {task: benchmark}
 
     def groups(self, name: str, include: Sequence[str]) -> Mapping[str, TaskGroup]:
         """Returns nothing: there are no groups."""
@@ -104,12 +104,12 @@ def count(run: Path) -> None:
 @click.command("colours", cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 def import_answers(path: Path) -> None:
-    """A file with an answer a line."""
+    """Import a file with one answer per line."""
     click.echo(f"{len(path.read_text().splitlines())} answers")
 
 
 def write(runs: Sequence[Run], file: TextIO) -> None:
-    """Writes a line an item."""
+    """Writes one line per item."""
     file.writelines(f"{item.key}\t{item.text.strip()}\n" for run in runs for item in run)
 
 
@@ -119,16 +119,16 @@ class Logs:
     name = "colours"
 
     def is_log(self, path: Path) -> bool:
-        """Tells a log by its suffix."""
+        """Returns True for the suffix of a log."""
         return path.suffix == ".colours"
 
     def make_run(self, path: Path, folder: Path) -> None:
-        """Refuses: this one shows what a reader's error looks like."""
+        """Raises an error, as an example of a reader's error."""
         raise UserError(f"{path.name} holds {len(path.read_text().splitlines())} answers and no questions")
 
 
 class Beside:
-    """An HTTP server that tells the name of the model beside it."""
+    """An HTTP server that reports the name of its model."""
 
     def __init__(self, host: str, port: int, tell: str) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -163,11 +163,11 @@ class Front:
     name = "colours"
 
     def run(self, endpoint: str, config: ServerConfig, credentials: Credentials, timeout: float) -> None:
-        """Serves before a model server."""
-        made = Beside(config.host, config.port, endpoint)
+        """Serves in front of a model server."""
+        front = Beside(config.host, config.port, endpoint)
         if config.port_file:
-            config.port_file.write_text(str(made.port))
-        made.run()
+            config.port_file.write_text(str(front.port))
+        front.run()
 
     def beside(self, servicer: object, config: ServerConfig, port: int) -> Beside:
         """Serves in the model server's process."""

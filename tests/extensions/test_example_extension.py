@@ -87,7 +87,7 @@ def test_help_lists_it_after_ours(site: Path) -> None:
     assert others == ours + 1
     assert "Count the colours that a model named." in lines[others]
     assert "a line an item: key and answer" in run(site, "orchestrator", "export", "--help").stdout
-    assert "A file with an answer a line." in run(site, "orchestrator", "import", "--help").stdout
+    assert "Import a file with one answer per line." in run(site, "orchestrator", "import", "--help").stdout
 
 
 def test_what_is_wrong_with_its_words_is_one_line(site: Path) -> None:
