@@ -33,17 +33,17 @@ _FROZEN = {
 
 def refused(manifests: Sequence[Manifest]) -> list[str]:
     """Returns what an API server would say to new objects, each beginning with the object's kind and name."""
-    found = []
+    problems = []
     names = Counter((one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in manifests)
-    found += [f"{kind} {name}: twice in one apply" for (kind, _, name), count in names.items() if count > 1]
+    problems += [f"{kind} {name}: twice in one apply" for (kind, _, name), count in names.items() if count > 1]
     for one in manifests:
-        found += [f"{one['kind']} {one['metadata']['name']}: {problem}" for problem in _object(one)]
-    return found
+        problems += [f"{one['kind']} {one['metadata']['name']}: {problem}" for problem in _object(one)]
+    return problems
 
 
 def unchangeable(before: Sequence[Manifest], after: Sequence[Manifest]) -> list[str]:
     """Returns what would be refused where `after` is applied over `before`."""
-    found = []
+    problems = []
     there = {_key(one): one for one in before}
     for one in after:
         if (old := there.get(_key(one))) is None:
@@ -52,13 +52,13 @@ def unchangeable(before: Sequence[Manifest], after: Sequence[Manifest]) -> list[
         spec, was = one.get("spec", {}), old.get("spec", {})
         for field in _FROZEN.get(one["kind"], ()):
             if spec.get(field) != was.get(field):
-                found.append(f"{called}: spec.{field} is immutable")
+                problems.append(f"{called}: spec.{field} is immutable")
         if one["kind"] == "PersistentVolumeClaim":
-            new, past = (quantity(each["resources"]["requests"]["storage"]) for each in (spec, was))
-            found += [f"{called}: a claim cannot shrink"] if new < past else []
+            new, past = (quantity(volume["resources"]["requests"]["storage"]) for volume in (spec, was))
+            problems += [f"{called}: a claim cannot shrink"] if new < past else []
         if old.get("immutable") and one.get("data") != old.get("data"):
-            found.append(f"{called}: it is immutable")
-    return found
+            problems.append(f"{called}: it is immutable")
+    return problems
 
 
 def contended(first: Sequence[Manifest], second: Sequence[Manifest]) -> list[str]:
@@ -79,19 +79,19 @@ def over_quota(manifests: Sequence[Manifest], hard: Mapping[str, str]) -> list[s
         manifests: New objects.
         hard: For example `{"requests.cpu": "8", "limits.memory": "64Gi"}`.
     """
-    found = []
+    problems = []
     for key, most in hard.items():
         kind, _, resource = key.partition(".")
         total = 0.0
         for owner, pod, count in _pods(manifests):
             for container in containers_of(pod):
-                given = container.get("resources", {}).get(kind, {})
-                if resource not in given and "/" not in resource:
-                    found.append(f"{owner}: {container['name']} does not say its {key}")
+                amounts = container.get("resources", {}).get(kind, {})
+                if resource not in amounts and "/" not in resource:
+                    problems.append(f"{owner}: {container['name']} does not say its {key}")
             total += count * pod_total(pod, kind, resource)
         if total > quantity(most):
-            found.append(f"{key}: {total:g} of {most}")
-    return found
+            problems.append(f"{key}: {total:g} of {most}")
+    return problems
 
 
 def pod_total(pod: Manifest, kind: str, resource: str) -> float:

@@ -38,8 +38,8 @@ def grown(path: Path, setup: str, call: str) -> tuple[str, int]:
         call: An expression.
     """
     code = _CHILD.format(setup=setup, call=call)
-    words = [sys.executable, "-c", code, str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     result, size = json.loads(done.stdout.splitlines()[-1])
     return result, size
@@ -47,8 +47,8 @@ def grown(path: Path, setup: str, call: str) -> tuple[str, int]:
 
 def box(kind: bytes, *content: bytes) -> bytes:
     """Returns a box of an MP4 file."""
-    whole = b"".join(content)
-    return struct.pack(">I4s", 8 + len(whole), kind) + whole
+    clip = b"".join(content)
+    return struct.pack(">I4s", 8 + len(clip), kind) + clip
 
 
 def full(kind: bytes, *content: bytes) -> bytes:
@@ -105,8 +105,8 @@ def fragmented(samples: int) -> bytes:
     """Returns an MP4 file of one fragment whose samples have default sizes."""
     trex = full(b"trex", u32(1, 1, 1, 10, 0))
     run = box(b"traf", full(b"tfhd", u32(1)), full(b"trun", u32(samples)))
-    whole = mp4(stsz=u32(0, 0), stts=u32(0), more=box(b"mvex", trex))
-    return whole + box(b"moof", full(b"mfhd", u32(1)), run)
+    clip = mp4(stsz=u32(0, 0), stts=u32(0), more=box(b"mvex", trex))
+    return clip + box(b"moof", full(b"mfhd", u32(1)), run)
 
 
 def edited(samples: int, edits: int) -> bytes:
@@ -155,20 +155,20 @@ def gif(width: int, height: int) -> bytes:
 
 def avi(data: bytes, frames: int) -> bytes:
     """Returns an AVI file that announces another number of frames of its first stream."""
-    place = data.index(b"strh") + 8 + 32
-    return data[:place] + struct.pack("<I", frames) + data[place + 4 :]
+    offset = data.index(b"strh") + 8 + 32
+    return data[:offset] + struct.pack("<I", frames) + data[offset + 4 :]
 
 
 def webm(data: bytes, duration: float) -> bytes:
     """Returns a WebM file that announces another duration, in milliseconds."""
-    place = data.index(b"\x44\x89\x88") + 3
-    return data[:place] + struct.pack(">d", duration) + data[place + 8 :]
+    offset = data.index(b"\x44\x89\x88") + 3
+    return data[:offset] + struct.pack(">d", duration) + data[offset + 8 :]
 
 
 def ogg(data: bytes, samples: int) -> bytes:
     """Returns an Ogg file whose last page says another number of samples, with the right checksum."""
-    place = data.rindex(b"OggS")
-    page = bytearray(data[place:])
+    offset = data.rindex(b"OggS")
+    page = bytearray(data[offset:])
     page[6:14], page[22:26] = struct.pack("<Q", samples), bytes(4)
     checksum = 0
     for byte in page:
@@ -176,7 +176,7 @@ def ogg(data: bytes, samples: int) -> bytes:
         for _ in range(8):
             checksum = (checksum << 1 ^ (0x104C11DB7 if checksum >> 31 else 0)) & 0xFFFFFFFF
     page[22:26] = struct.pack("<I", checksum)
-    return data[:place] + page
+    return data[:offset] + page
 
 
 def element(kind: bytes, content: bytes) -> bytes:
@@ -193,7 +193,9 @@ def matroska(blocks: int, size: int, *, algorithm: int = 0) -> bytes:
     track = number(b"\xd7", 1) + number(b"\x73\xc5", 1) + number(b"\x83", 1) + element(b"\x86", b"V_MPEG4/ISO/ASP")
     tracks = element(b"\x16\x54\xae\x6b", element(b"\xae", track + seen + encodings))
     packet = zlib.compress(bytes(size), 9)
-    shown = b"".join(element(b"\xa3", b"\x81" + struct.pack(">h", place) + b"\x80" + packet) for place in range(blocks))
+    shown = b"".join(
+        element(b"\xa3", b"\x81" + struct.pack(">h", offset) + b"\x80" + packet) for offset in range(blocks)
+    )
     cluster = element(b"\x1f\x43\xb6\x75", number(b"\xe7", 0) + shown)
     info = element(b"\x15\x49\xa9\x66", number(b"\x2a\xd7\xb1", 1_000_000))
     head = element(b"\x1a\x45\xdf\xa3", element(b"\x42\x82", b"matroska"))

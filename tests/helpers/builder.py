@@ -37,8 +37,10 @@ def build(*images: str) -> None:
         built = built if last == session else []
         if wanted := [image for image in images if image not in built]:
             lock.truncate(0)
-            words = [str(REPOSITORY / "docker/build"), *wanted]
-            done = subprocess.run(words, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+            arguments = [str(REPOSITORY / "docker/build"), *wanted]
+            done = subprocess.run(
+                arguments, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr[-3000:]
             lock.write("\n".join([session, *built, *wanted]))
 
@@ -48,22 +50,22 @@ def name_of(image: str) -> str:
     return f"localhost/lyncean-{image}:{TAG}"
 
 
-def buildah(*words: str) -> str:
+def buildah(*arguments: str) -> str:
     """Runs buildah; returns what it prints."""
-    done = subprocess.run(["buildah", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(["buildah", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def command(container: str, *words: str, volumes: tuple[str, ...] = ()) -> list[str]:
+def command(container: str, *arguments: str, volumes: tuple[str, ...] = ()) -> list[str]:
     """The words that run a program in a container."""
     mounted = [word for volume in volumes for word in ("--volume", volume)]
-    return ["buildah", "run", "--isolation", "chroot", *mounted, container, "--", *words]
+    return ["buildah", "run", "--isolation", "chroot", *mounted, container, "--", *arguments]
 
 
-def run(container: str, *words: str, volumes: tuple[str, ...] = ()) -> str:
+def run(container: str, *arguments: str, volumes: tuple[str, ...] = ()) -> str:
     """Runs a program in a container to its end; returns what it prints."""
-    done = subprocess.run(command(container, *words, volumes=volumes), capture_output=True, text=True, check=False)
+    done = subprocess.run(command(container, *arguments, volumes=volumes), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -24,9 +24,9 @@ class Calling(Model):
 
     def generate(self, request: Request) -> Output:
         digest = hashlib.sha256(first_text(request).encode()).digest()
-        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
-        if said <= digest[0] % 4:
-            return Output("Next.", tool_calls=list(calls(digest, said, {tool.name for tool in request.tools})))
+        answers = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        if answers <= digest[0] % 4:
+            return Output("Next.", tool_calls=list(calls(digest, answers, {tool.name for tool in request.tools})))
         seen = hashlib.sha256(b"%d" % request.config.seed)
         for message in request.messages:
             for part in message.parts if message.role == model.ROLE_TOOL else ():
@@ -41,19 +41,19 @@ def first_text(request: Request) -> str:
     return "".join(part.text for part in first.parts)
 
 
-def calls(digest: bytes, said: int, names: set[str]) -> list[tuple[str, dict[str, Any] | str]]:
+def calls(digest: bytes, answers: int, names: set[str]) -> list[tuple[str, dict[str, Any] | str]]:
     """Returns the calls of one answer, several and wrong ones among them, of the tools that there are."""
-    made: list[tuple[str, dict[str, Any] | str]] = [("add", {"number": digest[said + 1] - 60})]
-    if digest[said + 5] % 4 == 0:
-        left = digest[said + 9] % 128
-        made.append(("zoom", {"image": 1, "box": [left, 0, left + 500, 500]}))
-    if digest[said + 13] % 3 == 0:
-        made.append(("mirror", {"image": 1 + said}))
-    if digest[said + 15] % 3 == 0:
-        made.append(("note", {"text": f"step {said}"}))
-    if digest[said + 17] % 5 == 0:
-        made.insert(0, ("add", json.dumps({"number": "many"})))
-    return [call for call in made if call[0] in names]
+    planned: list[tuple[str, dict[str, Any] | str]] = [("add", {"number": digest[answers + 1] - 60})]
+    if digest[answers + 5] % 4 == 0:
+        left = digest[answers + 9] % 128
+        planned.append(("zoom", {"image": 1, "box": [left, 0, left + 500, 500]}))
+    if digest[answers + 13] % 3 == 0:
+        planned.append(("mirror", {"image": 1 + answers}))
+    if digest[answers + 15] % 3 == 0:
+        planned.append(("note", {"text": f"step {answers}"}))
+    if digest[answers + 17] % 5 == 0:
+        planned.insert(0, ("add", json.dumps({"number": "many"})))
+    return [call for call in planned if call[0] in names]
 
 
 if __name__ == "__main__":

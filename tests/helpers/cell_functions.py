@@ -22,34 +22,34 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
         import numpy  # as task code does, before the cell closes itself
 
     def threads() -> list[int]:
-        found: list[int] = []
-        made = [threading.Thread(target=lambda: found.append(threading.get_ident())) for _ in range(4)]
-        for each in made:
-            each.start()
-        for each in made:
-            each.join()
-        return [len(found), int(numpy.linalg.norm(numpy.ones((64, 64)) @ numpy.ones((64, 64))))]
+        idents: list[int] = []
+        threads = [threading.Thread(target=lambda: idents.append(threading.get_ident())) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [len(idents), int(numpy.linalg.norm(numpy.ones((64, 64)) @ numpy.ones((64, 64))))]
 
     def own_folder() -> str:
         (Path(folder) / "made").write_text("mine")
         return (Path(folder) / "made").read_text()
 
     def unix(name: str) -> None:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.connect(name)
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.connect(name)
 
     def udp() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-            made.sendto(b"secret", ("127.0.0.1", 9))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+            opened.sendto(b"secret", ("127.0.0.1", 9))
 
     def sent_over_a_connection() -> None:
         """sendmsg with an address, past `sendto`."""
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-            made.sendmsg([b"secret"], [], 0, ("127.0.0.1", 9))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
+            opened.sendmsg([b"secret"], [], 0, ("127.0.0.1", 9))
 
     def listening() -> None:
-        with socket.socket() as made:
-            made.bind(("127.0.0.1", 0))
+        with socket.socket() as opened:
+            opened.bind(("127.0.0.1", 0))
 
     def memory() -> int:
         return len(bytearray(4 << 30))
@@ -83,9 +83,9 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
     def forged() -> str:
         """Writes a reply of its own to every descriptor that it can find."""
         reply = b'{"value": "forged"}'
-        for place in range(3, 64):
+        for number in range(3, 64):
             try:
-                os.write(place, len(reply).to_bytes(8, "little") + reply)
+                os.write(number, len(reply).to_bytes(8, "little") + reply)
             except OSError:
                 continue
         return "true"

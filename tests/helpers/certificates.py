@@ -15,13 +15,13 @@ USAGES = {"server auth": ExtendedKeyUsageOID.SERVER_AUTH, "client auth": Extende
 
 def issue(certificates: list[dict[str, Any]]) -> dict[str, dict[str, bytes]]:
     """Returns Secret name -> its files, all signed by the one that says isCA."""
-    (authority,) = (found["spec"] for found in certificates if found["spec"].get("isCA"))
+    (authority,) = (manifest["spec"] for manifest in certificates if manifest["spec"].get("isCA"))
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca_name = _name(authority["commonName"])
     ca = _builder(ca_name, ca_name, ca_key).add_extension(x509.BasicConstraints(True, None), critical=True)
     ca_pem = _pem(ca.sign(ca_key, hashes.SHA256()))
     secrets = {}
-    for spec in (found["spec"] for found in certificates):
+    for spec in (manifest["spec"] for manifest in certificates):
         if spec.get("isCA"):
             continue
         key = ec.generate_private_key(ec.SECP256R1())

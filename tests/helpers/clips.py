@@ -36,16 +36,16 @@ def video(
     """Returns a video whose frames are grey, frame i 16 + 20 * i; or with these times, in frames, for each of them."""
     times = list(range(frames)) if isinstance(frames, int) else list(frames)
     buffer = io.BytesIO()
-    with av.open(buffer, "w", format=form) as made:
-        stream = made.add_stream(codec, rate=rate)
+    with av.open(buffer, "w", format=form) as container:
+        stream = container.add_stream(codec, rate=rate)
         stream.width, stream.height = size
         stream.pix_fmt = "yuv420p"
         for number, time in enumerate(times):
             grey = np.full((size[1], size[0], 3), (16 + 20 * number) % 240, np.uint8)
             frame = av.VideoFrame.from_ndarray(grey, format="rgb24")
             frame.pts, frame.time_base = time, Fraction(1, rate)
-            made.mux(stream.encode(frame))
-        made.mux(stream.encode())
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
     return buffer.getvalue()
 
 
@@ -59,12 +59,12 @@ def audio(
 ) -> bytes:
     """Returns a tone, stereo, its right channel silent."""
     buffer = io.BytesIO()
-    with av.open(buffer, "w", format=form) as made:
-        stream = made.add_stream(codec, rate=rate, layout="stereo")
+    with av.open(buffer, "w", format=form) as container:
+        stream = container.add_stream(codec, rate=rate, layout="stereo")
         wave = np.sin(np.arange(round(seconds * rate)) / rate * 2 * np.pi * hertz) * 16384
         samples = np.stack([wave, np.zeros_like(wave)], axis=1).astype(np.int16).reshape(1, -1)
         frame = av.AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
         frame.sample_rate = rate
         for packet in [*stream.encode(frame), *stream.encode()]:
-            made.mux(packet)
+            container.mux(packet)
     return buffer.getvalue()

@@ -25,13 +25,13 @@ class Coding(Model):
     tools = True
 
     def generate(self, request: Request) -> Output:
-        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
-        if said >= len(CODES):
-            found = next(word for word in reversed(_words(request.messages[-1])) if word in "ABCD")
-            return Output(f"<answer>{found}</answer>" if not request.tools else f"The answer is {found}.")
+        answers = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        if answers >= len(CODES):
+            letter = next(word for word in reversed(_words(request.messages[-1])) if word in "ABCD")
+            return Output(f"<answer>{letter}</answer>" if not request.tools else f"The answer is {letter}.")
         if request.tools:
-            return Output("", tool_calls=[("python", {"code": CODES[said]})])
-        return Output(f"<think>So.</think>\n<code>\n```python\n{CODES[said]}\n```\n")
+            return Output("", tool_calls=[("python", {"code": CODES[answers]})])
+        return Output(f"<think>So.</think>\n<code>\n```python\n{CODES[answers]}\n```\n")
 
 
 def _words(message: model.Message) -> list[str]:

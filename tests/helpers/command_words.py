@@ -22,20 +22,20 @@ def examples_can_be_typed(name: str) -> None:
     ours = [shlex.split(line.partition(">")[0] if " > " in line else line) for line in lines if "orchestrator" in line]
     assert any(words[:2] == ["orchestrator", name] for words in ours), shown
     for words in ours:
-        found: click.Command | None = main
+        group: click.Command | None = main
         rest = words[1:]
-        while isinstance(found, click.Group):
-            found = found.get_command(click.Context(found), rest.pop(0))
-        assert found is not None, words
-        known = {flag for param in found.params for flag in param.opts} | {"--help"}
-        own = rest[: rest.index("--")] if "--" in rest else rest  # what follows is another program's
-        assert {word for word in own if word.startswith("-")} <= known, words
+        while isinstance(group, click.Group):
+            group = group.get_command(click.Context(group), rest.pop(0))
+        assert group is not None, words
+        known = {flag for param in group.params for flag in param.opts} | {"--help"}
+        arguments = rest[: rest.index("--")] if "--" in rest else rest  # what follows is another program's
+        assert {word for word in arguments if word.startswith("-")} <= known, words
 
 
-def fills_the_disk(*words: str) -> None:
+def fills_the_disk(*arguments: str) -> None:
     """Makes sure that a command whose standard output cannot be written ends in one line."""
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "orchestrator", *words]
+        command = [sys.executable, "-m", "orchestrator", *arguments]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert b"the standard output cannot be written: No space left on device" in done.stderr

@@ -12,25 +12,25 @@ from click.testing import CliRunner, Result
 
 def run(
     main: click.Command,
-    *words: str,
+    *arguments: str,
     folder: Path | None = None,
     given: str | None = None,
     environment: dict[str, str] | None = None,
 ) -> Result:
     """Runs a command in a folder; an exception that it lets through is on its stderr, as Python would print it."""
     with contextlib.chdir(folder or Path.cwd()):
-        done = CliRunner().invoke(main, words, input=given, env=environment)
+        done = CliRunner().invoke(main, arguments, input=given, env=environment)
     if done.exception and not isinstance(done.exception, SystemExit):
         done.stderr_bytes += "".join(traceback.format_exception(done.exception)).encode()
     return done
 
 
 def orchestrator(
-    *words: str, folder: Path | None = None, environment: dict[str, str] | None = None, code: int = 0
+    *arguments: str, folder: Path | None = None, environment: dict[str, str] | None = None, code: int = 0
 ) -> str:
     """Runs `orchestrator` to an exit code; returns stderr and stdout."""
     from orchestrator.cli import main  # not for tests of a service alone
 
-    done = run(main, *words, folder=folder, environment=environment)
+    done = run(main, *arguments, folder=folder, environment=environment)
     assert done.exit_code == code, f"exit {done.exit_code}\n{done.stderr}\n{done.stdout}"
     return done.stderr + done.stdout

@@ -160,11 +160,11 @@ def prompt_scores(raw: Any) -> Any:
     numbers = list(raw.tokens.ids) or [WORDS.index(word) for word in re.findall(r"\s*\S+", raw.text)]
     response = model.LikelihoodResponse()
     response.usage.input_tokens = len(numbers)
-    for place, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         token = response.prompt_tokens.add(token=WORDS[number].encode(), token_id=number)
-        if place:
-            token.logprob = -0.25 * place
-            token.top.add(token=b"x", logprob=-0.125 * place)
+        if index:
+            token.logprob = -0.25 * index
+            token.top.add(token=b"x", logprob=-0.125 * index)
     return response
 
 
@@ -197,8 +197,8 @@ def rescored(change: Callable[[int, Any, Any], object]) -> type[Whole]:
     """Returns a server whose scores are changed: gets the place of each, it, and the response."""
 
     def scored(request: Any, response: Any) -> None:
-        for place, score in enumerate(response.scores):
-            change(place, score, response)
+        for index, score in enumerate(response.scores):
+            change(index, score, response)
 
     return broken(scored=scored)
 
@@ -246,7 +246,7 @@ counter = itertools.count(40)
 
 def unknown_fields(request: Any) -> bool:
     small = request.ByteSize() < 1_000_000
-    return small and any(len(UnknownFieldSet(each)) for each in (request, *request.messages))
+    return small and any(len(UnknownFieldSet(message)) for message in (request, *request.messages))
 
 
 def numbered(request: Any, response: Any) -> None:
@@ -342,7 +342,7 @@ def no_descriptions(request: Any) -> None:
 def no_tool_images(request: Any) -> None:
     """Results hold texts alone."""
     for part in (part for message in request.messages for part in message.parts if part.HasField("tool_result")):
-        texts = [each for each in part.tool_result.content if not each.HasField("image")]
+        texts = [piece for piece in part.tool_result.content if not piece.HasField("image")]
         del part.tool_result.content[:]
         part.tool_result.content.extend(texts)
 
@@ -384,9 +384,9 @@ def other_prompt(request: Any, response: Any) -> None:
         response.prompt.text = "Say which of the numbers 4711 and 815 or 816 is larger."
 
 
-def renumbered(place: int, score: Any, response: Any) -> None:
+def renumbered(index: int, score: Any, response: Any) -> None:
     for token in score.tokens:
-        token.token_id = place
+        token.token_id = index
 
 
 def drops_system(request: Any) -> None:
@@ -407,9 +407,9 @@ def mistaken_type(request: Any) -> bool:
 
 def first_image_only(request: Any) -> None:
     for message in request.messages:
-        places = [place for place, part in enumerate(message.parts) if part.HasField("image")]
-        for place in reversed(places[1:]):
-            del message.parts[place]
+        indices = [index for index, part in enumerate(message.parts) if part.HasField("image")]
+        for index in reversed(indices[1:]):
+            del message.parts[index]
 
 
 def own_frames(request: Any) -> None:
@@ -436,9 +436,9 @@ def _images(request: Any) -> list[Any]:
 def no_hash(request: Any) -> None:
     """Drops media that have no bytes."""
     for message in request.messages:
-        for place in reversed(range(len(message.parts))):
-            if message.parts[place].HasField("image") and message.parts[place].image in hashed(request):
-                del message.parts[place]
+        for index in reversed(range(len(message.parts))):
+            if message.parts[index].HasField("image") and message.parts[index].image in hashed(request):
+                del message.parts[index]
 
 
 def never_there(request: Any) -> None:
@@ -507,12 +507,12 @@ def sorted_images(request: Any) -> None:
         message.parts.sort(key=lambda part: (not part.HasField("image"), part.image.data))
 
 
-def positive(place: int, score: Any, response: Any) -> None:
-    for each in (score, *score.tokens):
-        each.logprob = -each.logprob
+def positive(index: int, score: Any, response: Any) -> None:
+    for scored in (score, *score.tokens):
+        scored.logprob = -scored.logprob
 
 
-def cut_tokens(place: int, score: Any, response: Any) -> None:
+def cut_tokens(index: int, score: Any, response: Any) -> None:
     if score.tokens:
         score.tokens[-1].token = score.tokens[-1].token[:-1]
 
@@ -527,7 +527,7 @@ def once(request: Any, response: Any) -> None:
 
 def equal_once(request: model.BatchRequest, results: Results) -> Results:
     """Two calls that are the same get one result."""
-    seen = {call.SerializeToString(): place for place, call in reversed(list(enumerate(request.calls)))}
+    seen = {call.SerializeToString(): index for index, call in reversed(list(enumerate(request.calls)))}
     return [result for result in results if result.index in seen.values()]
 
 

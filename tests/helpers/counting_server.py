@@ -19,11 +19,11 @@ class Counting(Model):
     frames = 8
 
     def generate(self, request: Request) -> str:
-        words = []
+        counts = []
         for video in request.videos:
-            words.append("video " + ",".join(_name(image) for image in video.images))
-        words += [f"audio {np.count_nonzero(np.abs(sound.samples) > 1e-3)}" for sound in request.audio]
-        return " ".join(words)
+            counts.append("video " + ",".join(_name(image) for image in video.images))
+        counts += [f"audio {np.count_nonzero(np.abs(sound.samples) > 1e-3)}" for sound in request.audio]
+        return " ".join(counts)
 
 
 def _name(image: np.ndarray) -> str:

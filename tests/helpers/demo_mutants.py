@@ -20,11 +20,11 @@ TEMPLATE = Path(__file__).with_name("foreign_template.jinja")
 
 def _messages_changed(change: Callable[[list[model.Part]], list[model.Part]]) -> None:
     """Changes each message's parts before they are prepared."""
-    whole = Prompter.prepare
+    original = Prompter.prepare
 
     def prepare(self: Prompter, messages: Sequence[model.Message], **more: Any) -> Prompt:
         changed = [model.Message(role=one.role, parts=change(list(one.parts))) for one in messages]
-        return whole(self, changed, **more)
+        return original(self, changed, **more)
 
     Prompter.prepare = prepare  # type: ignore[method-assign]
 
@@ -43,26 +43,26 @@ def dropped() -> None:
     """Of several images, the last is lost."""
 
     def fewer(parts: list[model.Part]) -> list[model.Part]:
-        places = [place for place, part in enumerate(parts) if part.HasField("image")]
-        return [part for place, part in enumerate(parts) if len(places) < 2 or place != places[-1]]
+        indices = [index for index, part in enumerate(parts) if part.HasField("image")]
+        return [part for index, part in enumerate(parts) if len(indices) < 2 or index != indices[-1]]
 
     _messages_changed(fewer)
 
 
 def boundary() -> None:
     """The continuation is taken to stand one token before its place."""
-    whole = Prompter.join
+    original = Prompter.join
 
     def join(self: Prompter, prompt: Prompt, continuations: Sequence[str]) -> list[Joined]:
-        return [replace(one, ids=one.ids[:-1], start=one.start - 1) for one in whole(self, prompt, continuations)]
+        return [replace(one, ids=one.ids[:-1], start=one.start - 1) for one in original(self, prompt, continuations)]
 
     Prompter.join = join  # type: ignore[method-assign]
 
 
 def mirrored() -> None:
     """Left is right."""
-    whole = images.decode
-    images.decode = lambda *words, **more: ImageOps.mirror(whole(*words, **more))
+    original = images.decode
+    images.decode = lambda *arguments, **more: ImageOps.mirror(original(*arguments, **more))
 
 
 def none() -> None:

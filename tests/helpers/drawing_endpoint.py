@@ -31,16 +31,16 @@ def run(answer: Answer) -> None:
         links = [part["image_url"] for part in parts if "image_url" in part]
         urls = [link if isinstance(link, str) else link["url"] for link in links]
         files = [base64.b64decode(url.split(",")[1]) for url in urls]
-        made = answer("".join(part.get("text", "") for part in parts), files, draws)
-        return (made, "") if isinstance(made, str) else ("Here it is.", base64.b64encode(made).decode())
+        drawn = answer("".join(part.get("text", "") for part in parts), files, draws)
+        return (drawn, "") if isinstance(drawn, str) else ("Here it is.", base64.b64encode(drawn).decode())
 
     async def chat(request: web.Request) -> web.Response:
         body = await request.json()
-        words, picture = reply(body["messages"][-1]["content"], "modalities" in body)
+        text, picture = reply(body["messages"][-1]["content"], "modalities" in body)
         if not picture:
-            return web.json_response(completion(words))
+            return web.json_response(completion(text))
         link = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}}
-        return web.json_response(completion([{"type": "text", "text": words}, link]))
+        return web.json_response(completion([{"type": "text", "text": text}, link]))
 
     async def responses(request: web.Request) -> web.Response:
         _, picture = reply((await request.json())["input"][0]["content"], True)
@@ -50,9 +50,9 @@ def run(answer: Answer) -> None:
     async def edits(request: web.Request) -> web.Response:
         form = await request.post()
         files = [value.file.read() for value in form.values() if isinstance(value, web.FileField)]
-        made = answer(str(form["prompt"]), files, True)
-        assert isinstance(made, bytes)
-        return web.json_response({"created": 0, "data": [{"b64_json": base64.b64encode(made).decode()}]})
+        drawn = answer(str(form["prompt"]), files, True)
+        assert isinstance(drawn, bytes)
+        return web.json_response({"created": 0, "data": [{"b64_json": base64.b64encode(drawn).decode()}]})
 
     app = web.Application(client_max_size=2**26)
     app.router.add_get("/v1/models", lambda _: web.json_response({"object": "list", "data": []}))

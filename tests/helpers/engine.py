@@ -35,10 +35,15 @@ def engine() -> Iterator[dict[str, str]]:
     """Starts an engine; yields the environment for its clients. All that it held goes with it."""
     folder = Path(tempfile.mkdtemp(prefix="lyncean-"))
     address = f"unix://{folder}/socket"
-    words = [f"--host={address}", f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
+    command = [
+        f"--host={address}",
+        f"--data-root={folder}/data",
+        f"--exec-root={folder}/exec",
+        f"--pidfile={folder}/pid",
+    ]
     script = 'ip link set lo up && exec dockerd "$@"'
     with (folder / "log").open("wb") as log:
-        started = subprocess.Popen(["unshare", "--net", "sh", "-c", script, "sh", *words], stdout=log, stderr=log)
+        started = subprocess.Popen(["unshare", "--net", "sh", "-c", script, "sh", *command], stdout=log, stderr=log)
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DOCKER_HOST": address}
     if "DOCKER_CONFIG" in os.environ:  # where plugins may lie
         environment["DOCKER_CONFIG"] = os.environ["DOCKER_CONFIG"]

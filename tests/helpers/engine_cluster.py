@@ -24,12 +24,12 @@ ROOT = HERE.parents[1]
 OUTCOMES = ("scored", "unparsed", "refused", "rejected", "unjudged", "failed")
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 300.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = what()
-        if found:
-            return found
+        result = condition()
+        if result:
+            return result
         time.sleep(0.01)
     raise AssertionError("waited in vain")
 
@@ -104,8 +104,8 @@ class Cluster:
         self.servers.append(server)
         return server
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [*self.before, sys.executable, "-m", "orchestrator", *words]
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [*self.before, sys.executable, "-m", "orchestrator", *arguments]
         process = subprocess.Popen(
             command, cwd=self.folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -118,26 +118,26 @@ class Cluster:
         assert process.returncode == code, f"exit {process.returncode}\n{err}\n{out}"
         return err + out
 
-    def orchestrator(self, *words: str, code: int = 0) -> str:
+    def orchestrator(self, *arguments: str, code: int = 0) -> str:
         """Runs to the end in this process, which has loaded everything already; returns and fails as `ended` does."""
         if self.before or _in_a_loop():
-            return self.ended(self.start(*words), code)
-        return commands.orchestrator(*words, folder=self.folder, code=code)
+            return self.ended(self.start(*arguments), code)
+        return commands.orchestrator(*arguments, folder=self.folder, code=code)
 
-    def under_way(self, servers: list[Server], scorer: Server, *words: str, answered: int) -> subprocess.Popen[str]:
+    def under_way(self, servers: list[Server], scorer: Server, *arguments: str, answered: int) -> subprocess.Popen[str]:
         """Starts the run `run` and waits until so many calls are answered."""
-        process = self.start(*self.words("run", servers, scorer, *words))
+        process = self.start(*self.words("run", servers, scorer, *arguments))
         wait_for(lambda: self.answered() >= answered)
         return process
 
-    def eval(self, run: str, servers: list[Server], scorer: Server, *words: str, code: int = 0) -> str:
-        return self.orchestrator(*self.words(run, servers, scorer, *words), code=code)
+    def eval(self, run: str, servers: list[Server], scorer: Server, *arguments: str, code: int = 0) -> str:
+        return self.orchestrator(*self.words(run, servers, scorer, *arguments), code=code)
 
-    def words(self, run: str, servers: list[Server], scorer: Server, *words: str) -> list[str]:
+    def words(self, run: str, servers: list[Server], scorer: Server, *arguments: str) -> list[str]:
         endpoint = ",".join(server.address for server in servers)
-        task = [] if "--task" in words else ["--task", "toy"]
-        data = [] if "--data" in words else ["--synthetic"]
-        return ["eval", *task, *data, "--endpoint", endpoint, "--scorer", scorer.address, "--run", run, *words]
+        task = [] if "--task" in arguments else ["--task", "toy"]
+        data = [] if "--data" in arguments else ["--synthetic"]
+        return ["eval", *task, *data, "--endpoint", endpoint, "--scorer", scorer.address, "--run", run, *arguments]
 
     def calls(self) -> Counter[str]:
         """Every call that any model server has answered."""
@@ -153,9 +153,9 @@ class Cluster:
         return results_of(self.folder / run)
 
     def counts(self, run: str, task: str = "toy") -> dict[str, int]:
-        found: dict[str, int] = json.loads(self.results(run))["tasks"][task]["counts"]
-        assert found["planned"] == sum(found[name] for name in OUTCOMES)
-        return found
+        counts: dict[str, int] = json.loads(self.results(run))["tasks"][task]["counts"]
+        assert counts["planned"] == sum(counts[name] for name in OUTCOMES)
+        return counts
 
     def lines(self, run: str, name: str = "responses.jsonl") -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / run / name).read_text().splitlines()]

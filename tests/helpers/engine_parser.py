@@ -44,13 +44,13 @@ def parsed(folder: str, engine: str, argvs: list[list[str]]) -> list[dict[str, A
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "VLLM_TARGET_DEVICE": "cpu"}
     for _ in range(80):  # a module that is missing shows when the ones before it are there
-        words = [sys.executable, "-m", "helpers.engine_parser", folder, engine, *names]
+        command = [sys.executable, "-m", "helpers.engine_parser", folder, engine, *names]
         done = subprocess.run(
-            words, input=json.dumps(argvs), capture_output=True, text=True, check=False, env=environment
+            command, input=json.dumps(argvs), capture_output=True, text=True, check=False, env=environment
         )
         if done.returncode == 0:
-            found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-            return found
+            parsed: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+            return parsed
         if done.returncode != _MISSING:
             break
         names.append(done.stdout.split()[-1])
@@ -119,29 +119,29 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _parser(engine: str) -> argparse.ArgumentParser:
-    found: argparse.ArgumentParser
+    parser: argparse.ArgumentParser
     if engine == "vllm":
         arguments = importlib.import_module("vllm.utils.argparse_utils")
-        found = importlib.import_module("vllm.entrypoints.common.cli_args").make_arg_parser(
+        parser = importlib.import_module("vllm.entrypoints.common.cli_args").make_arg_parser(
             arguments.FlexibleArgumentParser()
         )
-        return found
-    found = argparse.ArgumentParser()
-    importlib.import_module("sglang.srt.server_args").ServerArgs.add_cli_args(found)
-    return found
+        return parser
+    parser = argparse.ArgumentParser()
+    importlib.import_module("sglang.srt.server_args").ServerArgs.add_cli_args(parser)
+    return parser
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
-def _read(parser: argparse.ArgumentParser, words: list[str]) -> dict[str, Any]:
-    said = io.StringIO()
+def _read(parser: argparse.ArgumentParser, arguments: list[str]) -> dict[str, Any]:
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
-            return {name: _plain(value) for name, value in vars(parser.parse_args(words)).items()}
+        with contextlib.redirect_stderr(output):
+            return {name: _plain(value) for name, value in vars(parser.parse_args(arguments)).items()}
     except SystemExit:
-        return {"error": said.getvalue().strip().splitlines()[-1]}
+        return {"error": output.getvalue().strip().splitlines()[-1]}
 
 
 def main(folder: str, engine: str, *names: str) -> None:
@@ -163,7 +163,7 @@ def main(folder: str, engine: str, *names: str) -> None:
         print(missing)
         sys.exit(_MISSING)
     print()
-    print(json.dumps([_read(parser, words) for words in argvs]))
+    print(json.dumps([_read(parser, arguments) for arguments in argvs]))
 
 
 if __name__ == "__main__":

@@ -58,19 +58,19 @@ class Model(model_pb2_grpc.ModelServiceServicer):
 
     async def Generate(self, request: model.GenerateRequest, context: Any) -> model.GenerateResponse:  # noqa: N802
         text = " ".join(part.text for message in request.messages for part in message.parts)
-        found = re.search(r"row (\S+):", text)
-        assert found
-        row = found[1] + ("/2" if "sure?" in text else "")
+        match = re.search(r"row (\S+):", text)
+        assert match
+        row = match[1] + ("/2" if "sure?" in text else "")
         await self._misbehave(row)
         if self.log:
             self.log.write(f"{row}\n")
         answer = model.GenerateResponse(finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, served_by=self.served_by)
-        if self.flags.empty and int(found[1]) % self.flags.empty == 0:
+        if self.flags.empty and int(match[1]) % self.flags.empty == 0:
             answer.parts.add(text="")
             return answer
-        if self.flags.filtered and int(found[1]) % self.flags.filtered == 0:
+        if self.flags.filtered and int(match[1]) % self.flags.filtered == 0:
             answer.finish_reason = model.FINISH_REASON_CONTENT_FILTER
-        number = int(found[1]) if found[1].isdigit() else 0
+        number = int(match[1]) if match[1].isdigit() else 0
         if number % 3 == 0:
             number = hashlib.sha256(row.encode()).digest()[0]
         answer.usage.CopyFrom(model.Usage(input_tokens=10, output_tokens=1))
@@ -81,8 +81,8 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         if self.flags.no_likelihood:
             raise Unsupported("no_likelihood", "this server does not score continuations")
         scores = [
-            model.ContinuationScore(logprob=-len(words) - index / 10, token_count=1)
-            for index, words in enumerate(request.continuations)
+            model.ContinuationScore(logprob=-len(continuation) - index / 10, token_count=1)
+            for index, continuation in enumerate(request.continuations)
         ]
         return model.LikelihoodResponse(scores=scores, served_by=self.served_by)
 

@@ -86,15 +86,15 @@ def stratum(name: str, config: Mapping[str, Any]) -> str:
         return {"generate_visual_cot": "visual CoT"}.get(kind, "multi-round")
     process = config.get("process_results")
     reached = list(functions_reached(inspect.unwrap(process))) if callable(process) else []
-    if any("random" in each.__code__.co_names for each in reached):  # type: ignore[attr-defined]
+    if any("random" in function.__code__.co_names for function in reached):  # type: ignore[attr-defined]
         return "dice"
-    if any(_JUDGES.search(_source(each)) for each in reached):
+    if any(_JUDGES.search(_source(function)) for function in reached):
         return "judge"
     shown: list[Callable[..., Any]] = [value for key in coverage._ASKS if callable(value := config.get(key))]
-    words = " ".join(each.__name__ + _source(inspect.unwrap(each)) for each in shown)
-    if re.search(r"audio|sound|wav", words, re.I):
+    names = " ".join(function.__name__ + _source(inspect.unwrap(function)) for function in shown)
+    if re.search(r"audio|sound|wav", names, re.I):
         return "audio"
-    return "video" if re.search(r"video|\.mp4", words, re.I) else "others"
+    return "video" if re.search(r"video|\.mp4", names, re.I) else "others"
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -107,24 +107,24 @@ def _source(function: Callable[..., Any]) -> str:
 def population() -> dict[str, list[str]]:
     """Returns the names of each stratum, sorted; groups with metrics by their own name."""
     library = harness("lmms")
-    found: dict[str, list[str]] = {}
+    strata: dict[str, list[str]] = {}
     for name, entry in sorted(library.index().items()):
         try:
             if entry["type"] == "task":
-                found.setdefault(stratum(name, library.config(name)), []).append(name)
+                strata.setdefault(stratum(name, library.config(name)), []).append(name)
             elif entry["type"] == "group" and library.groups(name):
-                found.setdefault("group", []).append(name)
+                strata.setdefault("group", []).append(name)
         except Exception:  # noqa: S112  (what does not load is on the page of coverage)
             continue
-    return found
+    return strata
 
 
 def rows_of(name: str) -> dict[str, Any]:
     """Returns kind and columns of a configuration, `outcome` "works" where rows were found."""
     if name in KNOWN:
         return {"outcome": "works", "kind": harness("lmms").config(name)["output_type"], "columns": KNOWN[name]}
-    found = harness_rows.search("lmms", name)
-    return {key: found[key] for key in ("outcome", "kind", "columns", "why") if key in found}
+    finding = harness_rows.search("lmms", name)
+    return {key: finding[key] for key in ("outcome", "kind", "columns", "why") if key in finding}
 
 
 def shuffled(kind: str, names: Sequence[str]) -> list[str]:
@@ -147,13 +147,13 @@ def draw(quota: Mapping[str, int], names: Mapping[str, list[str]]) -> dict[str, 
             if len(members) > MOST_TASKS:
                 passed[name] = f"a group of {len(members)} tasks"
                 continue
-            found = rows_of(members[0])
-            print(kind, name, found, flush=True)
-            if found["outcome"] != "works":
-                passed[name] = found.get("why", found["outcome"])
+            finding = rows_of(members[0])
+            print(kind, name, finding, flush=True)
+            if finding["outcome"] != "works":
+                passed[name] = finding.get("why", finding["outcome"])
                 continue
-            own = model_names.variants(library.config(members[0]))
-            drawn[name] = {"stratum": kind, "kind": found["kind"], "columns": found["columns"], "models": own}
+            variants = model_names.variants(library.config(members[0]))
+            drawn[name] = {"stratum": kind, "kind": finding["kind"], "columns": finding["columns"], "models": variants}
             taken += 1
     return {"seed": SEED, "version": library.version(), "drawn": drawn, "passed over": passed}
 
@@ -170,5 +170,5 @@ if __name__ == "__main__":
         everything = population()
         print({kind: len(names) for kind, names in everything.items()}, flush=True)
         strata = sys.argv[2:] or list(QUOTA)
-        found = draw({kind: QUOTA[kind] for kind in strata}, everything)
-    Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
+        chosen = draw({kind: QUOTA[kind] for kind in strata}, everything)
+    Path(sys.argv[1]).write_text(json.dumps(chosen, indent=1) + "\n")

@@ -58,11 +58,11 @@ class Explained:
         return sum(self.causes[cause] for cause in FOUND[self.case.plant])
 
 
-def planted(found: Sequence[Case]) -> list[Case]:
+def planted(cases: Sequence[Case]) -> list[Case]:
     """Returns every configuration with one of the causes that can be planted in it, in turn."""
     turns: Counter[str] = Counter()
     plants = []
-    for case in found:
+    for case in cases:
         if case.model or case.answers:
             continue
         kinds = {*case.about["columns"].values()}
@@ -70,7 +70,7 @@ def planted(found: Sequence[Case]) -> list[Case]:
         can += ["limit"] * (case.about["kind"] == "generate_until") + ["reading"]
         if case.about["stratum"] == "dice":  # chance reads the same answer otherwise: no file tells it from a reader
             can = ["reading"]
-        plant = min(can, key=lambda each: turns[each])
+        plant = min(can, key=lambda candidate: turns[candidate])
         turns[plant] += 1
         limited = ["--gen_kwargs", "max_new_tokens=1"] * (plant == "limit")
         model = case.about["models"][-1] if plant == "model" else ""
@@ -81,7 +81,7 @@ def planted(found: Sequence[Case]) -> list[Case]:
 def samples(case: Case, out: Path) -> dict[str, Path]:
     """Returns the samples files that lmms-eval's command wrote, by task."""
     files = {name: sorted((out / case.place).rglob(f"*_samples_{name}.jsonl")) for name in members(case)}
-    return {name: found[-1] for name, found in files.items() if found}
+    return {name: paths[-1] for name, paths in files.items() if paths}
 
 
 def members(case: Case) -> Sequence[str]:
@@ -89,9 +89,9 @@ def members(case: Case) -> Sequence[str]:
     return list(harness("lmms").members(case.name))
 
 
-def typed(*words: object) -> Result:
+def typed(*arguments: object) -> Result:
     """Runs a command of `orchestrator`."""
-    return CliRunner().invoke(orchestrator, [str(word) for word in words])
+    return CliRunner().invoke(orchestrator, [str(word) for word in arguments])
 
 
 def imported(case: Case, run: Path, bench: Bench) -> str:
@@ -101,40 +101,40 @@ def imported(case: Case, run: Path, bench: Bench) -> str:
     """
     expected, problems = equality_lmms.numbers(case, bench.theirs.out), []
     if case.plant == "reading":
-        found = {(metric["task"].removeprefix("lmms:"), metric["name"]): metric for metric in metrics_of(run)}
-        expected = {key: value["value"] for key, value in found.items() if not value["labels"]}
+        metrics = {(metric["task"].removeprefix("lmms:"), metric["name"]): metric for metric in metrics_of(run)}
+        expected = {key: value["value"] for key, value in metrics.items() if not value["labels"]}
     for name, path in samples(case, bench.theirs.out).items():
         taken = bench.folder / "imported" / case.place / name
         data = [] if is_ours(path, name) else ["--data", bench.stored(case)[name]]
         sets = [f"model_name={case.model}"] if case.model else []
         sets += ["process_with_media=true"] if MEDIA in case.options else []
-        data += [word for each in sets if data for word in ("--set", each)]
+        data += [word for setting in sets if data for word in ("--set", setting)]
         done = typed("import", "lmms-eval", path, "--task", name, *data, "--scorer", bench.scorer, "--run", taken)
         if not (taken / "results.json").exists():
             problems.append(f"{name}: {done.output.strip().splitlines()[-1:]} {done.exception!r}"[:300])
         elif data:
-            own = {key: value for key, value in expected.items() if key[0] == name}
-            compare(judged := replace(case, cause=""), own, metrics_of(taken))
+            theirs = {key: value for key, value in expected.items() if key[0] == name}
+            compare(judged := replace(case, cause=""), theirs, metrics_of(taken))
             problems += [f"{name}: {judged.cause}"] if judged.cause else []
     return "; ".join(problems)
 
 
-def explained(found: Explained, run: Path, path: Path, bench: Bench) -> None:
+def explained(explanation: Explained, run: Path, path: Path, bench: Bench) -> None:
     """Holds samples with a planted cause against a run of ours, and notes the causes of the items."""
-    words = ["explain", run, path, "--json"]
-    if found.case.plant == "image":  # which no file of samples holds: a live server tells
-        words += ["--endpoint", bench.models[""].address, "--scorer", bench.scorer]
-    done = typed(*words)
+    command = ["explain", run, path, "--json"]
+    if explanation.case.plant == "image":  # which no file of samples holds: a live server tells
+        command += ["--endpoint", bench.models[""].address, "--scorer", bench.scorer]
+    done = typed(*command)
     if done.exit_code or done.exception:
-        found.failed = f"{done.output.strip()[-200:]} {done.exception!r}"
+        explanation.failed = f"{done.output.strip()[-200:]} {done.exception!r}"
         return
-    told = json.loads(done.stdout)
-    if "experiment" in told:
-        found.causes.update(each["found"] for each in told["experiment"]["items"])
+    report = json.loads(done.stdout)
+    if "experiment" in report:
+        explanation.causes.update(item["found"] for item in report["experiment"]["items"])
         return
-    for task in told["tasks"]:
+    for task in report["tasks"]:
         for cause in task["causes"]:
-            found.causes[cause["cause"]] += cause["items"]
+            explanation.causes[cause["cause"]] += cause["items"]
 
 
 def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
@@ -147,28 +147,28 @@ def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
                 if case:
                     bench.start(case)
                 for each in before:
-                    found, plain = Explained(each), replace(each, plant="", model="", options=[])
+                    explanation, plain = Explained(each), replace(each, plant="", model="", options=[])
                     run = bench.ours(plain, {})
                     bench.theirs.wait(each)
-                    found.imported = imported(each, run, bench)
+                    explanation.imported = imported(each, run, bench)
                     if path := samples(each, bench.theirs.out).get(members(each)[0]):
-                        explained(found, run, path, bench)
+                        explained(explanation, run, path, bench)
                     else:
-                        found.failed = f"lmms-eval wrote no samples: {each.stopped}"
-                    yield found
+                        explanation.failed = f"lmms-eval wrote no samples: {each.stopped}"
+                    yield explanation
                 before = [case] if case else []
         finally:
             bench.close()
 
 
-def summary(found: Sequence[Explained]) -> str:
+def summary(entries: Sequence[Explained]) -> str:
     """Returns how much was imported and explained rightly, by what was planted."""
-    lines = [f"imported with lmms-eval's metrics: {sum(not each.imported for each in found)} of {len(found)}"]
-    for plant in dict.fromkeys(each.case.plant for each in found):
-        own = [each for each in found if each.case.plant == plant]
-        right, items = sum(each.right for each in own), sum(each.causes.total() for each in own)
-        lines.append(f"{plant}: {right} of {items} items in {len(own)} configurations")
-    right, items = sum(each.right for each in found), sum(each.causes.total() for each in found)
+    lines = [f"imported with lmms-eval's metrics: {sum(not entry.imported for entry in entries)} of {len(entries)}"]
+    for plant in dict.fromkeys(entry.case.plant for entry in entries):
+        planted_here = [entry for entry in entries if entry.case.plant == plant]
+        right, items = sum(entry.right for entry in planted_here), sum(entry.causes.total() for entry in planted_here)
+        lines.append(f"{plant}: {right} of {items} items in {len(planted_here)} configurations")
+    right, items = sum(entry.right for entry in entries), sum(entry.causes.total() for entry in entries)
     lines.append(f"put down to what was planted: {right} of {items} items, {100 * right / max(1, items):.1f}%")
     return "\n".join(lines)
 
@@ -183,9 +183,9 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"HF_HOME": f"{folder}/hub", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
         done = []
-        for each in played(equality_lmms.cases(fixture, count), Path(folder)):
-            print(each.case.name, each.case.plant, dict(each.causes), each.failed, each.imported, flush=True)
-            done.append(each)
+        for entry in played(equality_lmms.cases(fixture, count), Path(folder)):
+            print(entry.case.name, entry.case.plant, dict(entry.causes), entry.failed, entry.imported, flush=True)
+            done.append(entry)
     print(summary(done))
 
 

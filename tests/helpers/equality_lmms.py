@@ -66,8 +66,8 @@ class Case:
 
     @property
     def place(self) -> str:
-        words = f"{self.name}-{self.model or 'default'}-{self.answers or 'hashing'}"
-        return re.sub(r"\W", "_", f"{words}-{self.plant}" if self.plant else words)
+        label = f"{self.name}-{self.model or 'default'}-{self.answers or 'hashing'}"
+        return re.sub(r"\W", "_", f"{label}-{self.plant}" if self.plant else label)
 
     @property
     def simple(self) -> bool:
@@ -87,9 +87,9 @@ def cases(fixture: Mapping[str, Any], count: int | None = None) -> list[Case]:
         for name in names[turn : turn + 1]
     ]
     drawn = fixture["drawn"]
-    found = [Case(name, drawn[name], model) for name in turns[:count] for model in ("", *drawn[name]["models"])]
+    selected = [Case(name, drawn[name], model) for name in turns[:count] for model in ("", *drawn[name]["models"])]
     more = [Case("mmmu_val", MMMU, model, "readable70") for model in ("", "qwen3_vl")]
-    return [*found, *more]
+    return [*selected, *more]
 
 
 MMMU: Mapping[str, Any] = {
@@ -106,19 +106,19 @@ def stored(case: Case, folder: Path, count: int = ROWS) -> dict[str, str]:
     library, folders = harness("lmms"), {}
     for number, name in enumerate(library.members(case.name)):
         folders[name] = str(folder / name)
-        asked = LMMS.make(name, ())
+        task = LMMS.make(name, ())
         if not Path(folders[name]).exists():
             config = library.config(name)
             keys = ("training_split", "validation_split", "test_split", "fewshot_split")
             wanted = [config.get(key) for key in keys] + [(config.get("fewshot_config") or {}).get("split")]
             rows = rows_of(name, case.about["columns"], number, count)
             datasets.DatasetDict({split: rows for split in wanted if split}).save_to_disk(folders[name])
-        asked._task = library.load(name, (), datasets.load_from_disk(folders[name]))
-        if asked._media_read() and MEDIA not in case.options:  # type: ignore[attr-defined]
+        task._task = library.load(name, (), datasets.load_from_disk(folders[name]))
+        if task._media_read() and MEDIA not in case.options:  # type: ignore[attr-defined]
             case.options.append(MEDIA)
-        for row in asked._rows():
+        for row in task._rows():
             context = row["context"] if isinstance(row["context"], str) else row["context"][0]
-            harness_rows.completed(partial(harness_rows._asked, asked, row["doc_id"], context))
+            harness_rows.completed(partial(harness_rows._asked, task, row["doc_id"], context))
     return folders
 
 
@@ -178,8 +178,8 @@ def numbers(case: Case, out: Path) -> dict[tuple[str, str], Any]:
     written = sorted((out / case.place).rglob("*results.json"))
     if not written:
         log = (out / case.place / f"{NAME}.log").read_text(errors="replace")
-        told = re.findall(r"Error during evaluation: (.*?)\. Please set", log)
-        case.stopped = told[-1][:160] if told else "ended without results"
+        reasons = re.findall(r"Error during evaluation: (.*?)\. Please set", log)
+        case.stopped = reasons[-1][:160] if reasons else "ended without results"
         return {}
     results = json.loads(written[0].read_text())["results"]
     return {
@@ -192,30 +192,30 @@ def numbers(case: Case, out: Path) -> dict[tuple[str, str], Any]:
 
 def compare(case: Case, expected: Mapping[tuple[str, str], Any], ours: Iterable[Mapping[str, Any]]) -> None:
     """Notes what of a case is equal, and the cause where it is not."""
-    names = {found.name.rpartition("::")[2]: found.name for found in harness("lmms").groups(case.name)}
-    own = {(metric["task"], metric["name"]): metric for metric in ours if not metric["labels"]}
+    names = {match.name.rpartition("::")[2]: match.name for match in harness("lmms").groups(case.name)}
+    computed = {(metric["task"], metric["name"]): metric for metric in ours if not metric["labels"]}
     differ = []
     for (name, metric), value in expected.items():
-        found = own.get((f"lmms:{names.get(name, name)}", metric))
+        match = computed.get((f"lmms:{names.get(name, name)}", metric))
         if not isinstance(value, (int, float)) or math.isnan(value):
-            if found is not None and found["value"] is not None:
-                differ.append(f"{metric} is {value!r}, here {found['value']}")
+            if match is not None and match["value"] is not None:
+                differ.append(f"{metric} is {value!r}, here {match['value']}")
             continue
         case.metrics += 1
-        if found is not None and found["value"] == float(value):
+        if match is not None and match["value"] == float(value):
             continue
-        if found is not None and found["details"].get("in_harness_order") == float(value):
+        if match is not None and match["details"].get("in_harness_order") == float(value):
             case.in_order += 1
             continue
-        differ.append(_difference(metric, value, found))
+        differ.append(_difference(metric, value, match))
     case.cause = "; ".join(differ)
 
 
-def _difference(metric: str, value: float, found: Mapping[str, Any] | None) -> str:
-    if found is None:
+def _difference(metric: str, value: float, computed: Mapping[str, Any] | None) -> str:
+    if computed is None:
         return f"{metric} is {value}, here there is none"
-    why = found["details"].get("no_harness_order") or found["details"].get("not_computed") or ""
-    return f"{metric} is {value}, here {found['value']}" + (f" ({why})" if why else "")
+    why = computed["details"].get("no_harness_order") or computed["details"].get("not_computed") or ""
+    return f"{metric} is {value}, here {computed['value']}" + (f" ({why})" if why else "")
 
 
 class Bench:
@@ -238,8 +238,8 @@ class Bench:
             name: Server(folder / f"model{name}", ["env", f"ANSWERS={name}", sys.executable, str(model)]).start()
             for name in ("", "readable70")
         }
-        words = ["--foreign-tasks", "--trust-task-code", "--judge", f"openai:judge@{judge}"]
-        self._scorer = Server(folder / "scorer", [sys.executable, "-m", "scorer", "serve", *words]).start()
+        options = ["--foreign-tasks", "--trust-task-code", "--judge", f"openai:judge@{judge}"]
+        self._scorer = Server(folder / "scorer", [sys.executable, "-m", "scorer", "serve", *options]).start()
         self.scorer = self._scorer.address
         self.theirs = Theirs(judge, folder / "theirs")
 
@@ -269,13 +269,13 @@ class Bench:
         return run
 
 
-def played(found: Sequence[Case], folder: Path) -> Iterator[Case]:
+def played(selected: Sequence[Case], folder: Path) -> Iterator[Case]:
     """Plays every case in both ways, and yields it with what came of it."""
     with JudgeServer(equality_draw.judge()) as judge:
         bench = Bench(folder, judge)
         try:
             before: list[Case] = []
-            for case in [*found, None]:  # one case is played here while the next one is played there
+            for case in [*selected, None]:  # one case is played here while the next one is played there
                 if case:
                     bench.start(case)
                 for each in before:
@@ -322,24 +322,24 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
     """Returns the metrics of tasks and groups of a run, those too that are no result in the report."""
     results = json.loads((run / "results.json").read_text())
     parts = {**results["tasks"], **results.get("groups", {})}
-    return [{"details": {}, **metric, "task": name} for name, found in parts.items() for metric in found["metrics"]]
+    return [{"details": {}, **metric, "task": name} for name, part in parts.items() for metric in part["metrics"]]
 
 
-def table(found: Sequence[Case], fixture: Mapping[str, Any]) -> str:
+def table(selected: Sequence[Case], fixture: Mapping[str, Any]) -> str:
     """Returns the page's table, and what is not equal with its cause."""
     lines = [
         "| stratum | configurations | in all dialects | equal | metrics equal | of them in the evaluator's order |",
         "|---|---|---|---|---|---|",
     ]
-    for stratum in dict.fromkeys(case.about["stratum"] for case in found):
-        own = [case for case in found if case.about["stratum"] == stratum]
-        equal = [case for case in own if not case.cause and not case.stopped]
-        metrics = f"{sum(case.metrics for case in equal)} of {sum(case.metrics for case in own)}"
-        ordered = sum(case.in_order for case in own)
-        names = {case.name for case in own}
-        lines.append(f"| {stratum} | {len(names)} | {len(own)} | {len(equal)} | {metrics} | {ordered} |")
+    for stratum in dict.fromkeys(case.about["stratum"] for case in selected):
+        members = [case for case in selected if case.about["stratum"] == stratum]
+        equal = [case for case in members if not case.cause and not case.stopped]
+        metrics = f"{sum(case.metrics for case in equal)} of {sum(case.metrics for case in members)}"
+        ordered = sum(case.in_order for case in members)
+        names = {case.name for case in members}
+        lines.append(f"| {stratum} | {len(names)} | {len(members)} | {len(equal)} | {metrics} | {ordered} |")
     lines += ["", "Not equal:", ""]
-    for case in found:
+    for case in selected:
         if cause := case.cause or (f"lmms-eval stops: {case.stopped}" if case.stopped else ""):
             lines.append(f"- `{case.name}`{f' as {case.model}' if case.model else ''}: {cause}")
     lines += ["", "Drawn:", ""]
@@ -355,8 +355,8 @@ def main(arguments: Sequence[str]) -> None:
 
     datasets.disable_progress_bars()
     fixture = json.loads(FIXTURE.read_text())
-    count = next((int(each) for each in arguments if each.isdecimal()), None)
-    file = next((each for each in arguments if not each.isdecimal()), None)
+    count = next((int(argument) for argument in arguments if argument.isdecimal()), None)
+    file = next((argument for argument in arguments if not argument.isdecimal()), None)
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"HF_HOME": f"{folder}/hub", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
         done = []

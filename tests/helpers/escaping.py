@@ -74,12 +74,12 @@ async def tried(address: str, secret: str, open: str, server: int, names: Sequen
         kept, _ = await attacker.run("'kept' in globals()")
         return escape.wrong(name, text, is_error, kept, CHARACTERS)
 
-    found = dict(zip(names, await asyncio.gather(*map(attempt, names)), strict=True))
+    failures = dict(zip(names, await asyncio.gather(*map(attempt, names)), strict=True))
     after, _ = await victim.run("print(os.getpid(), secret, open('mine.txt').read())")
     if after.split() != [process, SECRET, SECRET]:
-        found["the other session"] = after
+        failures["the other session"] = after
     await tools.close()
-    return {name: words for name, words in found.items() if words}
+    return {name: failure for name, failure in failures.items() if failure}
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ class Changeable(Model):
     revision = FLAGS.get("--revision", "1")
 
     def generate(self, request: Request) -> str:
-        found = re.search(r"([AB])[.)] key (\d+)", request.text)
-        assert found, request.text
-        letter, row = found[1], int(found[2])
+        match = re.search(r"([AB])[.)] key (\d+)", request.text)
+        assert match, request.text
+        letter, row = match[1], int(match[2])
         if "--fails" in FLAGS and row % int(FLAGS["--fails"]) == 0:
             raise InternalFailure("broken", "it never works")
         reasons = [
@@ -40,8 +40,8 @@ class Changeable(Model):
         wrong = _share(row, "base", 4) or any(
             reason and _share(row, str(number), 3) for number, reason in enumerate(reasons)
         )
-        said = "BA"["AB".index(letter)] if wrong else letter
-        return f"Not {'BA'['AB'.index(said)]} for sure.\nAnswer: {said}"
+        chosen = "BA"["AB".index(letter)] if wrong else letter
+        return f"Not {'BA'['AB'.index(chosen)]} for sure.\nAnswer: {chosen}"
 
 
 def _share(row: int, why: str, of: int) -> bool:

@@ -12,11 +12,11 @@ from helpers.report_runs import Writer
 from orchestrator.cli import main
 
 
-def causes(*words: object) -> dict[str, Any]:
-    result = CliRunner().invoke(main, ["explain", *map(str, words), "--json"])
+def causes(*arguments: object) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ["explain", *map(str, arguments), "--json"])
     assert result.exit_code == 0, (result.output, result.exception)
     (task,) = json.loads(result.stdout)["tasks"]
-    return {(found["cause"], *found["also"]): found for found in task["causes"]}
+    return {(cause["cause"], *cause["also"]): cause for cause in task["causes"]}
 
 
 def ours(path: Path, answers: list[str], **identity: Any) -> Writer:

@@ -114,21 +114,21 @@ def _questions(claimed: set[int]) -> list[tuple[list[Any], list[Any]]]:
 
     one, two, three = picture(1), picture(2, (40, 60)), picture(3)
     texts = ("Which of these is right? (A) red (B) blue", "What is it?", "How many dogs are there? Say a number.")
-    asked: list[tuple[list[Any], list[Any]]] = []
+    questions: list[tuple[list[Any], list[Any]]] = []
     if model.CAPABILITY_IMAGE_INPUT in claimed:
         for data, text in zip((one, two, three), texts, strict=True):
-            asked.append(([data, text], [_shown(data), text]))
+            questions.append(([data, text], [_shown(data), text]))
     if model.CAPABILITY_MULTI_IMAGE in claimed:
-        asked.append(
+        questions.append(
             ([one, "Compare", two, "with the first."], [_shown(one), "Compare", _shown(two), "with the first."])
         )
     if model.CAPABILITY_AUDIO_INPUT in claimed:
         for hertz, text in zip((440, 990), texts, strict=False):
             wave = np.sin(np.arange(16000) / 16000 * 2 * np.pi * hertz) * 16384
             samples = (wave.astype(np.int16) / 65536).astype(np.float32)
-            asked.append(([model.Audio(data=clips.audio(1.0, 16000, hertz=hertz)), text], [samples, text]))
-    asked.append(([texts[1]], [texts[1]]))
-    return asked
+            questions.append(([model.Audio(data=clips.audio(1.0, 16000, hertz=hertz)), text], [samples, text]))
+    questions.append(([texts[1]], [texts[1]]))
+    return questions
 
 
 async def _compare(finding: Finding, server: Served, judge: Any) -> None:
@@ -144,31 +144,31 @@ async def _compare(finding: Finding, server: Served, judge: Any) -> None:
             finding.clips.append(kind)
         elif reason := properties.get(f"{kind}_likelihood_fallback"):
             finding.refused[kind] = reason
-    asked = _questions(claimed)
-    messages = [_message(parts) for parts, _ in asked]
+    asked_parts = _questions(claimed)
+    messages = [_message(parts) for parts, _ in asked_parts]
     config = model.GenerationConfig(max_output_tokens=_TOKENS, top_logprobs=1)
     sent = [model.GenerateRequest(messages=[message], config=config) for message in messages]
 
     alone = [await _answer(lambda each=each: server.send(each)) for each in sent]
-    if isinstance(alone[-1], str) and len(asked) > 1:
+    if isinstance(alone[-1], str) and len(asked_parts) > 1:
         finding.needs_image = True  # the last one has none
-        asked, messages, sent, alone = asked[:-1], messages[:-1], sent[:-1], alone[:-1]
-    said = [judge.greedy(parts, _TOKENS) for _, parts in asked]
+        asked_parts, messages, sent, alone = asked_parts[:-1], messages[:-1], sent[:-1], alone[:-1]
+    greedy = [judge.greedy(parts, _TOKENS) for _, parts in asked_parts]
     if finding.images != "none":
-        other = judge.greedy([asked[2][1][0], *asked[0][1][1:]], _TOKENS)
-        if not _tokens([(token.id, token.logprob) for token in said[0]], other):
+        other = judge.greedy([asked_parts[2][1][0], *asked_parts[0][1][1:]], _TOKENS)
+        if not _tokens([(token.id, token.logprob) for token in greedy[0]], other):
             finding.generation = "another image changes nothing"
             return
-    finding.generation = _first(_answers(reply, tokens) for reply, tokens in zip(alone, said, strict=True))
+    finding.generation = _first(_answers(reply, tokens) for reply, tokens in zip(alone, greedy, strict=True))
     together = await asyncio.gather(*(_answer(lambda each=each: server.send(each)) for each in sent))
-    finding.batch = _first(_answers(reply, tokens) for reply, tokens in zip(together, said, strict=True))
+    finding.batch = _first(_answers(reply, tokens) for reply, tokens in zip(together, greedy, strict=True))
     if model.CAPABILITY_LIKELIHOOD not in claimed:
         return
     questions = [
         model.LikelihoodRequest(messages=[message], continuations=_CONTINUATIONS, return_tokens=True)
         for message in messages
     ]
-    wanted = [[judge.scores(parts, text) for text in _CONTINUATIONS] for _, parts in asked]
+    wanted = [[judge.scores(parts, text) for text in _CONTINUATIONS] for _, parts in asked_parts]
     scored = [await _answer(lambda each=each: server.send(each)) for each in questions]
     scored += await asyncio.gather(*(_answer(lambda each=each: server.send(each)) for each in questions))
     finding.likelihood = _first(_scores(reply, tokens) for reply, tokens in zip(scored, wanted * 2, strict=True))
@@ -227,8 +227,8 @@ def found(kind: str, folder: Path) -> dict[str, Any]:
 
 def table(recorded: dict[str, dict[str, Any]]) -> str:
     """Returns the page's part on types, from what is recorded of them."""
-    built = {kind: each for kind, each in recorded.items() if "unbuilt" not in each}
-    passing = [kind for kind, each in built.items() if each["passes"]]
+    built = {kind: finding for kind, finding in recorded.items() if "unbuilt" not in finding}
+    passing = [kind for kind, finding in built.items() if finding["passes"]]
     lines = [
         f"Of {len(recorded)} types, {len(built)} were built and {len(passing)} pass: each answer, alone and in "
         "a batch, and each log-probability is the judge's.",
@@ -237,22 +237,29 @@ def table(recorded: dict[str, dict[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     rows: dict[tuple[str, ...], list[str]] = {}
-    for kind, each in sorted(built.items()):
-        images = each["images"] + (", needed" if each["needs_image"] else "")
-        answers = each["generation"] or (f"in a batch: {each['batch']}" if each["batch"] else "equal")
-        scores = each["method"] if each["method"] != "none" else "refused"
-        if each["likelihood"]:
-            scores = f"{scores}: {each['likelihood']}"
-        cells = (images, ", ".join(each["clips"]) or "-", answers, each["batching"], scores, each["why"] or "-")
+    for kind, finding in sorted(built.items()):
+        images = finding["images"] + (", needed" if finding["needs_image"] else "")
+        answers = finding["generation"] or (f"in a batch: {finding['batch']}" if finding["batch"] else "equal")
+        scores = finding["method"] if finding["method"] != "none" else "refused"
+        if finding["likelihood"]:
+            scores = f"{scores}: {finding['likelihood']}"
+        cells = (
+            images,
+            ", ".join(finding["clips"]) or "-",
+            answers,
+            finding["batching"],
+            scores,
+            finding["why"] or "-",
+        )
         rows.setdefault(cells, []).append(f"`{kind}`")
     for cells, kinds in sorted(rows.items(), key=lambda row: -len(row[1])):
         shown = (", ".join(kinds), *cells)
         lines.append("| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in shown) + " |")
     lines += ["", "Not built, so not known:", ""]
     reasons: dict[str, list[str]] = {}
-    for kind, each in sorted(recorded.items()):
-        if "unbuilt" in each:
-            reasons.setdefault(each["unbuilt"], []).append(f"`{kind}`")
+    for kind, finding in sorted(recorded.items()):
+        if "unbuilt" in finding:
+            reasons.setdefault(finding["unbuilt"], []).append(f"`{kind}`")
     lines += [f"- {', '.join(kinds)}: {reason}" for reason, kinds in reasons.items()]
     return "\n".join(lines) + "\n"
 
@@ -271,7 +278,7 @@ def main(kinds: Sequence[str]) -> None:
     from helpers.tiny_types import types
 
     known = types()
-    recorded = {kind: each for kind, each in recorded.items() if kind in known}
+    recorded = {kind: finding for kind, finding in recorded.items() if kind in known}
     for kind in kinds or known:
         with tempfile.TemporaryDirectory() as folder:
             try:

@@ -16,8 +16,8 @@ def grouped_run(path: Path, few: list[float], many: list[float], why: str = "") 
     """Writes a run of two tasks and of a group that weighs them alike; `why` leaves its metric undefined."""
     writer = Writer(path, model=path.name, tasks=list(TASKS), data={})
     for task, scores in zip(TASKS, (few, many), strict=True):
-        for place, score in enumerate(scores):
-            writer.item(f"{task}/{place}", answer="1", score=score, rule="harness_task")
+        for index, score in enumerate(scores):
+            writer.item(f"{task}/{index}", answer="1", score=score, rule="harness_task")
     writer.close()
     results = orjson.loads((path / "results.json").read_bytes())
     for task, scores in zip(TASKS, (few, many), strict=True):

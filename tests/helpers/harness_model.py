@@ -41,12 +41,12 @@ class Hashing(Model):
         return ANSWERS[self._number(request, "") % len(ANSWERS)]
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> list[Score]:
-        found = []
+        answers = []
         for text in continuations:
             number = self._number(request, text)
             tokens = [(word, -(number % 997 + 1) / 331) for word in self.tokenize(text) or [text]]
-            found.append(Score(sum(logprob for _, logprob in tokens), tokens, number % 3 == 0))
-        return found
+            answers.append(Score(sum(logprob for _, logprob in tokens), tokens, number % 3 == 0))
+        return answers
 
     def _number(self, request: Request, more: str) -> int:
         digest = hashlib.sha256(f"{request.text}\n{more}".encode())

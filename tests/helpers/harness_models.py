@@ -126,15 +126,17 @@ class Questions:
         info = folder / "site" / "lyncean_entry_points-0.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lyncean_entry_points\nVersion: 0\n")
-        lines = [f"[{group}]\n{name} = {value}\n" for group, own in points.items() for name, value in own.items()]
+        lines = [
+            f"[{group}]\n{name} = {value}\n" for group, entries in points.items() for name, value in entries.items()
+        ]
         (info / "entry_points.txt").write_text("\n".join(lines))
 
     def ask(
         self, harness: str, output: Path, address: str, method: str = "generate", **arguments: str
     ) -> subprocess.CompletedProcess[str]:
         """Runs a harness's own command line on one of its tasks."""
-        given = ",".join(f"{name}={value}" for name, value in {"endpoint": address, **arguments}.items())
-        words = {
+        model_arguments = ",".join(f"{name}={value}" for name, value in {"endpoint": address, **arguments}.items())
+        command = {
             "inspect": [
                 *("inspect_ai", "eval", "inspect/task.py", "--model", f"lyncean/{address}", "--log-dir", str(output)),
                 *("--max-tokens", str(TOKENS), "--log-format", "json", "--display", "plain"),
@@ -144,13 +146,21 @@ class Questions:
             "lm-eval": ["lyncean_harnesses.library.models.lm_eval", "run", "--include_path", "lm"],
         }[harness]
         if harness != "inspect":
-            words += ["--model", "lyncean", "--model_args", given, "--tasks", f"images_{method}", "--log_samples"]
-            words += ["--output_path", str(output)]
+            command += [
+                "--model",
+                "lyncean",
+                "--model_args",
+                model_arguments,
+                "--tasks",
+                f"images_{method}",
+                "--log_samples",
+            ]
+            command += ["--output_path", str(output)]
         environment = {name: value for name, value in os.environ.items() if name != "LYNCEAN_TOKEN"}
         environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "COLUMNS": "1000"}
         environment |= {"HF_HOME": str(self.folder / "hf"), "PYTHONPATH": str(self.folder / "site")}
         return subprocess.run(
-            [sys.executable, "-m", *words],
+            [sys.executable, "-m", *command],
             cwd=self.folder,
             env=environment,
             capture_output=True,
@@ -164,8 +174,8 @@ def samples(harness: str, output: Path) -> list[Any]:
     """Returns what a harness's log of samples has for each question: the answer, or the continuations' scores."""
     if harness == "inspect":
         (log,) = output.glob("*.json")
-        found = sorted(json.loads(log.read_text())["samples"], key=lambda sample: int(sample["id"]))
-        return [sample["output"]["choices"][0]["message"]["content"] for sample in found]
+        samples = sorted(json.loads(log.read_text())["samples"], key=lambda sample: int(sample["id"]))
+        return [sample["output"]["choices"][0]["message"]["content"] for sample in samples]
     (log,) = output.rglob("*samples_*.jsonl")
     lines = sorted((json.loads(line) for line in log.read_text().splitlines()), key=lambda line: int(line["doc_id"]))
     return [_response(line.get("resps", line["filtered_resps"])) for line in lines]
@@ -177,11 +187,11 @@ def failure(log: Path) -> str:
     return str(json.loads(newest.read_text())["error"]["message"])
 
 
-def _response(found: Any) -> Any:
+def _response(value: Any) -> Any:
     """Returns an answer, or the first number of each continuation's score, however deep the log has them."""
-    while isinstance(found, list) and len(found) == 1:
-        (found,) = found
-    return found if isinstance(found, str) else [float((each[0] if len(each) == 1 else each)[0]) for each in found]
+    while isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return value if isinstance(value, str) else [float((pair[0] if len(pair) == 1 else pair)[0]) for pair in value]
 
 
 def _strings(*names: str) -> dict[str, Any]:

@@ -127,33 +127,33 @@ def guesses(column: str) -> list[str]:
 
 def columns_of(task: ForeignTask) -> list[str]:
     """The columns that a task's functions and templates name."""
-    found: list[str] = []
+    names: list[str] = []
     modules = set()
     for value in task.config.values():
         if callable(value) and (module := inspect.getmodule(inspect.unwrap(value))):
             for function in _reached(value, module):
-                found.extend(_keys(function))
+                names.extend(_keys(function))
             modules.add(module)
         elif isinstance(value, str):
-            found.extend(re.findall(r"\{\{\s*(\w+)", value))
+            names.extend(re.findall(r"\{\{\s*(\w+)", value))
     for key in ("doc_to_text", "doc_to_target", "doc_to_visual", "doc_to_choice"):
         value = task.config.get(key)
         if isinstance(value, str) and value.isidentifier():
-            found.append(value)
-    return list(dict.fromkeys(name for name in found if name))
+            names.append(value)
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _reached(function: Any, module: Any, depth: int = 3) -> Iterator[Any]:
     """A function and those of its module that it names."""
     seen, wanted = set(), [(function, depth)]
     while wanted:
-        each, left = wanted.pop()
-        if id(each) in seen or not hasattr(each, "__code__"):
+        node, left = wanted.pop()
+        if id(node) in seen or not hasattr(node, "__code__"):
             continue
-        seen.add(id(each))
-        yield each
+        seen.add(id(node))
+        yield node
         if left:
-            for name in each.__code__.co_names:
+            for name in node.__code__.co_names:
                 other = getattr(module, name, None)
                 if inspect.isfunction(other):
                     wanted.append((other, left - 1))
@@ -185,9 +185,9 @@ def make(kinds: dict[str, str], rows: int = ROWS, seed: int = 0) -> datasets.Dat
     """Rows of these columns."""
     rng = random.Random(seed)
     guess = {name: GUESSES.get(kind) or _constant(kind) for name, kind in kinds.items()}
-    features = datasets.Features({name: each[0] for name, each in guess.items()})
-    made = [{name: each[1](rng, number) for name, each in guess.items()} for number in range(rows)]
-    table = datasets.Dataset.from_list(made, features=features)
+    features = datasets.Features({name: feature[0] for name, feature in guess.items()})
+    records = [{name: feature[1](rng, number) for name, feature in guess.items()} for number in range(rows)]
+    table = datasets.Dataset.from_list(records, features=features)
     for name, kind in kinds.items():
         if kind == "audio":  # made of samples by torchcodec alone
             table = table.cast_column(name, datasets.Audio())
@@ -226,11 +226,11 @@ def forward(home: Path) -> datasets.Dataset:
     """Returns rows of OVO-Bench's forward questions of one, two and three rounds, with a film for each."""
     rng, rows = random.Random(5), []
     for number in range(9):
-        rounds = [{"count": rng.choice((2, 4)), "type": 0, "step": f"step {place}"} for place in range(1 + number % 3)]
-        for place in range(len(rounds)):
-            path = home / "ovobench" / "chunked_videos" / f"{number}_{place}.mp4"
+        rounds = [{"count": rng.choice((2, 4)), "type": 0, "step": f"step {step}"} for step in range(1 + number % 3)]
+        for step in range(len(rounds)):
+            path = home / "ovobench" / "chunked_videos" / f"{number}_{step}.mp4"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(clips.video(3 + number + 9 * place, 5))
+            path.write_bytes(clips.video(3 + number + 9 * step, 5))
         about = {"task": "REC", "activity": f"jump {number}", "question": "?", "options": ["a"], "gt": 0}
         rows.append({"id": number, **about, "test_info": rounds})
     return datasets.Dataset.from_list(rows)
@@ -264,7 +264,7 @@ def attempt(asked: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
             responses: list[Any] = [[answer]]
         else:
             count = sum(len(continuations) for _, continuations in asked.continuations(row))
-            responses = [[(float(hash((answer, place)) % 7), place == 1)] for place in range(count)]
+            responses = [[(float(hash((answer, index)) % 7), index == 1)] for index in range(count)]
         for key, metrics in scored.results(doc, responses).items():
             for name, value in metrics.items():
                 values.setdefault((key, name), []).append(decode(encode(value)))
@@ -281,10 +281,10 @@ def search(prefix: str, name: str) -> dict[str, Any]:
     """Looks for rows with which a task can be asked and scored."""
     started = time.monotonic()
     try:
-        asked = {"lmms": LMMS, "lm-eval": LM_EVAL}[prefix].make(name, ())
+        foreign = {"lmms": LMMS, "lm-eval": LM_EVAL}[prefix].make(name, ())
     except HarnessError as error:
         return {"outcome": "not loaded", "why": str(error)}
-    kinds = {column: guesses(column)[0] for column in columns_of(asked)}
+    kinds = {column: guesses(column)[0] for column in columns_of(foreign)}
     tried = dict.fromkeys(kinds, 0)
     why = "no columns are named"
     rng = random.Random(name)
@@ -292,14 +292,14 @@ def search(prefix: str, name: str) -> dict[str, Any]:
         if time.monotonic() - started > 4 * SECONDS:
             break
         if not kinds:
-            return {"outcome": "no rows found", "kind": asked.kind, "why": why}
+            return {"outcome": "no rows found", "kind": foreign.kind, "why": why}
         try:
             signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)
-            found = attempt(asked, kinds)
+            result = attempt(foreign, kinds)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            return {"outcome": "works", "kind": asked.kind, "columns": kinds, **found}
+            return {"outcome": "works", "kind": foreign.kind, "columns": kinds, **result}
         except TooLongError:
-            return {"outcome": "no rows found", "kind": asked.kind, "why": "waits for a judge or a network"}
+            return {"outcome": "no rows found", "kind": foreign.kind, "why": "waits for a judge or a network"}
         except BaseException as error:
             signal.setitimer(signal.ITIMER_REAL, 0)
             if isinstance(error, KeyboardInterrupt):
@@ -319,7 +319,7 @@ def search(prefix: str, name: str) -> dict[str, Any]:
                 kinds = {column: rng.choice(guesses(column)[:3]) for column in kinds}
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-    return {"outcome": "no rows found", "kind": asked.kind, "why": why}
+    return {"outcome": "no rows found", "kind": foreign.kind, "why": why}
 
 
 def _near(error: BaseException, kinds: dict[str, str]) -> list[str]:
@@ -341,16 +341,16 @@ def run(prefix: str, out: Path, shard: str, chosen: list[str]) -> None:
     signal.signal(signal.SIGALRM, _late)
     part, _, count = shard.partition("/")
     names = chosen or sorted(name for name, entry in harness(prefix).index().items() if entry["type"] == "task")
-    found = {}
+    results = {}
     for name in names[int(part) :: int(count)]:
         try:
-            found[name] = search(prefix, name)
+            results[name] = search(prefix, name)
         except TooLongError:
-            found[name] = {"outcome": "no rows found", "why": "waits for a judge or a network"}
-        print(name, found[name]["outcome"], flush=True)
-        if len(found) % 20 == 0:
-            out.write_text(json.dumps(found, indent=1))
-    out.write_text(json.dumps(found, indent=1))
+            results[name] = {"outcome": "no rows found", "why": "waits for a judge or a network"}
+        print(name, results[name]["outcome"], flush=True)
+        if len(results) % 20 == 0:
+            out.write_text(json.dumps(results, indent=1))
+    out.write_text(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

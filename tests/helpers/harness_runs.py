@@ -25,30 +25,30 @@ def stored(prefix: str, columns: Mapping[str, Any], folder: Path) -> dict[str, A
 
     from helpers import harness_rows
 
-    found = {}
+    data = {}
     for name, known in columns.items():
         config = harness(prefix).config(name)
         keys = ("training_split", "validation_split", "test_split", "fewshot_split")
         splits = [config.get(key) for key in keys] + [(config.get("fewshot_config") or {}).get("split")]
-        made = harness_rows.make(known["columns"], rows=8, seed=3)
-        found[name] = datasets.DatasetDict({split: made for split in splits if split})
-        found[name].save_to_disk(folder / name)
-    return {"splits": found, "paths": {f"{prefix}:{name}": str(folder / name) for name in found}}
+        rows = harness_rows.make(known["columns"], rows=8, seed=3)
+        data[name] = datasets.DatasetDict({split: rows for split in splits if split})
+        data[name].save_to_disk(folder / name)
+    return {"splits": data, "paths": {f"{prefix}:{name}": str(folder / name) for name in data}}
 
 
-def run_every_way(tasks: list[str], given: dict[str, Any], folder: Path) -> Results:
+def run_every_way(tasks: list[str], options: dict[str, Any], folder: Path) -> Results:
     """Runs tasks one request at a time, 64 at a time, and killed and resumed: the results are the same bytes."""
-    one = evaluate(tasks, **given, concurrency=1, run=folder / "one")
-    evaluate(tasks, **given, concurrency=64, run=folder / "many")
-    killed_and_resumed(tasks, given, folder / "killed")
+    one = evaluate(tasks, **options, concurrency=1, run=folder / "one")
+    evaluate(tasks, **options, concurrency=64, run=folder / "many")
+    killed_and_resumed(tasks, options, folder / "killed")
     written = {results_of(folder / name) for name in ("one", "many", "killed")}
     assert len(written) == 1
     return one
 
 
-def compared_blind(tasks: list[str], given: dict[str, Any], ours: Results, folder: Path) -> set[str]:
+def compared_blind(tasks: list[str], options: dict[str, Any], ours: Results, folder: Path) -> set[str]:
     """Runs tasks without their images and compares; returns the tasks for which there are paired tests."""
-    blind = evaluate(tasks, **given, blind=True, run=folder / "blind")
+    blind = evaluate(tasks, **options, blind=True, run=folder / "blind")
     assert {task: blind.counts[task]["planned"] for task in tasks} == {t: ours.counts[t]["planned"] for t in tasks}
     compared = ours.compare(blind)
     assert compared.write_page(folder / "compare.html").stat().st_size > 10_000
@@ -77,13 +77,13 @@ def overall(results: Results) -> dict[tuple[str, str], MetricResult]:
     return {(metric.task, metric.name): metric for metric in results.metrics if not metric.labels}
 
 
-def killed_and_resumed(tasks: list[str], given: dict[str, Any], run: Path) -> None:
+def killed_and_resumed(tasks: list[str], options: dict[str, Any], run: Path) -> None:
     """Runs the command, kills it once it has some answers, and runs it again to the end."""
     words = [word for task in tasks for word in ("--task", task)]
-    words += [word for task, path in given["data"].items() for word in ("--data", f"{task}={path}")]
+    words += [word for task, path in options["data"].items() for word in ("--data", f"{task}={path}")]
     for option in ("method", "endpoint", "scorer"):
-        words += [f"--{option}", given[option]]
-    words += ["--trust-task-code"] * given.get("trust_task_code", False)
+        words += [f"--{option}", options[option]]
+    words += ["--trust-task-code"] * options.get("trust_task_code", False)
     command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     log = run / "responses.jsonl"

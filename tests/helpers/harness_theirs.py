@@ -48,8 +48,8 @@ class Asking(lmms):  # type: ignore[misc]
                 shown = visual(self.task_dict[task][split][doc_id]) or []
                 messages = [self._user(text, shown)]
             else:
-                _, told, settings, doc_id, task, split = request.args
-                messages = [self._message(each) for each in told(self.task_dict[task][split][doc_id])]
+                _, to_messages, settings, doc_id, task, split = request.args
+                messages = [self._message(turn) for turn in to_messages(self.task_dict[task][split][doc_id])]
             config = model.GenerationConfig(max_output_tokens=settings.get("max_new_tokens", 1024))
             response = self._stub.Generate(model.GenerateRequest(messages=messages, config=config))
             said = "".join(part.text for part in response.parts)
@@ -64,10 +64,10 @@ class Asking(lmms):  # type: ignore[misc]
         for request in requests:
             text, continuation, visual, doc_id, task, split = request.args
             doc = self.task_dict[task][split][doc_id]
-            asked = model.LikelihoodRequest(
+            query = model.LikelihoodRequest(
                 messages=[self._user(text, visual(doc) or [])], continuations=[continuation]
             )
-            score = self._stub.Likelihood(asked).scores[0]
+            score = self._stub.Likelihood(query).scores[0]
             answers.append((-score.logprob / score.token_count, score.is_greedy))
         return answers
 
@@ -99,10 +99,10 @@ class Asking(lmms):  # type: ignore[misc]
             draw, question = (
                 text.partition(f"[{tag}]")[2].partition(f"[/{tag}]")[0].strip() for tag in ("GEN_PROMPT", "QUESTION")
             )
-            asked = model.GenerateRequest(
+            query = model.GenerateRequest(
                 messages=[self._user(draw.replace("{question}", question), shown)], modality=model.MODALITY_IMAGE
             )
-            drawn = next(part.image for part in self._stub.Generate(asked).parts if part.HasField("image"))
+            drawn = next(part.image for part in self._stub.Generate(query).parts if part.HasField("image"))
             parts = [*map(_image, shown), model.Part(image=drawn), model.Part(text=question)]
             answers.append(self._said(model.Message(role=model.ROLE_USER, parts=parts), settings))
         return answers
@@ -158,7 +158,7 @@ def figures(
             task.sampler = samplers.get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
         tasks.append(task)
     with _mended():
-        found = evaluator.simple_evaluate(
+        results = evaluator.simple_evaluate(
             model=Asking(address, simple=simple),
             tasks=tasks,
             task_manager=mock.Mock(),
@@ -168,7 +168,7 @@ def figures(
             process_docs_parallel=1,
         )
     return {
-        name: {metric: value for metric, value in found["results"][name].items() if not _is_error(metric)}
+        name: {metric: value for metric, value in results["results"][name].items() if not _is_error(metric)}
         for name in data
     }
 
@@ -191,7 +191,7 @@ def groups(
         return datasets.DatasetDict(data[name])
 
     with mock.patch.object(datasets, "load_dataset", load), _mended():
-        found = evaluator.simple_evaluate(
+        results = evaluator.simple_evaluate(
             model=Asking(address, simple=simple),
             tasks=list(names),
             task_manager=TaskManager(),
@@ -202,7 +202,7 @@ def groups(
         )
     return {
         name: {metric: value for metric, value in metrics.items() if not _is_error(metric)}
-        for name, metrics in found["results"].items()
+        for name, metrics in results["results"].items()
     }
 
 

@@ -49,8 +49,8 @@ class Asking(LM):  # type: ignore[misc]
         answers = []
         for request in requests:
             context, continuation = request.args
-            asked = model.LikelihoodRequest(messages=[_user(context)], continuations=[continuation])
-            score = self._stub.Likelihood(asked).scores[0]
+            query = model.LikelihoodRequest(messages=[_user(context)], continuations=[continuation])
+            score = self._stub.Likelihood(query).scores[0]
             answers.append((score.logprob, score.is_greedy))
         return answers
 
@@ -74,7 +74,7 @@ def _user(text: str, seen: Mapping[str, Any] | None = None) -> model.Message:
 
 def figures(data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str, dict[str, Any]]:
     """Evaluates tasks by the harness's evaluator and returns its metrics by task."""
-    found = {}
+    by_task = {}
     for name, splits in data.items():
         random.seed(0)  # as its evaluator does before it reads a task's data
         np.random.seed(1234)
@@ -86,8 +86,8 @@ def figures(data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str,
             model=Asking(address), tasks=[name], task_manager=manager, bootstrap_iters=0, log_samples=False
         )
         metrics = results["results"][name]
-        found[name] = {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
-    return found
+        by_task[name] = {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
+    return by_task
 
 
 def groups(name: str, data: Mapping[str, datasets.DatasetDict], address: str) -> dict[str, dict[str, Any]]:
@@ -108,6 +108,6 @@ def groups(name: str, data: Mapping[str, datasets.DatasetDict], address: str) ->
             model=Asking(address), tasks=[name], bootstrap_iters=0, log_samples=False, task_manager=TaskManager()
         )
     return {
-        each: {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
-        for each, metrics in results["results"].items()
+        key_: {key: value for key, value in metrics.items() if "," in key and "_stderr" not in key}
+        for key_, metrics in results["results"].items()
     }

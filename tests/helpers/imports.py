@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from orchestrator.cli import main
 
 
-def run_import(kind: str, *words: object) -> Result:
-    return CliRunner().invoke(main, ["import", kind, *map(str, words)])
+def run_import(kind: str, *arguments: object) -> Result:
+    return CliRunner().invoke(main, ["import", kind, *map(str, arguments)])
 
 
 def verdicts(run: Path) -> dict[str, dict[str, Any]]:

@@ -210,11 +210,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_batch(vendor: Vendor, name: str, batch: dict[str, Any]) -> None:
         lines = [json.loads(line) for line in vendor.files[batch["input"]].splitlines()]
         files: dict[str, list[str]] = {"output": [], "error": []}
-        for place, line in enumerate(lines):
-            spoilt = vendor.spoilt.get(place, "")
-            if vendor.expire and place >= len(lines) // 2:
+        for index, line in enumerate(lines):
+            spoilt = vendor.spoilt.get(index, "")
+            if vendor.expire and index >= len(lines) // 2:
                 # Some endpoints name what expired, others leave it out.
-                spoilt = "expired" if place % 2 else "missing"
+                spoilt = "expired" if index % 2 else "missing"
             done = {"custom_id": line["custom_id"], "response": {"status_code": 200}}
             if spoilt == "400":
                 body = {"error": {"message": "too many options"}}

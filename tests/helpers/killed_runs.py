@@ -30,7 +30,7 @@ MOST_LINES = 24
 def main() -> None:
     run, kills, seed, options = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     commands = json.loads(sys.argv[5]) if len(sys.argv) > 5 else []
-    servers = [Server(run.parent / f"tools{number}", words).start() for number, words in enumerate(commands)]
+    servers = [Server(run.parent / f"tools{number}", command).start() for number, command in enumerate(commands)]
     options |= {"tools": [*options["tools"], *(f"grpc:{server.address}" for server in servers)]} if servers else {}
     try:
         sys.exit(_killed(run, kills, seed, options, servers))

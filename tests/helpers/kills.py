@@ -18,9 +18,9 @@ from orchestrator.api import evaluate
 
 def play_killed(run: Path, kills: int, options: Mapping[str, Any], commands: Sequence[Sequence[str]] = ()) -> None:
     """Plays a run that is killed so often, and the servers of tools of these commands with it."""
-    words = [str(HERE / "killed_runs.py"), str(run), str(kills), "5", json.dumps(options)]
-    words += [json.dumps(commands)] if commands else []
-    done = subprocess.run([sys.executable, *words], env=environment(), capture_output=True, text=True, check=False)
+    command = [str(HERE / "killed_runs.py"), str(run), str(kills), "5", json.dumps(options)]
+    command += [json.dumps(commands)] if commands else []
+    done = subprocess.run([sys.executable, *command], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == kills
 

@@ -77,16 +77,16 @@ class KubeApi:
         if "namespaces" not in path:
             return self._discovery("/".join(path))
         resource, *rest = path[path.index("namespaces") + 2 :]
-        found = [one for one in self.objects if one["kind"] == KINDS[resource][1]]
+        matching = [one for one in self.objects if one["kind"] == KINDS[resource][1]]
         if method == "POST":
             return self._create(json.loads(body))
         if not rest:
             for key in ("labelSelector", "fieldSelector"):
                 for name, _, value in (word.partition("=") for text in query.get(key, ()) for word in text.split(",")):
-                    found = [one for one in found if _value(one["metadata"], key, name) == value]
+                    matching = [one for one in matching if _value(one["metadata"], key, name) == value]
             version, kind = KINDS[resource]
-            return 200, {"apiVersion": version, "kind": f"{kind}List", "metadata": {}, "items": found}
-        named = [one for one in found if one["metadata"]["name"] == rest[0]]
+            return 200, {"apiVersion": version, "kind": f"{kind}List", "metadata": {}, "items": matching}
+        named = [one for one in matching if one["metadata"]["name"] == rest[0]]
         if not named:
             return 404, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
         if rest[1:] == ["log"]:

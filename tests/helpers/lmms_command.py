@@ -53,13 +53,13 @@ def prepare(judge: str) -> None:
 
     from helpers.lmms_models import Chat, Simple
 
-    made = tasks.ConfigurableTask.__init__
+    original = tasks.ConfigurableTask.__init__
 
     def make(task: Any, *more: Any, **named: Any) -> None:
-        name = inspect.signature(made).bind(task, *more, **named).arguments["config"]["task"]
+        name = inspect.signature(original).bind(task, *more, **named).arguments["config"]["task"]
         splits = datasets.load_from_disk(FOLDERS[name])
         with mock.patch.object(datasets, "load_dataset", side_effect=lambda *_, **__: datasets.DatasetDict(splits)):
-            made(task, *more, **named)
+            original(task, *more, **named)
         if task.config.num_fewshot and not hasattr(task, "sampler"):  # 0.7.3 fails on these
             task.sampler = samplers.get_sampler("default")(list(task.fewshot_docs()), task, rnd=random.Random(1234))
 
@@ -88,7 +88,7 @@ def plant(kind: str) -> None:
     elif kind == "reading":
         real = tasks.ConfigurableTask.process_results
         tasks.ConfigurableTask.process_results = lambda task, doc, results, *more: real(
-            task, doc, [_misread(each) for each in results], *more
+            task, doc, [_misread(result) for result in results], *more
         )
 
 
@@ -125,7 +125,7 @@ def run(job: dict[str, Any]) -> None:
 if __name__ == "__main__":
     prepare(sys.argv[1])
     for line in sys.stdin:
-        found = json.loads(line)
-        FOLDERS.update(found["folders"])
-        run(found)
-        Path(found["out"]).with_suffix(".done").touch()
+        order = json.loads(line)
+        FOLDERS.update(order["folders"])
+        run(order)
+        Path(order["out"]).with_suffix(".done").touch()

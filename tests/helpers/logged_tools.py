@@ -22,7 +22,9 @@ class Logged(Servicer):
     async def CallTool(self, request: pb.CallToolRequest, context: Any) -> pb.CallToolResponse:  # noqa: N802
         response = await super().CallTool(request, context)
         images = [hashlib.sha256(image.data).hexdigest() for image in request.images]
-        call = repr((request.name, request.arguments, images, [each.SerializeToString() for each in request.history]))
+        call = repr(
+            (request.name, request.arguments, images, [earlier.SerializeToString() for earlier in request.history])
+        )
         with LOG.open("a") as log:
             log.write(f"{hashlib.sha256(call.encode()).hexdigest()} {response.replayed}\n")
         return response

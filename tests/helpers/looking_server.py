@@ -20,12 +20,12 @@ class Looking(Model):
     multi_image = True
 
     def generate(self, request: Request) -> Output:
-        words = "\n".join(part.text for message in request.messages for part in message.parts)
+        text = "\n".join(part.text for message in request.messages for part in message.parts)
         if not any(message.role == model.ROLE_ASSISTANT for message in request.messages):
             call = '{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [8, 8, 24, 24]}}'
             return Output(f"<think>I look closer.</think><tool_call>{call}</tool_call>")
-        number = int(re.search(r"row (\d+)", words)[1])
-        right = re.search(r"^([A-D])\. right", words, re.MULTILINE)
+        number = int(re.search(r"row (\d+)", text)[1])
+        right = re.search(r"^([A-D])\. right", text, re.MULTILINE)
         letter = right[1] if right and number % 2 else "A"
         return Output(f"<think>I see.</think><answer>{letter}</answer>")
 

@@ -40,7 +40,7 @@ def kustomize(folder: Path) -> list[Manifest]:
 
 def objects(*texts: str) -> list[Manifest]:
     """Those of texts of YAML, read by the loader in C."""
-    return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]
+    return [manifest for text in texts for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
 
 
 @functools.cache
@@ -112,13 +112,13 @@ def containers_of(pod: Manifest) -> list[Manifest]:
 def data_of(manifests: list[Manifest], kind: str) -> dict[str, dict[str, str]]:
     """Name -> data of ConfigMaps or Secrets, which may hold theirs as base64."""
 
-    def text(found: Manifest) -> dict[str, str]:
-        data = found.get("data", {})
+    def text(manifest: Manifest) -> dict[str, str]:
+        data = manifest.get("data", {})
         if kind == "Secret":
             data = {key: base64.b64decode(value, validate=True).decode("utf-8") for key, value in data.items()}
-        return {**data, **found.get("stringData", {})}
+        return {**data, **manifest.get("stringData", {})}
 
-    return {found["metadata"]["name"]: text(found) for found in of_kind(manifests, kind)}
+    return {manifest["metadata"]["name"]: text(manifest) for manifest in of_kind(manifests, kind)}
 
 
 def environment(
@@ -130,24 +130,24 @@ def environment(
     it, values of other variables may not.
     """
     maps, secrets = data_of(manifests, "ConfigMap"), data_of(manifests, "Secret")
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for source in container.get("envFrom", ()):
         if "secretRef" in source:
             assert source["secretRef"]["optional"]
-            found.update(secrets.get(source["secretRef"]["name"], {}))
+            environment.update(secrets.get(source["secretRef"]["name"], {}))
         else:
-            found.update(maps[source["configMapRef"]["name"]])
+            environment.update(maps[source["configMapRef"]["name"]])
     for item in container.get("env", ()):
         if "value" in item:
-            found[item["name"]] = expand(item["value"], found)
+            environment[item["name"]] = expand(item["value"], environment)
             continue
         ((kind, reference),) = item["valueFrom"].items()
         held = {"configMapKeyRef": maps, "secretKeyRef": secrets}[kind].get(reference["name"], {})
         if reference["key"] in held:
-            found[item["name"]] = held[reference["key"]]
+            environment[item["name"]] = held[reference["key"]]
         else:
             assert reference.get("optional"), f"{reference} is not there and not optional"
-    return {**found, **(last or {})}
+    return {**environment, **(last or {})}
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -182,6 +182,6 @@ def image_variables(image: str) -> dict[str, str]:
     """The ENV of the final stage of the Dockerfile of an image of ours, without PATH."""
     name = image.rpartition(":")[0].removeprefix("lyncean-").removesuffix("-slim").removesuffix("-cpu")
     stage = (REPOSITORY / "docker" / f"{name}.Dockerfile").read_text().rpartition("\nFROM ")[2].replace("\\\n", " ")
-    found = dict(re.findall(r"(\w+)=(\S+)", " ".join(re.findall(r"^ENV (.*)$", stage, re.MULTILINE))))
-    found.pop("PATH")
-    return found
+    variables = dict(re.findall(r"(\w+)=(\S+)", " ".join(re.findall(r"^ENV (.*)$", stage, re.MULTILINE))))
+    variables.pop("PATH")
+    return variables

@@ -35,8 +35,8 @@ def _text(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def _call(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    image = given.get("image")
+def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    image = arguments.get("image")
     match name:
         case "count":
             _state["count"] += 1
@@ -113,14 +113,14 @@ def main() -> None:
             continue
         method, params = message["method"], message.get("params") or {}
         codes = {"refuse": -32602, "break": -32603}
-        said: dict[str, Any]
+        answer: dict[str, Any]
         if method not in ("initialize", "tools/list", "tools/call"):
-            said = {"error": {"code": -32601, "message": "no such method"}}
+            answer = {"error": {"code": -32601, "message": "no such method"}}
         elif method == "tools/call" and params["name"] in codes:
-            said = {"error": {"code": codes[params["name"]], "message": f"{params['name']}d"}}
+            answer = {"error": {"code": codes[params["name"]], "message": f"{params['name']}d"}}
         else:
-            said = {"result": _answer(method, params)}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
+            answer = {"result": _answer(method, params)}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
 
 
 if __name__ == "__main__":

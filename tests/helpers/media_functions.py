@@ -39,7 +39,7 @@ def pictures_setup() -> dict[str, Callable[..., Any]]:
     """Returns the functions of a cell for media, with an image's pixels in the hands of what its last line names."""
     from PIL import ImageFile
 
-    whole = ImageFile.ImageFile.load
+    original = ImageFile.ImageFile.load
 
     def load(image: Any) -> Any:
         line = b""
@@ -49,7 +49,7 @@ def pictures_setup() -> dict[str, Callable[..., Any]]:
         if line.startswith(b"deed "):
             _, deed, argument = line.decode().split(" ")
             _DEEDS[deed](argument)
-        return whole(image)
+        return original(image)
 
     ImageFile.ImageFile.load = load  # type: ignore[method-assign]
     return cell.setup()

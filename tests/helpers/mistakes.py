@@ -31,30 +31,30 @@ def one_line(output: str) -> str:
     return errors[0]
 
 
-def mistake(command: click.Command, *words: str) -> str:
+def mistake(command: click.Command, *arguments: str) -> str:
     """Returns the one line with which a command refuses these words."""
-    result = CliRunner().invoke(command, words)
+    result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2, (result.output, result.exception)
     assert isinstance(result.exception, SystemExit)
     return one_line(result.output)
 
 
-def error(path: Path, words: tuple[str, ...]) -> str:
+def error(path: Path, arguments: tuple[str, ...]) -> str:
     """Returns the one line with which `orchestrator` refuses a path."""
     from orchestrator.cli import main  # not for tests of a service alone
 
-    return mistake(main, *(word.format(path=path) for word in words))
+    return mistake(main, *(word.format(path=path) for word in arguments))
 
 
-def refuses_no_folder(words: tuple[str, ...], folder: Path) -> None:
+def refuses_no_folder(arguments: tuple[str, ...], folder: Path) -> None:
     """Makes sure that a command refuses an absent folder, a file and an empty folder."""
-    assert "nothing" in error(folder / "nothing", words)
+    assert "nothing" in error(folder / "nothing", arguments)
     file = folder / "file"
     file.write_text("x")
-    assert "is a file" in error(file, words)
+    assert "is a file" in error(file, arguments)
     empty = folder / "folder"
     empty.mkdir()
-    assert "folder" in error(empty, words)
+    assert "folder" in error(empty, arguments)
 
 
 LISTED = Path(__file__).parent.parent / "fixtures" / "mistakes.toml"
@@ -76,8 +76,12 @@ answer_is: letter
 
 def listed(*, extension: bool, weekly: bool = False) -> list[dict[str, Any]]:
     """Returns the typical mistakes of the core or of extensions, those of which a server starts for the weekly job."""
-    found = tomllib.loads(LISTED.read_text())["mistake"]
-    return [each for each in found if each.get("extension", False) is extension and each.get("weekly", False) <= weekly]
+    entries = tomllib.loads(LISTED.read_text())["mistake"]
+    return [
+        entry
+        for entry in entries
+        if entry.get("extension", False) is extension and entry.get("weekly", False) <= weekly
+    ]
 
 
 def playground(folder: Path) -> Path:
@@ -112,13 +116,13 @@ def playground(folder: Path) -> Path:
     return folder
 
 
-def wrong(found: Iterable[tuple[dict[str, Any], int, str]]) -> list[str]:
+def wrong(outcomes: Iterable[tuple[dict[str, Any], int, str]]) -> list[str]:
     """Returns the mistakes of which something else is said, or a traceback, or more than one error."""
     lines = []
-    for each, code, output in found:
+    for entry, code, output in outcomes:
         errors = [line for line in output.splitlines() if line.startswith("Error:")]
-        words = (each["says"], each.get("without_extra", each["says"]))
-        said = len(errors) == 1 and any(word in errors[0] for word in words) and "Traceback" not in output
-        if not said or code != each.get("code", 2):
-            lines.append(f"{each['type']}\n  says {code}: {output.strip()[-500:]}\n  and not: {each['says']}")
+        accepted = (entry["says"], entry.get("without_extra", entry["says"]))
+        good = len(errors) == 1 and any(word in errors[0] for word in accepted) and "Traceback" not in output
+        if not good or code != entry.get("code", 2):
+            lines.append(f"{entry['type']}\n  says {code}: {output.strip()[-500:]}\n  and not: {entry['says']}")
     return lines

@@ -97,8 +97,8 @@ async def endpoint(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
 
     monkeypatch.setenv("OPENAI_API_KEY", "sesame")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    async with endpoint_server() as made:
-        yield made
+    async with endpoint_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session")

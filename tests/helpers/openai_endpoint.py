@@ -51,7 +51,7 @@ class Endpoint:
             form = await request.post()
             body = {name: value for name, value in form.items() if isinstance(value, str)}
             files = [value for value in form.values() if isinstance(value, web.FileField)]
-            body["image"] = [(each.filename, each.content_type, each.file.read()) for each in files]
+            body["image"] = [(file.filename, file.content_type, file.file.read()) for file in files]
         return await self._reply(body, request)
 
     async def chat(self, request: web.Request) -> Any:
@@ -95,15 +95,15 @@ def error(status: int, message: str, code: str | None = None, **headers: str) ->
 @asynccontextmanager
 async def endpoint_server() -> AsyncIterator[Endpoint]:
     """Serves one on loopback."""
-    made = Endpoint()
+    endpoint = Endpoint()
     app = web.Application(client_max_size=2**26)
-    app.router.add_get("/v1/models", made.models)
+    app.router.add_get("/v1/models", endpoint.models)
     for path in ("chat/completions", "responses"):
-        app.router.add_post(f"/v1/{path}", made.chat)
-    app.router.add_post("/detokenize", made.detokenize)
-    app.router.add_get("/version", made.says_version)
+        app.router.add_post(f"/v1/{path}", endpoint.chat)
+    app.router.add_post("/detokenize", endpoint.detokenize)
+    app.router.add_get("/version", endpoint.says_version)
     for path in ("images/generations", "images/edits"):
-        app.router.add_post(f"/v1/{path}", made.images)
+        app.router.add_post(f"/v1/{path}", endpoint.images)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -117,9 +117,9 @@ async def endpoint_server() -> AsyncIterator[Endpoint]:
             if connection.transport:
                 connection.transport.close()
 
-    made.hang_up = lambda: loop.call_soon_threadsafe(hang_up) and None
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    yield made
+    endpoint.hang_up = lambda: loop.call_soon_threadsafe(hang_up) and None
+    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield endpoint
     await runner.cleanup()
 
 

@@ -21,12 +21,12 @@ class Oracle(Model):
     multi_image = True
 
     def generate(self, request: Request) -> str:
-        found = _MARK.search(request.text)
-        if found is None:
+        match = _MARK.search(request.text)
+        if match is None:
             return "I do not know."
         run = "cot" if "Think step by step" in request.text else "direct"
-        wrong = "ABCD"[("ABCD".index(found[2]) + 1) % 4]
-        letter = found[2] if run in found[1].split(", ") else wrong
+        wrong = "ABCD"[("ABCD".index(match[2]) + 1) % 4]
+        letter = match[2] if run in match[1].split(", ") else wrong
         return f"{'Let us see. ' * 3}Answer: ({letter})" if run == "cot" else f"({letter})"
 
     def likelihood(self, request: Request, continuations: Sequence[str]) -> Sequence[Score]:
@@ -34,8 +34,8 @@ class Oracle(Model):
         return [self._score(text, 1.0 if wanted in text else 2.0) for text in continuations]
 
     def _score(self, text: str, loss: float) -> Score:
-        words = text.split()
-        return Score(-loss * len(words), [(word, -loss) for word in words])
+        pieces = text.split()
+        return Score(-loss * len(pieces), [(word, -loss) for word in pieces])
 
 
 if __name__ == "__main__":

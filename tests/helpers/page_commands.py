@@ -17,14 +17,14 @@ _TYPED = re.compile(rf"(\w+=\S+ )*({PROGRAMS}) ")
 
 def blocks(page: Path) -> list[str]:
     """Returns the fenced blocks of a page that are meant for a shell."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [text for language, text in found if language in SHELLS]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for language, text in blocks if language in SHELLS]
 
 
 def commands(page: Path) -> list[str]:
     """Returns every command of a page: of its fenced blocks, and of those that are indented."""
     text = re.sub(r"\\\n|(?<=\|)\n", " ", page.read_text(encoding="utf-8"))
-    found: list[str] = []
+    blocks: list[str] = []
     language: str | None = None
     code, before = False, ""
     for line in text.splitlines():
@@ -34,17 +34,17 @@ def commands(page: Path) -> list[str]:
         if fence := re.match(r"```(\w*)", line):
             language = fence[1] if language is None else None
         elif language in SHELLS:
-            found.append(line.removeprefix("$ "))
+            blocks.append(line.removeprefix("$ "))
         elif (language is not None or code) and _TYPED.match(line.strip()):
-            found.append(line.strip())
-    return [line for line in found if line.strip() and not line.startswith("#")]
+            blocks.append(line.strip())
+    return [line for line in blocks if line.strip() and not line.startswith("#")]
 
 
 def made(line: str) -> list[str]:
     """Returns what a line of `make` would run where everything is installed."""
     # The make that runs the tests tells a make below it to say more.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    words = [*line.partition("#")[0].split(), "--silent", "--dry-run", *_STAMPS]
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    arguments = [*line.partition("#")[0].split(), "--silent", "--dry-run", *_STAMPS]
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     return done.stdout.splitlines()

@@ -39,22 +39,22 @@ class Typist:
 
     def type(self, line: str, *more: str) -> str:
         """Types a line of a page followed by `more`; returns its output."""
-        for said, meant in self.names.items():
-            line = line.replace(said, meant)
-        words = [*shlex.split(line, comments=True), *more]
-        assert words.pop(0) == "orchestrator", line
-        if words[0] == "eval":
-            words += ["--limit", str(ROWS), "--quiet"]
-            words += [] if {"--endpoint", "--model"} & set(words) else ["--endpoint", self.model.address]
-            words += [] if "--run" in words else ["--run", f"runs/of-line-{len(list(self.folder.glob('runs/*')))}"]
-        if words[0] in ("eval", "score", "merge", "import") and words[1] != "reform-instructions":
-            words += ["--scorer", self.scorer.address]
-        done = CliRunner().invoke(main, words)
+        for written, meant in self.names.items():
+            line = line.replace(written, meant)
+        command = [*shlex.split(line, comments=True), *more]
+        assert command.pop(0) == "orchestrator", line
+        if command[0] == "eval":
+            command += ["--limit", str(ROWS), "--quiet"]
+            command += [] if {"--endpoint", "--model"} & set(command) else ["--endpoint", self.model.address]
+            command += [] if "--run" in command else ["--run", f"runs/of-line-{len(list(self.folder.glob('runs/*')))}"]
+        if command[0] in ("eval", "score", "merge", "import") and command[1] != "reform-instructions":
+            command += ["--scorer", self.scorer.address]
+        done = CliRunner().invoke(main, command)
         # A server without weights may well have no result.
         none = done.exit_code == 4 and "look at the answers in" in done.output
-        assert done.exit_code == 0 or none, f"{shlex.join(words)}\n{done.output}\n{done.exception!r}"
-        if words[0] in ("eval", "import") and "--run" in words:
-            self.run = self.folder / words[len(words) - 1 - words[::-1].index("--run") + 1]
+        assert done.exit_code == 0 or none, f"{shlex.join(command)}\n{done.output}\n{done.exception!r}"
+        if command[0] in ("eval", "import") and "--run" in command:
+            self.run = self.folder / command[len(command) - 1 - command[::-1].index("--run") + 1]
             counted(self.run)
         return done.output
 

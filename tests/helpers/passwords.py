@@ -31,10 +31,10 @@ def cases(commands: list[tuple[click.Command, str]], *places: str) -> list[Any]:
     ]
 
 
-def repeats_none(command: click.Command, words: str, place: str, folder: Path) -> None:
+def repeats_none(command: click.Command, line: str, place: str, folder: Path) -> None:
     """Runs a command in the working folder; fails unless it refuses the address without its password."""
-    given = [word.replace("PLACE", place).replace("RUN", str(folder)) for word in words.split()]
-    done = CliRunner().invoke(command, given)
+    arguments = [word.replace("PLACE", place).replace("RUN", str(folder)) for word in line.split()]
+    done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 2, done.output
     assert done.stderr.splitlines()[-1].startswith("Error: ")
     assert SECRET not in done.output

@@ -65,7 +65,7 @@ class PlainLoop:
             )
         else:
             token = "" if self._kind in _FIRST else str(getattr(self.processor, "image_token", ""))
-            rendered = "".join(token for each in content if each["type"] == "image")
+            rendered = "".join(token for entry in content if entry["type"] == "image")
             rendered += "\n".join(part for part in parts if isinstance(part, str))
         return self._processed(rendered + answer, parts)
 
@@ -84,22 +84,22 @@ class PlainLoop:
             if images:
                 media["images"] = nested
             try:
-                made = self.processor(text=[text], return_tensors="pt", **media)
-                return {name: value for name, value in made.items() if isinstance(value, torch.Tensor)}
+                encoded = self.processor(text=[text], return_tensors="pt", **media)
+                return {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
             except (ValueError, TypeError, IndexError, AttributeError) as error:
                 failure = failure or error
         raise failure or AssertionError
 
     def greedy(self, parts: Sequence[Any], tokens: int) -> list[Token]:
         """Continues a prompt by the most probable tokens."""
-        inputs, said = self.inputs(parts), list[Token]()
+        inputs, generated = self.inputs(parts), list[Token]()
         for _ in range(tokens):
-            logprobs = self._logits(inputs, [token.id for token in said])[-1].log_softmax(-1)
+            logprobs = self._logits(inputs, [token.id for token in generated])[-1].log_softmax(-1)
             best = int(logprobs.argmax())
-            said.append(Token(best, float(logprobs[best])))
+            generated.append(Token(best, float(logprobs[best])))
             if best == self.processor.tokenizer.eos_token_id:
                 break
-        return said
+        return generated
 
     def scores(self, parts: Sequence[Any], continuation: str) -> list[Token]:
         """Scores a continuation by its tokens after the prompt's, both tokenized together."""
@@ -113,7 +113,7 @@ class PlainLoop:
             more = self.processor.tokenizer(continuation, add_special_tokens=False)["input_ids"]
             inputs, ids = prompt, before + more
         logprobs = self._logits(inputs, more)[:-1].log_softmax(-1)
-        return [Token(ids[place], float(logprobs[place - 1, ids[place]])) for place in range(len(before), len(ids))]
+        return [Token(ids[index], float(logprobs[index - 1, ids[index]])) for index in range(len(before), len(ids))]
 
     @torch.inference_mode()
     def _logits(self, inputs: Mapping[str, torch.Tensor], said: Sequence[int]) -> torch.Tensor:

@@ -94,12 +94,12 @@ def planted(path: Path, tasks: Iterable[str] = PLANTED) -> Path:
 
 
 def evaluate(folder: Path, side: str, run: str, server: Server, shared_scorer: Server, *tasks: str) -> Path:
-    words = [word for task in tasks or PLANTED for word in ("--task", str(folder / side / task / f"{task}.yaml"))]
+    arguments = [word for task in tasks or PLANTED for word in ("--task", str(folder / side / task / f"{task}.yaml"))]
     addresses = ["--endpoint", server.address, "--scorer", shared_scorer.address]
-    CliRunner().invoke(main, ["eval", *words, *addresses, "--run", str(folder / run)])
+    CliRunner().invoke(main, ["eval", *arguments, *addresses, "--run", str(folder / run)])
     assert (folder / run / "results.json").exists()
     return folder / run
 
 
-def explain(*words: object) -> Result:
-    return CliRunner().invoke(main, ["explain", *map(str, words)])
+def explain(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["explain", *map(str, arguments)])

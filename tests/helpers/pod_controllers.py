@@ -34,10 +34,10 @@ async def job(cluster: Cluster, manifest: Manifest) -> str:
     status = cluster.statuses[manifest["metadata"]["name"]] = {"active": 0, "succeeded": 0, "failed": 0}
     failed: list[int | None] = []
     ended = asyncio.Event()
-    said = ""
+    message = ""
 
     async def one(index: int | None) -> None:
-        nonlocal said
+        nonlocal message
         failures = 0
         limit = spec["backoffLimitPerIndex"] if indexed else spec.get("backoffLimit", 6)
         async with free:
@@ -54,7 +54,7 @@ async def job(cluster: Cluster, manifest: Manifest) -> str:
                 action = _policy(spec.get("podFailurePolicy", {}).get("rules", ()), pod)
                 failures += action == "Count"
                 if action in ("FailJob", "FailIndex") or failures > limit:
-                    said = said or f"Failed: {pod.name}: {pod.ended_by} exited with {pod.exit_code}"
+                    message = message or f"Failed: {pod.name}: {pod.ended_by} exited with {pod.exit_code}"
                     failed.append(index)
                     if action == "FailJob" or not indexed:
                         ended.set()
@@ -67,8 +67,8 @@ async def job(cluster: Cluster, manifest: Manifest) -> str:
     kind = "Failed" if failed else "Complete"
     if failed and indexed:
         status["failedIndexes"] = ",".join(map(str, sorted(index for index in failed if index is not None)))
-    status["conditions"] = [{"type": kind, "status": "True", "message": said}]
-    return said or "Complete"
+    status["conditions"] = [{"type": kind, "status": "True", "message": message}]
+    return message or "Complete"
 
 
 def _policy(rules: Any, pod: Pod) -> str:
@@ -107,7 +107,7 @@ async def _group(cluster: Cluster, manifest: Manifest, number: int) -> None:
             marks = {"name": name, "group-index": str(number), "worker-index": str(index)}
             labels = template.setdefault("metadata", {}).setdefault("labels", {})
             labels |= {f"{_LWS}/{key}": value for key, value in marks.items()}
-            own = leader if index == 0 else f"{leader}-{index}"
+            address = leader if index == 0 else f"{leader}-{index}"
             variables = {
                 "LWS_LEADER_ADDRESS": f"{leader}.{name}.{namespace}",
                 "LWS_GROUP_SIZE": str(size),
@@ -115,9 +115,9 @@ async def _group(cluster: Cluster, manifest: Manifest, number: int) -> None:
             }
             # The controller puts its variables first, so that others' values may use them.
             for container in containers_of(template["spec"]):
-                given = [{"name": key, "value": value} for key, value in variables.items()]
-                container["env"] = [*given, *container.get("env", ())]
-            while any(other.name == own for other in cluster.pods):
+                entries = [{"name": key, "value": value} for key, value in variables.items()]
+                container["env"] = [*entries, *container.get("env", ())]
+            while any(other.name == address for other in cluster.pods):
                 await asyncio.sleep(0.05)
-            pods[index] = cluster.start(manifest, template, own, aliases=(f"{own}.{name}.{namespace}",))
+            pods[index] = cluster.start(manifest, template, address, aliases=(f"{address}.{name}.{namespace}",))
         await asyncio.sleep(0.1)

@@ -20,17 +20,17 @@ def quantity(text: str) -> int:
 
 def _place() -> tuple[Path, str]:
     """Returns the folder for groups with a memory limit, and the name of the limit's file."""
-    for place in _PLACES:
-        if (place / "cgroup.controllers").exists():
+    for folder in _PLACES:
+        if (folder / "cgroup.controllers").exists():
             with contextlib.suppress(OSError):
-                (place / "cgroup.subtree_control").write_text("+memory")
-        tried = place / f"lyn-{secrets.token_hex(3)}"
+                (folder / "cgroup.subtree_control").write_text("+memory")
+        tried = folder / f"lyn-{secrets.token_hex(3)}"
         with contextlib.suppress(OSError):
             tried.mkdir()
             names = [name for name in ("memory.limit_in_bytes", "memory.max") if (tried / name).exists()]
             tried.rmdir()
             if names:
-                return place, names[0]
+                return folder, names[0]
     raise OSError(
         f"no control group with a memory limit can be made in {', '.join(map(str, _PLACES))}: run pytest as root, in a "
         "container started with `docker run --privileged --cgroupns=host`, or `mount -o remount,rw /sys/fs/cgroup`"
@@ -50,8 +50,8 @@ class Group:
     """The control group of one container, made before its process and removed after it."""
 
     def __init__(self, name: str, limit: str) -> None:
-        place, file = _place()
-        self.path = place / name
+        folder, file = _place()
+        self.path = folder / name
         self.path.mkdir()
         (self.path / file).write_text(str(quantity(limit)))
         with contextlib.suppress(OSError):  # no swap, where there is any

@@ -74,7 +74,7 @@ def rules(pod: Peer, pods: Sequence[Peer], policies: Sequence[Manifest], service
             continue
         for spec in held:
             for rule in spec.get(kind, ()):
-                lines += [f"-A {chain} {words} -j ACCEPT" for words in _opened(rule, side, pod, [*pods, NAMES])]
+                lines += [f"-A {chain} {match} -j ACCEPT" for match in _opened(rule, side, pod, [*pods, NAMES])]
         lines += [f"-A {chain} -p tcp -j REJECT --reject-with tcp-reset", f"-A {chain} -j REJECT"]
     lines += ["COMMIT", "*nat", ":PREROUTING ACCEPT", ":INPUT ACCEPT", ":OUTPUT ACCEPT", ":POSTROUTING ACCEPT"]
     for one in services:

@@ -17,13 +17,13 @@ def get(url: str, timeout: float) -> bool:
         return False
 
 
-async def well(asked: dict[str, Any]) -> bool:
-    timeout = float(asked["timeout"])
-    if "url" in asked:
-        return await asyncio.to_thread(get, asked["url"], timeout)
-    channel = dial(asked["address"])
+async def well(request: dict[str, Any]) -> bool:
+    timeout = float(request["timeout"])
+    if "url" in request:
+        return await asyncio.to_thread(get, request["url"], timeout)
+    channel = dial(request["address"])
     try:
-        return await is_serving(channel, asked["service"], timeout=timeout)
+        return await is_serving(channel, request["service"], timeout=timeout)
     finally:
         await channel.close()
 
@@ -34,8 +34,8 @@ async def main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     tasks = set()
 
-    async def probe(asked: dict[str, Any]) -> None:
-        print(json.dumps({"id": asked["id"], "well": await well(asked)}), flush=True)
+    async def probe(request: dict[str, Any]) -> None:
+        print(json.dumps({"id": request["id"], "well": await well(request)}), flush=True)
 
     async for line in lines:
         task = asyncio.create_task(probe(json.loads(line)))

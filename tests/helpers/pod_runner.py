@@ -77,17 +77,17 @@ def missing() -> str:
         return f"no network namespaces here: {tried.stderr.strip()}: {_PRIVILEGED}"
     why = ""
     mount = ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    for what, command in (("mounts", mount), ("rules of iptables", ["iptables-restore"])):
+    for subject, command in (("mounts", mount), ("rules of iptables", ["iptables-restore"])):
         inside = ["ip", "netns", "exec", name, *command]
         tried = subprocess.run(inside, input=_RULES, capture_output=True, text=True, check=False)
         if tried.returncode:
-            why = why or f"no {what} here: {tried.stderr.strip()}: {_PRIVILEGED}"
+            why = why or f"no {subject} here: {tried.stderr.strip()}: {_PRIVILEGED}"
     _ip("netns", "del", name)
     return why
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
 
 
 class _Stopped(Exception):
@@ -155,8 +155,10 @@ class Pod:
     @property
     def ports(self) -> dict[str, int]:
         """The ports of its containers by name."""
-        found = [*self.spec["containers"], *self.spec.get("initContainers", ())]
-        return {port["name"]: port["containerPort"] for one in found for port in one.get("ports", ()) if "name" in port}
+        containers = [*self.spec["containers"], *self.spec.get("initContainers", ())]
+        return {
+            port["name"]: port["containerPort"] for one in containers for port in one.get("ports", ()) if "name" in port
+        }
 
 
 class Cluster:
@@ -262,14 +264,14 @@ class Cluster:
             assert there.get(name, one) == one, f"{name} is there, and it is another one"
         manifests = [one for one in manifests if one not in self.manifests]
         self.manifests = [*self.manifests, *manifests]
-        for found in of_kind(manifests, "PersistentVolumeClaim"):
-            _volume(self.claim(found["metadata"]["name"]), 65532)
-        for found in of_kind(manifests, "Deployment"):
-            self._tasks.append(asyncio.create_task(pod_controllers.deployment(self, found)))
-        for found in of_kind(manifests, "LeaderWorkerSet"):
-            self._tasks.append(asyncio.create_task(pod_controllers.leader_worker_set(self, found)))
-        for found in of_kind(manifests, "Job"):
-            self._job(found)
+        for manifest in of_kind(manifests, "PersistentVolumeClaim"):
+            _volume(self.claim(manifest["metadata"]["name"]), 65532)
+        for manifest in of_kind(manifests, "Deployment"):
+            self._tasks.append(asyncio.create_task(pod_controllers.deployment(self, manifest)))
+        for manifest in of_kind(manifests, "LeaderWorkerSet"):
+            self._tasks.append(asyncio.create_task(pod_controllers.leader_worker_set(self, manifest)))
+        for manifest in of_kind(manifests, "Job"):
+            self._job(manifest)
         self.publish()
 
     def _job(self, manifest: Manifest) -> None:
@@ -283,11 +285,11 @@ class Cluster:
 
     def delete(self, kind: str, name: str) -> None:
         """Deletes an object, and begins to end the pods that it owns."""
-        (found,) = (one for one in of_kind(self.manifests, kind) if one["metadata"]["name"] == name)
-        self.manifests = [one for one in self.manifests if one is not found]
+        (manifest,) = (one for one in of_kind(self.manifests, kind) if one["metadata"]["name"] == name)
+        self.manifests = [one for one in self.manifests if one is not manifest]
         if kind == "Job":
             self.jobs[name].cancel()
-        for pod in [pod for pod in self.pods if pod.owner is found]:
+        for pod in [pod for pod in self.pods if pod.owner is manifest]:
             self._tasks.append(asyncio.create_task(self.end(pod)))
         self.publish()
 
@@ -350,9 +352,9 @@ class Cluster:
         """
         number = next(self._numbers)
         parts = [owner["metadata"]["name"], *([] if index is None else [str(index)]), f"p{number}"]
-        given = {**(variables or {}), **({} if index is None else {"JOB_COMPLETION_INDEX": str(index)})}
+        environment = {**(variables or {}), **({} if index is None else {"JOB_COMPLETION_INDEX": str(index)})}
         netns, address = f"lyn-{self._id}-p{number}", f"10.244.{number >> 8}.{number & 255}"
-        pod = Pod(name or "-".join(parts), netns, address, owner, template, index, given, aliases)
+        pod = Pod(name or "-".join(parts), netns, address, owner, template, index, environment, aliases)
         inside, outside = f"e{self._id}{number}", f"v{self._id}{number}"
         _ip("netns", "add", netns)
         _ip("link", "add", outside, "netns", self._node, "type", "veth", "peer", "name", inside, "netns", netns)
@@ -613,14 +615,14 @@ class Cluster:
         assert self._prober.stdin is not None
         if "grpc" in probe:
             address = f"{pod.address}:{probe['grpc']['port']}"
-            asked: dict[str, Any] = {"address": address, "service": probe["grpc"].get("service", "")}
+            request: dict[str, Any] = {"address": address, "service": probe["grpc"].get("service", "")}
         else:
             port = probe["httpGet"]["port"]
-            asked = {"url": f"http://{pod.address}:{pod.ports.get(port, port)}{probe['httpGet'].get('path', '/')}"}
+            request = {"url": f"http://{pod.address}:{pod.ports.get(port, port)}{probe['httpGet'].get('path', '/')}"}
         number = next(self._numbers_asked)
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
-        asked |= {"id": number, "timeout": probe.get("timeoutSeconds", 1)}
-        self._prober.stdin.write(json.dumps(asked).encode() + b"\n")
+        request |= {"id": number, "timeout": probe.get("timeoutSeconds", 1)}
+        self._prober.stdin.write(json.dumps(request).encode() + b"\n")
         return await answer
 
     async def _answers(self) -> None:

@@ -59,8 +59,8 @@ class Postgres:
 @contextmanager
 def running() -> Iterator[Postgres]:
     """Starts a server; skips the test where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    folder = found[-1].parent if found else Path(shutil.which("initdb") or "/none").parent
+    paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    folder = paths[-1].parent if paths else Path(shutil.which("initdb") or "/none").parent
     if not (folder / "initdb").exists():
         pytest.skip("no PostgreSQL server here: install the package postgresql")
     server = Postgres(folder)

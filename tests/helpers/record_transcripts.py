@@ -81,25 +81,25 @@ def _pieces(content: Any) -> list[str]:
     if isinstance(content, str):
         return joined([("text", content)])
     return joined(
-        ("text", each["text"])
-        if each["type"] == "text"
-        else ("image", mark(base64.b64decode(each["image_url"]["url"].split(",", 1)[1])))
-        for each in content
+        ("text", piece["text"])
+        if piece["type"] == "text"
+        else ("image", mark(base64.b64decode(piece["image_url"]["url"].split(",", 1)[1])))
+        for piece in content
     )
 
 
 def deepeyes(found: list[ScriptedRow], script: Path, folder: Path, model: Model) -> dict[int, str]:
     """Runs the evaluation of V*-Bench; returns its predictions."""
     for row in found:
-        place = folder / "bench" / ("direct_attributes" if row.number % 2 else "relative_position")
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{row.number}.jpg").write_bytes(row.image)
+        directory = folder / "bench" / ("direct_attributes" if row.number % 2 else "relative_position")
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{row.number}.jpg").write_bytes(row.image)
         about = {"question": row.question, "options": row.options}
-        (place / f"{row.number}.json").write_text(json.dumps(about))
+        (directory / f"{row.number}.json").write_text(json.dumps(about))
     options = {"model_name": "m", "eval_model_name": "m", "vstar_bench_path": folder / "bench"}
     options |= {"save_path": folder, "api_url": model.url, "num_workers": 2}
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    subprocess.run([sys.executable, script, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    subprocess.run([sys.executable, script, *flags], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lines = (json.loads(line) for file in folder.glob("m/*.jsonl") for line in file.read_text().splitlines())
     return {int(Path(line["image"]).stem): line["pred_ans"] for line in lines}
 
@@ -113,13 +113,13 @@ def qwen(found: list[ScriptedRow], package: Path, folder: Path, model: Model) ->
     llm = {"model": "m", "model_type": "qwenvl_oai", "model_server": model.url, "api_key": "EMPTY"}
     finals = {}
     for row in found:
-        place = folder / str(row.number)
-        place.mkdir()
-        (place / "image_1.jpg").write_bytes(row.image)
-        agent = FnCallAgent([{"name": "image_zoom_in_tool", "work_dir": str(place)}], llm, system_message="")
-        asked = [{"image": str(place / "image_1.jpg")}, {"text": row.question}]
-        said = list(agent.run_nonstream([{"role": "user", "content": asked}]))
-        finals[row.number] = said[-1]["content"] if said and said[-1]["role"] == "assistant" else ""
+        directory = folder / str(row.number)
+        directory.mkdir()
+        (directory / "image_1.jpg").write_bytes(row.image)
+        agent = FnCallAgent([{"name": "image_zoom_in_tool", "work_dir": str(directory)}], llm, system_message="")
+        prompt = [{"image": str(directory / "image_1.jpg")}, {"text": row.question}]
+        answers = list(agent.run_nonstream([{"role": "user", "content": prompt}]))
+        finals[row.number] = answers[-1]["content"] if answers and answers[-1]["role"] == "assistant" else ""
     return finals
 
 
@@ -154,8 +154,8 @@ def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Mod
     _alone(package, "vlmeval.api")
     module = importlib.import_module("vlmeval.api.vllm_api")
     utils = sys.modules["vlmeval.api.agent_utils"]
-    for each in (module, utils):
-        vars(each).update(ORIGIN_PATH=str(folder), RESIZE_PATH=str(folder / "resized"))
+    for patched in (module, utils):
+        vars(patched).update(ORIGIN_PATH=str(folder), RESIZE_PATH=str(folder / "resized"))
     vars(module)["time"] = vars(utils)["time"] = types.SimpleNamespace(sleep=lambda _: None, time=lambda: 0)
     vars(sys.modules["time"])["sleep"] = lambda _: None
     api = module.VLLMAPIWrapper(model="m", retry=1, wait=0, verbose=False, api_base=model.url.removesuffix("/v1"))
@@ -163,9 +163,12 @@ def deepeyesv2(found: list[ScriptedRow], package: Path, folder: Path, model: Mod
     finals = {}
     for row in found:
         (folder / f"{row.number}.png").write_bytes(row.image)
-        asked = [{"type": "image", "value": str(folder / f"{row.number}.png")}, {"type": "text", "value": row.question}]
-        said = api.generate(asked)
-        finals[row.number] = said["response"] if isinstance(said, dict) else f"failed: {said}"
+        prompt = [
+            {"type": "image", "value": str(folder / f"{row.number}.png")},
+            {"type": "text", "value": row.question},
+        ]
+        answer = api.generate(prompt)
+        finals[row.number] = answer["response"] if isinstance(answer, dict) else f"failed: {answer}"
     return finals
 
 
@@ -181,16 +184,19 @@ def thyme(found: list[ScriptedRow], package: Path, folder: Path, model: Model) -
     finals = {}
     for row in found:
         (folder / f"{row.number}.png").write_bytes(row.image)
-        made = object.__new__(module.Thyme)
+        agent = object.__new__(module.Thyme)
         stand_in = _Processor(row, model.requests[row.number], folder)
         vars(module)["execute_code_in_sandbox"] = stand_in.run
-        made.__dict__.update(
+        agent.__dict__.update(
             processor=stand_in, model=stand_in, max_iterations=5, max_retry=1, verbose=False, post_process=True,
             generate_kwargs={"stop_strings": []}, temperature=0.01, min_pixels=None, max_pixels=None, system_prompt="",
         )  # fmt: skip
-        asked = [{"type": "image", "value": str(folder / f"{row.number}.png")}, {"type": "text", "value": row.question}]
-        said = made.generate_inner(asked)
-        finals[row.number] = "" if stand_in.fell_back else said
+        prompt = [
+            {"type": "image", "value": str(folder / f"{row.number}.png")},
+            {"type": "text", "value": row.question},
+        ]
+        answer = agent.generate_inner(prompt)
+        finals[row.number] = "" if stand_in.fell_back else answer
     return finals
 
 
@@ -209,12 +215,12 @@ class _Processor:
         self.tokenizer = types.SimpleNamespace(eos_token_id=1, batch_decode=lambda *_, **__: self._says())
 
     def apply_chat_template(self, chats: Any, **_: Any) -> list[str]:
-        system, asked, *said = chats[0]
+        system, prompt, *answers = chats[0]
         if isinstance(system["content"], str) and len(system["content"]) < 100:
             self.fell_back = True  # the prompt without code, after the last try
             return [""]
-        messages = [[each["role"], self._pieces(each["content"])] for each in (system, asked)]
-        pieces = (piece for message in said for piece in message["content"])  # its one message grows
+        messages = [[each["role"], self._pieces(each["content"])] for each in (system, prompt)]
+        pieces = (piece for message in answers for piece in message["content"])  # its one message grows
         self.requests.append(messages + [["assistant", self._pieces([piece])] for piece in pieces])
         return [""]
 
@@ -223,10 +229,10 @@ class _Processor:
             return [content]
         place = str(self.folder / f"{self.row.number}.png")
         return joined(
-            ("text", each["text"].replace(place, "/session/image_1.png"))
-            if each["type"] == "text"
-            else ("image", mark(Path(each["image"].removeprefix("file://")).read_bytes()))
-            for each in content
+            ("text", piece["text"].replace(place, "/session/image_1.png"))
+            if piece["type"] == "text"
+            else ("image", mark(Path(piece["image"].removeprefix("file://")).read_bytes()))
+            for piece in content
         )
 
     def __call__(self, **_: Any) -> _Inputs:

@@ -20,9 +20,9 @@ def write_folder(folder: Path, count: int, seed: int = 0, tasks: Iterable[str] =
     annotations: list[Record] = []
     for task in tasks:
         dataset = DATASETS[task]
-        made = list(islice(records(dataset, seed), count))
+        drawn = list(islice(records(dataset, seed), count))
         if dataset.family == "tdiuc":
-            for record in made:
+            for record in drawn:
                 record["question_id"] += 1000 * (1 + len(annotations))
                 answers, source = record.pop("answers"), record.pop("ans_source")
                 questions.append(record)
@@ -39,22 +39,22 @@ def write_folder(folder: Path, count: int, seed: int = 0, tasks: Iterable[str] =
             continue
         if dataset.family == "counting":
             _write(folder, "MSCOCO/objectCounting_answer_list/answer_list.json", {"choice": list(COUNTS)})
-        _write(folder, dataset.file, _file(dataset, made))
+        _write(folder, dataset.file, _file(dataset, drawn))
     if questions:
         _write(folder, "TDIUC/TDIUC_val_ques.json", questions[::-1])
         _write(folder, "TDIUC/TDIUC_val_anns.json", annotations)
 
 
-def _file(dataset: Dataset, made: list[Record]) -> Any:
+def _file(dataset: Dataset, drawn: list[Record]) -> Any:
     family = FAMILIES[dataset.family]
     if family.array:
-        return made
+        return drawn
     usual = {"version": "2.0", "split": "val", "dataset_name": dataset.label.lower()}
     header = {name: value or usual[name] for name, value in family.header.items()}
     held = {name: list(values) for name, values in shared(dataset).items()}
     if dataset.family == "dialog":
-        return {**header, "data": {**held, "dialogs": made}}
-    return {**header, **held, "data": made}
+        return {**header, "data": {**held, "dialogs": drawn}}
+    return {**header, **held, "data": drawn}
 
 
 def _write(folder: Path, name: str, content: Any) -> None:

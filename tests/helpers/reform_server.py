@@ -29,8 +29,8 @@ def colour_of(messages: Any) -> str:
     assert len(images) == 1
     assert messages[0].parts[0].HasField("image")
     assert messages[-1].role == model.ROLE_USER
-    if said := os.environ.get("COLOUR"):
-        return said
+    if answer := os.environ.get("COLOUR"):
+        return answer
     with Image.open(io.BytesIO(images[0].data)) as file:
         pixels = file.convert("RGB").resize((64, 64), Image.Resampling.NEAREST)
     return next((name for name in COLOURS if pixels.getpixel((28, 36)) == ImageColor.getrgb(name)), "nothing")
@@ -55,16 +55,18 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         colour, text = colour_of(request.messages), request.messages[-1].parts[-1].text
         question, _, options = text.rpartition(" Options: ")
         options = options.partition("\n")[0]
-        found = next((mark for mark, option in OPTION.findall(options) if fits(option, colour, question)), "")
-        said = f"The answer is ({found})." if found else f"something {colour}"
-        return model.GenerateResponse(parts=[model.Part(text=said)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE)
+        letter = next((mark for mark, option in OPTION.findall(options) if fits(option, colour, question)), "")
+        answer = f"The answer is ({letter})." if letter else f"something {colour}"
+        return model.GenerateResponse(
+            parts=[model.Part(text=answer)], finish_reason=model.FINISH_REASON_END_OF_SEQUENCE
+        )
 
     async def Likelihood(self, request: model.LikelihoodRequest, context: Any) -> model.LikelihoodResponse:  # noqa: N802
         colour, text = colour_of(request.messages), request.messages[-1].parts[-1].text
         assert "Options:" not in text
         scores = [
-            model.ContinuationScore(logprob=-1.0 if fits(option, colour, text) else -9.0 - place, token_count=2)
-            for place, option in enumerate(request.continuations)
+            model.ContinuationScore(logprob=-1.0 if fits(option, colour, text) else -9.0 - index, token_count=2)
+            for index, option in enumerate(request.continuations)
         ]
         return model.LikelihoodResponse(scores=scores)
 

@@ -99,11 +99,11 @@ class Writer:
             }  # fmt: skip
         self.responses.append(sealed(orjson.dumps(line)) + b"\n")
         if scored:
-            found = {"key": key, "outcome": outcome, **(verdict or {})}
+            item = {"key": key, "outcome": outcome, **(verdict or {})}
             if score is not None:
-                found["score"] = score
+                item["score"] = score
             self.verdicts.append(
-                {**found, "task": line["task"], "rule": rule, "labels": dict(labels or {}), "group": group}
+                {**item, "task": line["task"], "rule": rule, "labels": dict(labels or {}), "group": group}
             )
 
     def close(self, metrics: Mapping[str, list[dict[str, Any]]] | None = None, complete: bool = True) -> Path:
@@ -161,13 +161,13 @@ def accuracy(name: str, verdicts: list[dict[str, Any]], labels: Mapping[str, str
 
 def sliced(name: str, verdicts: list[dict[str, Any]], *by: tuple[str, ...]) -> list[dict[str, Any]]:
     """The overall metric and one for each slice that occurs."""
-    found = [accuracy(name, verdicts)]
+    estimates = [accuracy(name, verdicts)]
     for labels in by:
         values = sorted({tuple(v["labels"][label] for label in labels) for v in verdicts})
         for value in values:
             mine = [v for v in verdicts if tuple(v["labels"][label] for label in labels) == value]
-            found.append(accuracy(name, mine, dict(zip(labels, value, strict=True))))
-    return found
+            estimates.append(accuracy(name, mine, dict(zip(labels, value, strict=True))))
+    return estimates
 
 
 def puzzle(number: int) -> bytes:
@@ -200,7 +200,7 @@ def marvel_run(
     """A run of MARVEL's AVR question in which all six outcomes occur."""
     luck, writer = random.Random(seed), Writer(path, model, seed, **identity)
     images = [writer.image(puzzle(number)) for number in range(pictures)]
-    cells = [(p, c) for p, found in PATTERNS.items() for c in found]
+    cells = [(p, c) for p, entries in PATTERNS.items() for c in entries]
     for number in range(1, puzzles + 1):
         fixed = random.Random(number)
         pattern, configuration = cells[number % len(cells)]
@@ -229,11 +229,11 @@ def marvel_run(
             writer.item(key, outcome="refused", score=0.0, answer="I'm sorry, I can't help with that.",
                         verdict={"reason": "declined"}, **common)  # fmt: skip
         else:
-            said = target if luck.random() < skill else luck.choice("1234")
+            answer = target if luck.random() < skill else luck.choice("1234")
             template = ANSWERS[number % len(ANSWERS)]
             start = template.index("{0}")
             span = {"start": start, "end": start + 1} if start else {"end": 1}
-            verdict = {"extracted": said, "span": span}
-            writer.item(key, answer=template.format(said), score=float(said == target), verdict=verdict, **common)
+            verdict = {"extracted": answer, "span": span}
+            writer.item(key, answer=template.format(answer), score=float(answer == target), verdict=verdict, **common)
     metrics = {"marvel": sliced("AVR", writer.verdicts, ("pattern",), ("configuration",), ("pattern", "configuration"))}
     return writer.close(metrics)

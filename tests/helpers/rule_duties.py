@@ -35,27 +35,27 @@ def gives_a_verdict_or_names_a_defect(name: str, text: str, pair: tuple[list[str
     request = pb.ScoreRequest(key="k", rule=name, text=text, targets=pair[0], options=pair[1])
     before = request.SerializeToString(deterministic=True)
     try:
-        found = SCORER.begin(request)
+        session = SCORER.begin(request)
     except RequestError as error:
         named = str(error)
         assert "'k'" in named
         assert "\n" not in named
         return
-    assert isinstance(found, pb.Verdict)
+    assert isinstance(session, pb.Verdict)
     assert request.SerializeToString(deterministic=True) == before, "the request was changed"
-    assert found == SCORER.begin(request), "two verdicts of one request"
-    assert found.key == "k"
-    assert found.outcome in ("scored", "unparsed", "refused")
-    assert found.HasField("score")
-    assert math.isfinite(found.score)
-    assert all(math.isfinite(part) for part in found.scores.values())
-    if found.outcome != "scored":
-        assert found.score == 0.0
-        assert found.reason
+    assert session == SCORER.begin(request), "two verdicts of one request"
+    assert session.key == "k"
+    assert session.outcome in ("scored", "unparsed", "refused")
+    assert session.HasField("score")
+    assert math.isfinite(session.score)
+    assert all(math.isfinite(part) for part in session.scores.values())
+    if session.outcome != "scored":
+        assert session.score == 0.0
+        assert session.reason
         # A reference's own measures may need the answer that it could not read.
-        assert not found.extracted or REGISTRY.get(name).parity
-    if found.HasField("span"):
-        assert 0 <= found.span.start <= found.span.end <= len(text)
+        assert not session.extracted or REGISTRY.get(name).parity
+    if session.HasField("span"):
+        assert 0 <= session.span.start <= session.span.end <= len(text)
 
 
 def refuses_an_unknown_parameter(name: str) -> None:

@@ -15,8 +15,8 @@ Where = dict[str, list[str]]
 def likelihood(key: str, chosen: int, right: int, **fields: object) -> pb.ScoreRequest:
     """Returns a request of four options of which `chosen` is the likeliest."""
     request = pb.ScoreRequest(key=key, rule="likelihood", options="1234", targets=[str(right + 1)], **fields)
-    for place in range(4):
-        request.scores.add(logprob=-1.0 if place == chosen else -5.0, token_count=1)
+    for index in range(4):
+        request.scores.add(logprob=-1.0 if index == chosen else -5.0, token_count=1)
     return request
 
 
@@ -31,14 +31,14 @@ def passed(key: str, outcome: str, score: float | None = None, **fields: object)
 
 def spec(name: str, metric: str, *by: list[str], where: Where | None = None, **params: object) -> pb.MetricSpec:
     """Returns a metric's specification."""
-    made = pb.MetricSpec(name=name, metric=metric)
+    spec = pb.MetricSpec(name=name, metric=metric)
     for labels in by:
-        made.by.add(labels=labels)
+        spec.by.add(labels=labels)
     for label, values in (where or {}).items():
-        made.where[label].values.extend(values)
+        spec.where[label].values.extend(values)
     if params:
-        made.params.update(params)
-    return made
+        spec.params.update(params)
+    return spec
 
 
 def summarize(items: Iterable[pb.ScoreRequest], *specs: pb.MetricSpec) -> pb.Summary:

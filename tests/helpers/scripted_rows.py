@@ -95,8 +95,8 @@ def _box(rng: random.Random, width: float, height: float) -> list[Any]:
         left, right = right, left
     elif kind < 0.25:
         right = left
-    found: list[Any] = [left, top, right, bottom]
-    return [round(number, 1) for number in found] if rng.random() < 0.25 else [int(number) for number in found]
+    box: list[Any] = [left, top, right, bottom]
+    return [round(number, 1) for number in box] if rng.random() < 0.25 else [int(number) for number in box]
 
 
 def _bad_box(rng: random.Random) -> Any:
@@ -156,30 +156,30 @@ def _qwen(rng: random.Random, width: int, height: int) -> Iterable[str]:
 
 def _qwen_call(rng: random.Random, turn: int) -> str:
     box = _box(rng, 1000, 1000)
-    given: dict[str, Any] = {"bbox_2d": box, "label": "Größe", "img_idx": rng.choice([0, 0, 0, turn, -1])}
+    arguments: dict[str, Any] = {"bbox_2d": box, "label": "Größe", "img_idx": rng.choice([0, 0, 0, turn, -1])}
     name = "image_zoom_in_tool"
-    words = json.dumps({"name": name, "arguments": given}, ensure_ascii=rng.random() < 0.5)
+    text = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=rng.random() < 0.5)
     match rng.randrange(16):
         case 0:
-            words = f"{{name: '{name}', arguments: {{bbox_2d: {box}, label: 'it\\'s', img_idx: +0, }}, }} // so"
+            text = f"{{name: '{name}', arguments: {{bbox_2d: {box}, label: 'it\\'s', img_idx: +0, }}, }} // so"
         case 1:
-            words = words[: rng.randrange(len(words))]
+            text = text[: rng.randrange(len(text))]
         case 2:
-            words = json.dumps({"name": name, "arguments": given | {"bbox_2d": _bad_box(rng)}})
+            text = json.dumps({"name": name, "arguments": arguments | {"bbox_2d": _bad_box(rng)}})
         case 3:
-            words = rng.choice(["[]", "{}", '{"name": "x"}', '{"arguments": {}}', '"text"', ""])
+            text = rng.choice(["[]", "{}", '{"name": "x"}', '{"arguments": {}}', '"text"', ""])
         case 4:
-            words = json.dumps({"name": "crop", "arguments": given})
+            text = json.dumps({"name": "crop", "arguments": arguments})
         case 5:
-            del given[rng.choice(list(given))]
-            words = json.dumps({"name": name, "arguments": given})
+            del arguments[rng.choice(list(arguments))]
+            text = json.dumps({"name": name, "arguments": arguments})
         case 6:
-            words = json.dumps({"name": name, "arguments": given | {"img_idx": rng.choice([7, 0.5, "0", None])}})
+            text = json.dumps({"name": name, "arguments": arguments | {"img_idx": rng.choice([7, 0.5, "0", None])}})
         case 7:
-            words = json.dumps({"name": name, "arguments": rng.choice([json.dumps(given), [], 3])})
+            text = json.dumps({"name": name, "arguments": rng.choice([json.dumps(arguments), [], 3])})
         case 8:
-            return f"<tool_call>\n{words}"
-    return f"<tool_call>{rng.choice(['', chr(10)])}{words}{rng.choice(['', chr(10)])}</tool_call>"
+            return f"<tool_call>\n{text}"
+    return f"<tool_call>{rng.choice(['', chr(10)])}{text}{rng.choice(['', chr(10)])}</tool_call>"
 
 
 def _code(rng: random.Random, number: int, call: int) -> str:
@@ -194,18 +194,18 @@ def _deepeyesv2(rng: random.Random, number: int) -> Iterable[str]:
                 yield rng.choice(["Let me think about it.", "<think>No mark.</think>", "\n"])
                 continue
             case 1:
-                words = code
+                text = code
             case 2:
-                words = f"\n```python\n{code}"
+                text = f"\n```python\n{code}"
             case 3:
-                words = f"\nfirst:\n```python\n{code}```\n```python\nz = 3\n```"
+                text = f"\nfirst:\n```python\n{code}```\n```python\nz = 3\n```"
             case 4:
-                words = f"{code}</code> and <code>{code}"
+                text = f"{code}</code> and <code>{code}"
             case _:
-                words = f"\n```python\n{code}```\n"
+                text = f"\n```python\n{code}```\n"
         yield (
             rng.choice(["", " ", "<think>I look.</think>\n"])
-            + f"<code>{words}"
+            + f"<code>{text}"
             + rng.choice(["", "", "</code>", "</code> So."])
         )
     letter = rng.choice(LETTERS)
@@ -236,7 +236,7 @@ def shown(number: int, call: int) -> tuple[str, str, list[bytes]]:
     """Returns what the code of a row's call shows: its words, its error or "", and its images."""
     rng = random.Random(f"shown {number} {call}")
     error = rng.choice(["", "", "", "NameError: name 'y' is not defined\n"])
-    words = rng.choice(["", "(3, 4)\n", "é {stdout}\n", "7"])
+    output = rng.choice(["", "(3, 4)\n", "é {stdout}\n", "7"])
     images = (
         [] if error else [_image(rng, *_sides(rng), ("RGB", "RGB", "RGBA")) for _ in range(rng.choice([0, 0, 1, 2]))]
     )
@@ -244,7 +244,7 @@ def shown(number: int, call: int) -> tuple[str, str, list[bytes]]:
         buffer = io.BytesIO()
         Image.new("RGB", (90, 60), (255, 252, 250)).save(buffer, "PNG")
         images[0] = buffer.getvalue()
-    return words, error, images
+    return output, error, images
 
 
 def mark(data: bytes) -> str:
@@ -260,20 +260,20 @@ def joined(pieces: Iterable[tuple[str, str]]) -> list[str]:
     Args:
         pieces: The kind of each, "text" or "image", with its content.
     """
-    found: list[tuple[str, str]] = []
+    matches: list[tuple[str, str]] = []
     for kind, content in pieces:
-        if kind == "text" and found and found[-1][0] == "text":
-            found[-1] = kind, found[-1][1] + content
+        if kind == "text" and matches and matches[-1][0] == "text":
+            matches[-1] = kind, matches[-1][1] + content
         elif content:
-            found.append((kind, content))
-    return [content for _, content in found]
+            matches.append((kind, content))
+    return [content for _, content in matches]
 
 
 def added(requests: Sequence[Sequence[Any]]) -> list[Any]:
     """Returns the messages that each request has beyond those of the request before, which must begin it."""
-    found: list[Any] = []
+    values: list[Any] = []
     for number, request in enumerate(requests):
         before = list(requests[number - 1]) if number else []
         assert list(request[: len(before)]) == before, "a request changes what was said before"
-        found.append(list(request[len(before) :]))
-    return found
+        values.append(list(request[len(before) :]))
+    return values

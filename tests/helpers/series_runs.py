@@ -20,10 +20,10 @@ def run(path: Path, skill: float, task: str, *, seed: str, question: str = "What
     for number in range(ITEMS):
         right = random.Random(f"{task}{number}").random() < skill if luck.random() > 0.1 else luck.random() < skill
         target = str(random.Random(number).randint(1, 4))
-        said = target if right else str(int(target) % 4 + 1)
+        answer = target if right else str(int(target) % 4 + 1)
         writer.item(
-            f"{task}/{number}", parts=[{"text": question}], answer=f"The answer is {said}.", score=float(right),
-            verdict={"extracted": said}, targets=[target], group=str(number),
+            f"{task}/{number}", parts=[{"text": question}], answer=f"The answer is {answer}.", score=float(right),
+            verdict={"extracted": answer}, targets=[target], group=str(number),
         )  # fmt: skip
     writer.close()
 

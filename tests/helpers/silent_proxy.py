@@ -27,10 +27,10 @@ class SilentProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._sockets:
+        for connection in self._sockets:
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):

@@ -191,11 +191,13 @@ def thinking(out: Path, opens: str = "<think>", closes: str = "</think>", label:
     save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)
     model = tf.AutoModelForCausalLM.from_pretrained(out)
     prompt = tok.apply_chat_template([{"role": "user", "content": "What is it?"}], add_generation_prompt=True)
-    said = model.generate(torch.tensor([prompt["input_ids"]]), max_new_tokens=40, do_sample=False)[0, -40:].tolist()
-    place = next(place for place in range(5, 40) if said[place] not in said[:place])
+    generated = model.generate(torch.tensor([prompt["input_ids"]]), max_new_tokens=40, do_sample=False)[
+        0, -40:
+    ].tolist()
+    index = next(index for index in range(5, 40) if generated[index] not in generated[:index])
     with torch.no_grad():
         rows = model.get_output_embeddings().weight
-        rows[tok.convert_tokens_to_ids(closes)] = 1.001 * rows[said[place]]
+        rows[tok.convert_tokens_to_ids(closes)] = 1.001 * rows[generated[index]]
     model.save_pretrained(out)
 
 
@@ -209,7 +211,7 @@ def longrope(out: Path) -> None:
     tok = tokenizer()
     tok.chat_template = TEMPLATE
     rope = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 2.56, "original_max_position_embeddings": 200}
-    rope |= {"short_factor": [1.0] * 8, "long_factor": [2.0 + place for place in range(8)]}
+    rope |= {"short_factor": [1.0] * 8, "long_factor": [2.0 + index for index in range(8)]}
     text = {name: value for name, value in text_config().items() if name not in ("model_type", "head_dim")}
     config = tf.Phi3Config(**text, rope_parameters=rope, original_max_position_embeddings=200)
     save(ids(tok, config), tok, out, tf.AutoModelForCausalLM)

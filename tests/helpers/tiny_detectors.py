@@ -22,10 +22,10 @@ def owlv2(out: Path) -> Path:
         vision_config={**layers, "image_size": _SIDE, "patch_size": 16},
         projection_dim=32,
     )
-    words = tokenizer(model_max_length=16)
-    words.padding_side = "right"  # the text is read at its token of the highest number: the first padding
+    text_tokenizer = tokenizer(model_max_length=16)
+    text_tokenizer.padding_side = "right"  # the text is read at its token of the highest number: the first padding
     images = tf.Owlv2ImageProcessorPil(size={"height": _SIDE, "width": _SIDE})
-    return _save(tf.Owlv2ForObjectDetection(config), tf.Owlv2Processor(images, words), out)
+    return _save(tf.Owlv2ForObjectDetection(config), tf.Owlv2Processor(images, text_tokenizer), out)
 
 
 def grounding_dino(out: Path) -> Path:
@@ -60,14 +60,14 @@ def grounding_dino(out: Path) -> Path:
 
 def _bert_tokenizer() -> Any:
     """A tokenizer by letters with BERT's numbers of special tokens, which Grounding DINO's code names."""
-    words = {f"[unused{number}]": number for number in range(1100)}
-    words = {word: number for word, number in words.items() if number not in (0, 100, 101, 102, 1012, 1029)}
-    words |= {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, ".": 1012, "?": 1029}
+    vocabulary = {f"[unused{number}]": number for number in range(1100)}
+    vocabulary = {word: number for word, number in vocabulary.items() if number not in (0, 100, 101, 102, 1012, 1029)}
+    vocabulary |= {"[PAD]": 0, "[UNK]": 100, "[CLS]": 101, "[SEP]": 102, ".": 1012, "?": 1029}
     letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    words |= {
+    vocabulary |= {
         sign + letter: 1100 + number for number, (sign, letter) in enumerate(itertools.product(("", "##"), letters))
     }
-    core = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    core = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     core.normalizer = normalizers.BertNormalizer()
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     core.post_processor = processors.BertProcessing(("[SEP]", 102), ("[CLS]", 101))

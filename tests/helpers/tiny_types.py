@@ -172,13 +172,13 @@ def shrunk(plan: Mapping[str, Any], text: bool, patch: int = 0) -> dict[str, Any
         elif name in _COUNTS and isinstance(value, int):
             small[name] = len(kept) or min(value, LAYERS)
         elif isinstance(value, (list, tuple)) and kept and len(value) == before:
-            small[name] = [value[place] for place in kept]
+            small[name] = [value[index] for index in kept]
         elif name in _SIZES and isinstance(value, int) and not isinstance(value, bool):
             small[name] = min(value, _SIZES[name][0 if text else 1])
         elif name == "per_layer_config" and isinstance(value, dict):
             small[name] = {
-                f"{place:02}": shrunk(value[f"{layer:02}"], text)
-                for place, layer in enumerate(kept)
+                f"{index:02}": shrunk(value[f"{layer:02}"], text)
+                for index, layer in enumerate(kept)
                 if f"{layer:02}" in value
             }
         elif str(name).endswith("_indexes") and value:
@@ -189,8 +189,8 @@ def shrunk(plan: Mapping[str, Any], text: bool, patch: int = 0) -> dict[str, Any
         elif name == "image_size" and isinstance(value, int):
             small[name] = 2 * (patch or 14)
         elif name == "image_size" and isinstance(value, (list, tuple)):
-            own = plan.get("patch_size", patch)
-            small[name] = [2 * (own if isinstance(own, int) else own[0])] * 2
+            patch_side = plan.get("patch_size", patch)
+            small[name] = [2 * (patch_side if isinstance(patch_side, int) else patch_side[0])] * 2
         elif name in ("rope_parameters", "rope_scaling") and isinstance(value, dict):
             small[name] = _rope(value)
         else:
@@ -271,9 +271,9 @@ def _sizes(part: Any, patch: int) -> dict[str, Any]:
 def _patch(plan: Any) -> int:
     """Returns the pixels of a patch anywhere in a config."""
     if isinstance(plan, dict):
-        found = plan.get("patch_size")
-        if isinstance(found, int) and found > 1:
-            return found
+        patch_size = plan.get("patch_size")
+        if isinstance(patch_size, int) and patch_size > 1:
+            return patch_size
         return next((patch for value in plan.values() if (patch := _patch(value))), 0)
     return 0
 
@@ -318,10 +318,10 @@ def _numbers(plan: dict[str, Any], processor: Any, named: Mapping[str, str]) -> 
             _numbers(value, processor, named)
         elif (
             isinstance(name, str)
-            and (found := _ENDS.match(name))
-            and (isinstance(value, int) or found[1] in usual or getattr(processor, f"{found[1]}_token", None))
+            and (match := _ENDS.match(name))
+            and (isinstance(value, int) or match[1] in usual or getattr(processor, f"{match[1]}_token", None))
         ):
-            stem = found[1]
+            stem = match[1]
             if stem in usual:
                 plan[name] = usual[stem]
                 continue

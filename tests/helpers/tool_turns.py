@@ -27,15 +27,16 @@ def called(*ids: str, text: str = "", name: str = "zoom", arguments: str = ARGUM
     message = model.Message(role=model.ROLE_ASSISTANT, **fields)
     if text:
         message.parts.add(text=text)
-    for each in ids:
-        message.parts.add(tool_call=model.ToolCall(id=each, name=name, arguments=arguments))
+    for id_ in ids:
+        message.parts.add(tool_call=model.ToolCall(id=id_, name=name, arguments=arguments))
     return message
 
 
 def result(id_: str, *content: str | bytes, is_error: bool = False) -> model.Part:
     """Returns the result of a call: texts and images."""
     parts = [
-        model.Part(text=each) if isinstance(each, str) else model.Part(image=model.Image(data=each)) for each in content
+        model.Part(text=piece) if isinstance(piece, str) else model.Part(image=model.Image(data=piece))
+        for piece in content
     ]
     return model.Part(tool_result=model.ToolResult(tool_call_id=id_, content=parts, is_error=is_error))
 

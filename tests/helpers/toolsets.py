@@ -21,7 +21,7 @@ class Recorded:
     stateful = True
     revision = "1"
 
-    def __init__(self, act: Callable[[Recorded, str], Output | None] = lambda tools, words: None) -> None:
+    def __init__(self, act: Callable[[Recorded, str], Output | None] = lambda tools, text: None) -> None:
         self.act = act
         self.calls: list[str] = []
         self.open_now = self.most_open = self.opened = 0

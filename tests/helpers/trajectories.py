@@ -41,13 +41,13 @@ def play(
 ) -> Played:
     """Plays a trajectory to its end by the engine's own steps; `remote` is the servers of tools."""
     played = Played()
-    trajectory = Trajectory(Play(box, box.protocol.max_calls, ("zoom",)), call, "t/0", lambda each: each)
+    trajectory = Trajectory(Play(box, box.protocol.max_calls, ("zoom",)), call, "t/0", lambda image: image)
     info = GetModelInfoResponse()
     while isinstance(step := trajectory.step(info), Ask):
         played.requests.append(step.call)
         trajectory.add_answer(model(step.call))
-        for place in trajectory.left:
-            output = trajectory.run(place)
+        for pending in trajectory.left:
+            output = trajectory.run(pending)
             if isinstance(output, RemoteCall):
                 assert remote is not None
                 output = replace(remote(output, tuple(trajectory.pictures)), remote=output)

@@ -47,10 +47,10 @@ class Drawing(Model):
 def endpoint() -> None:
     from helpers import drawing_endpoint
 
-    made = Drawing()
-    made.load()
+    drawing = Drawing()
+    drawing.load()
     drawing_endpoint.run(
-        lambda text, files, draws: diagram(files[0]) if text.startswith("You are given a") else made.answer(*files)
+        lambda text, files, draws: diagram(files[0]) if text.startswith("You are given a") else drawing.answer(*files)
     )
 
 

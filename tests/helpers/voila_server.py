@@ -53,7 +53,9 @@ class Knowing(Model):
     def seen(self) -> dict[str, Spec]:
         rows = int(os.environ["VOILA_ROWS"])
         drawn = (islice(draw_balanced(rules, 0), rows) for rules in {ALL.rules, *self._tables})
-        return {digest(draw(spec)): spec for spec in {spec for one in drawn for each in one for spec in each.images}}
+        return {
+            digest(draw(spec)): spec for spec in {spec for one in drawn for question in one for spec in question.images}
+        }
 
     @cached_property
     def _tables(self) -> dict[Sequence[int], int]:
@@ -63,7 +65,11 @@ class Knowing(Model):
 
     @cached_property
     def _right(self) -> set[tuple[Spec, ...]]:
-        return {each.images for rules, count in self._tables.items() for each in islice(draw_balanced(rules, 0), count)}
+        return {
+            question.images
+            for rules, count in self._tables.items()
+            for question in islice(draw_balanced(rules, 0), count)
+        }
 
     def generate(self, request: Request) -> str | Output:
         specs = [self.seen[digest(data)] for data in request.image_bytes]
@@ -86,8 +92,8 @@ def digest(data: bytes) -> str:
 def said(question: Question, text: str, wrong: str = "") -> str:
     """Answers the last of the questions in a text."""
     if "Apply the identified" in text:
-        told = words(falsified(question.answer, wrong))
-        return "The answer is number = {}, subject = {}, action = {}".format(*told)
+        description = words(falsified(question.answer, wrong))
+        return "The answer is number = {}, subject = {}, action = {}".format(*description)
     if "Identify the changed" in text:
         sentences = relations(question).removesuffix(". ").split(". ")
         name = dict(zip(PROPERTIES, NAMES, strict=True)).get(wrong, "none")
@@ -111,10 +117,10 @@ def falsified(spec: Spec, wrong: str) -> Spec:
 
 def wanted(text: str) -> Spec:
     """Returns what an image is to show; where anything will do, the first there is."""
-    found = re.search(r"number = ([\w ]+), subject = ([\w ]+), action = ([\w -]+)\.", text)
-    assert found
-    number, subject, action = found.groups()
-    of_subject = next((place for place, names in enumerate(SUBJECTS) if subject in names), 0)
+    match = re.search(r"number = ([\w ]+), subject = ([\w ]+), action = ([\w -]+)\.", text)
+    assert match
+    number, subject, action = match.groups()
+    of_subject = next((index for index, names in enumerate(SUBJECTS) if subject in names), 0)
     return Spec(
         NUMBERS.index(number) if number != "any" else 0, of_subject, ACTIONS.index(action) if action != "any" else 0
     )
@@ -132,13 +138,13 @@ def graded(text: str, specs: list[Spec]) -> str:
                 if name in listed
             }
         )
-    found = re.search(r"Truth:\n(.*?)\n\nAnswer:\n<answer>\n(.*?)\n</answer>", text, re.DOTALL)
-    assert found
-    truth, answer = found.groups()
+    match = re.search(r"Truth:\n(.*?)\n\nAnswer:\n<answer>\n(.*?)\n</answer>", text, re.DOTALL)
+    assert match
+    truth, answer = match.groups()
     if truth.startswith("Image 1"):
         pairs = zip(read_combined(truth) or (), read_combined(answer) or (), strict=True)
         images = [
-            {prop: int(a == b) for prop, a, b in zip(PROPERTIES, true, told, strict=True)} for true, told in pairs
+            {prop: int(a == b) for prop, a, b in zip(PROPERTIES, true, parts, strict=True)} for true, parts in pairs
         ]
         return json.dumps({f"image_{number}": grades for number, grades in enumerate(images, 1)})
     if "remains constant" in truth or "is changed" in truth:
@@ -154,9 +160,9 @@ def graded(text: str, specs: list[Spec]) -> str:
         return json.dumps(
             {prop: int(states[0][name] == states[1][name]) for prop, name in zip(PROPERTIES, NAMES, strict=True)}
         )
-    told = re.findall(r"(?:number|subject|action) = ([\w -]+)", answer)
+    parts = re.findall(r"(?:number|subject|action) = ([\w -]+)", answer)
     number, rest = truth.split(" ", 1)
-    rights = (told[0] == number, rest.startswith(f"{told[1]} "), rest.endswith(f" {told[2]}"))
+    rights = (parts[0] == number, rest.startswith(f"{parts[1]} "), rest.endswith(f" {parts[2]}"))
     return json.dumps({prop: int(right) for prop, right in zip(PROPERTIES, rights, strict=True)})
 
 
@@ -172,8 +178,8 @@ def endpoint() -> None:
 
     def answer(text: str, files: list[bytes], draws: bool) -> str | bytes:
         modality = model.MODALITY_IMAGE if draws else model.MODALITY_TEXT
-        made: Any = knowing.generate(SimpleNamespace(text=text, image_bytes=files, modality=modality))  # type: ignore[arg-type]
-        return made if isinstance(made, str) else bytes(made.image_files[0])
+        answer: Any = knowing.generate(SimpleNamespace(text=text, image_bytes=files, modality=modality))  # type: ignore[arg-type]
+        return answer if isinstance(answer, str) else bytes(answer.image_files[0])
 
     drawing_endpoint.run(answer)
 

@@ -19,9 +19,9 @@ class Working(Calling):
 
     def generate(self, request: Request) -> Output:
         digest = hashlib.sha256(first_text(request).encode()).digest()
-        said = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
-        if said <= digest[0] % 4:
-            return Output("Next.", tool_calls=_calls(digest, said))
+        answers = sum(message.role == model.ROLE_ASSISTANT for message in request.messages)
+        if answers <= digest[0] % 4:
+            return Output("Next.", tool_calls=_calls(digest, answers))
         seen = hashlib.sha256(b"%d" % request.config.seed)
         for message in request.messages:
             for part in message.parts if message.role == model.ROLE_TOOL else ():
@@ -31,12 +31,12 @@ class Working(Calling):
         return Output(f"The answer is {'ABCD'[seen.digest()[0] % 4]}.")
 
 
-def _calls(digest: bytes, said: int) -> list[tuple[str, Any]]:
-    left = digest[said + 1] % 128
+def _calls(digest: bytes, answers: int) -> list[tuple[str, Any]]:
+    left = digest[answers + 1] % 128
     calls: list[tuple[str, Any]] = [("python", {"code": f"seen = globals().get('seen', 0) + {left}\nseen"})]
-    if digest[said + 5] % 2:
+    if digest[answers + 5] % 2:
         calls.append(("git_show", {"repo_path": os.environ["REPOSITORY"], "revision": "HEAD"}))
-    if digest[said + 9] % 2:
+    if digest[answers + 9] % 2:
         calls.insert(0, ("zoom", {"image": 1, "box": [left, 0, left + 500, 500]}))
     return calls
 

@@ -20,12 +20,12 @@ class Zooming(Model):
     multi_image = True
 
     def generate(self, request: Request) -> Output:
-        said = [message for message in request.messages if message.role == model.ROLE_ASSISTANT]
+        answers = [message for message in request.messages if message.role == model.ROLE_ASSISTANT]
         first = next(message for message in request.messages if message.role == model.ROLE_USER)
         digest = hashlib.sha256("".join(part.text for part in first.parts).encode()).digest()
-        if len(said) < digest[0] % 5:
-            box = [digest[1] % 8, digest[2] % 8, 40 + digest[3] % 8 + len(said), 44]
-            if digest[4] % 7 == 0 and not said:
+        if len(answers) < digest[0] % 5:
+            box = [digest[1] % 8, digest[2] % 8, 40 + digest[3] % 8 + len(answers), 44]
+            if digest[4] % 7 == 0 and not answers:
                 box[2] = "far"  # an error that ends the trajectory
             call = json.dumps({"name": "image_zoom_in_tool", "arguments": {"bbox_2d": box}})
             return Output(f"<think>Closer.</think><tool_call>{call}</tool_call>")
