@@ -242,13 +242,16 @@ class Replica:
         check_size(request.size, limit)  # files count as if they were sent
         for full in (True,) if in_full else (False, False, True):
             pieces = self._pieces(request, set(), full)
+            left = timeout
             try:
                 if sum(map(len, pieces)) > _LARGE:
+                    began = time.monotonic()
                     with contextlib.suppress(NotSentError):
                         name, read = f"/{_SERVICE}/{request.method}", _READERS[request.method]
                         large: _Large = self._channel.stream_unary(name, response_deserializer=read)
                         return await call_large(large, pieces, timeout=timeout, metadata=self._metadata)
-                return await call(method, b"".join(pieces), timeout=timeout, metadata=self._metadata, max_bytes=limit)
+                    left = max(0.0, timeout - (time.monotonic() - began))  # a peer that reads nothing has one timeout
+                return await call(method, b"".join(pieces), timeout=left, metadata=self._metadata, max_bytes=limit)
             except CallError as error:
                 if not not_held(error):
                     raise

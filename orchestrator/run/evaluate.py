@@ -239,7 +239,7 @@ async def evaluate(
             await ledger.sync()
             log.forget_index()
             planned = {task: count.planned for task, count in accounting.tasks.items()}
-            finished = await ledger.on_disk(partial(part.finish, path, planned))
+            finished = await ledger.reading(partial(part.finish, path, planned))
             manifest = {**manifest, **finished, "replicas": _replicas(manifest, connections)}
             manifest.pop(resume.ASKED_AGAIN, None)
             await ledger.on_disk(partial(run_manifest.write, path / MANIFEST, manifest))

@@ -169,8 +169,10 @@ class Appender:
                 self.flush()
                 self.sync()
         finally:
-            with self._writing:
+            # A disk that does not answer may hold a thread in its write for ever: that thread keeps the file.
+            if self._writing.acquire(blocking=not self._broken):
                 os.close(self._fd)
+                self._writing.release()
 
 
 def _open(path: Path) -> int:

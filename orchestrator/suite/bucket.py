@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.run_folder.errors import RunBusyError
+from lyncean.errors import UserError
+from orchestrator.run_folder.errors import RunBusyError, RunLogError
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror
@@ -20,6 +22,9 @@ SMALL = (
     drift.FILE, *(f"leaderboard.{kind}" for kind in ("json", "html", "csv", "md")), training.PAGE, records.FILE,
 )  # fmt: skip
 """Files of a suite's folder that are whole objects; the record last."""
+
+_ASIDE = re.compile(r"\.superseded\d+$")
+"""Names of folders that `download` moved aside."""
 
 
 @contextlib.contextmanager
@@ -48,7 +53,10 @@ def kept(run: str) -> Iterator[Path]:
         finally:
             over.set()
             worker.join()
-            copy.finish()
+            # What ended the suite is said; what of it was not uploaded is, once the command runs again.
+            hidden = (RunLogError,) if isinstance(sys.exc_info()[1], UserError) else ()
+            with contextlib.suppress(*hidden):
+                copy.finish()
     finally:
         with contextlib.suppress(RemoteError):
             lease.release()
@@ -83,7 +91,7 @@ class _Copy:
         while not over.wait(every):
             try:
                 self._upload()
-            except RemoteError as error:
+            except (RemoteError, OSError) as error:
                 print(f"not uploaded yet, the suite goes on: {error}", file=sys.stderr)
             except RunBusyError:
                 return  # `finish` meets it once more
@@ -102,14 +110,18 @@ class _Copy:
 
     def _upload(self) -> None:
         self._lease.renew()
+        # Read first: a record is not to say that a cell is complete of which less is there.
+        small = {name: path.read_bytes() for name in SMALL if (path := self.local / name).is_file()}
         for path in sorted(self.local.glob(f"*/{MANIFEST}")):
             name = path.parent.name
-            if name not in self._mirrors:
+            if _ASIDE.search(name):
+                continue
+            if (mirror := self._mirrors.pop(name, None)) is None:
                 mirror = Mirror(path.parent, self._store.below(name))
                 mirror.look()
-                self._mirrors[name] = mirror
-            self._mirrors[name].upload()
-        for name in SMALL:
-            if (path := self.local / name).is_file() and (data := path.read_bytes()) != self._put.get(name):
+            mirror.upload()
+            self._mirrors[name] = mirror  # one that failed looks again: a part may be there whose reply was lost
+        for name, data in small.items():
+            if data != self._put.get(name):
                 self._store.put(name, data)
                 self._put[name] = data

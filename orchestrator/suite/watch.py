@@ -168,7 +168,7 @@ class Watcher:
             await asyncio.to_thread(self._checkpoints.fetch, due)
         record = await self._evaluate(complete, session, completed)
         if record and all(cell.name in session.settled for cell in record.cells if cell.model == due.name):
-            self._checkpoints.drop(due)
+            await asyncio.to_thread(self._checkpoints.drop, due)
         return record
 
     def _is_recorded(self, due: Found) -> bool:

@@ -96,6 +96,27 @@ async def test_a_call_that_breaks_while_it_is_sent_is_made_in_one_piece(monkeypa
     assert ending.code is grpc.StatusCode.UNAVAILABLE
 
 
+async def test_a_request_that_is_made_in_one_piece_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that takes nothing of it until the deadline is not waited for twice."""
+    left: list[float] = []
+
+    async def broken(*_: object, timeout: float, **__: object) -> None:
+        await asyncio.sleep(0.01)
+        raise NotSentError
+
+    async def call(*_: object, timeout: float, **__: object) -> None:
+        left.append(timeout)
+
+    monkeypatch.setattr("orchestrator.engine.replica.call_large", broken)
+    monkeypatch.setattr("orchestrator.engine.replica.call", call)
+    replica = Replica("127.0.0.1:1", PLAIN, None)
+    for timeout in (300, 0.001):
+        await replica._call(Request("Generate", [bytes(SIZE)]), timeout)
+    await replica.close()
+    assert 0 < left[0] < 300
+    assert left[1] == 0
+
+
 async def test_a_server_that_goes_while_it_is_sent_to_is_not_a_defect() -> None:
     reads = asyncio.Event()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,36 @@ def test_no_verdict_outlives_an_answer_that_cannot_be_written(
         with pytest.raises(RunWriteError):
             log.close()
     assert [(tmp_path / name).read_bytes() for name in ("responses.jsonl", "verdicts.jsonl")] == [b"", b""]
+
+
+def test_a_disk_that_never_takes_a_write_does_not_keep_a_run_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RunLog(tmp_path)
+    log.add_response("toy/0", None, line("toy/0"))
+    log.add_verdict("toy/0", Outcome.SCORED, line("toy/0", "scored"))
+    verdicts, write = log.begin_sync(), appender.os.write
+    log.sync_answers()
+    begun, answers = threading.Event(), threading.Event()
+
+    def hangs(fd: int, data: memoryview) -> int:
+        begun.set()
+        answers.wait()
+        return write(fd, data)
+
+    monkeypatch.setattr(appender.os, "write", hangs)
+    writing = threading.Thread(target=log.write_verdicts, args=(verdicts,), daemon=True)
+    writing.start()
+    begun.wait()
+    log.give_up("the disk did not answer")
+    closing = threading.Thread(target=log.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    ended = not closing.is_alive()
+    answers.set()
+    writing.join()
+    assert ended
+    assert (tmp_path / "verdicts.jsonl").read_bytes().count(b"\n") == 1, "the file that it writes was not another's"
 
 
 def test_for_expected_keys_there_is_room_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
