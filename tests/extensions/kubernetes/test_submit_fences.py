@@ -64,6 +64,16 @@ def test_containers_have_the_secrets_that_they_need_and_no_right_in_the_cluster(
     assert not {one["kind"] for one in judged} & {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Secret"}
 
 
+def test_the_orchestrator_alone_has_the_token_of_tool_servers(judged: list[Manifest]) -> None:
+    with_token = {
+        container["name"]
+        for workload, _ in pods(judged)
+        for container in containers(workload)
+        if "LYNCEAN_TOOL_TOKEN" in {one["name"] for one in container.get("env", ())}
+    }
+    assert with_token == {"orchestrator"}
+
+
 def test_nothing_is_let_out_but_what_the_run_names(judged: list[Manifest]) -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(judged, "NetworkPolicy")}
     for workload, _ in pods(judged):

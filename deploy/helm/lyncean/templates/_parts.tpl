@@ -61,6 +61,15 @@ seccompProfile:
       optional: true
 {{- end -}}
 
+{{- define "lyncean.toolToken" -}}
+- name: LYNCEAN_TOOL_TOKEN
+  valueFrom:
+    secretKeyRef:
+      key: tool-token
+      name: lyncean-token
+      optional: true
+{{- end -}}
+
 {{- define "lyncean.probes" -}}
 {{- if not .delay }}
 startupProbe:
