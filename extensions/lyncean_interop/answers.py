@@ -36,9 +36,9 @@ T = TypeVar("T")
 LETTERS = "ABCDEFGHIJ"
 _OPTION = re.compile(r"^\s*\(?([A-J])[.):]\s+(.+?)\s*$", re.MULTILINE)
 NOT_ANSWERED = "the file has no answer"
-"""Why an item of a file failed that is there without an answer."""
+"""Reason of a failed item that the file lists without an answer."""
 _MOST_SLICES = 48
-"""Values of a label of another tool at most: more are no slices."""
+"""Maximum number of values of another tool's label; labels with more are not slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,20 @@ class Answer:
     """One answer.
 
     Attributes:
-        key: Its name within the task.
-        prompt: The text it was asked.
-        text: The answer; "" where options were scored, or the request failed.
+        key: Name of the document within the task.
+        prompt: The text of the request.
+        text: The answer; "" if options were scored or the request failed.
         targets: The right answers: letters, or texts.
-        options: The options' texts in their order, empty for an open question or where the file has none.
-        labels: What it can be sliced by.
-        failed: What the tool says of a request that failed, "" if there is an answer.
-        score: The tool's own score from 0 to 1, None where it has none.
-        extracted: What the tool read in the answer, "" where it does not say.
-        likelihoods: Log-probability of each option and whether it is greedy, where options were scored.
-        images: The images it was asked about, where the tool keeps them.
-        config: The settings of decoding that were asked for, by the contract's names; None where that is not known.
-        tokens: Tokens of the answer, 0 where that is not known; as many as the limit are a cut answer.
-        responses: All answers to the document, in the tool's nested lists, where these are not one text.
+        options: The options' texts in their order, empty for an open question or if the file has none.
+        labels: Labels for slices.
+        failed: The tool's error of a failed request, "" if there is an answer.
+        score: The tool's own score from 0 to 1, None without one.
+        extracted: The text that the tool extracted from the answer, "" if unknown.
+        likelihoods: Log-probability of each option and whether it is greedy, if options were scored.
+        images: The images of the request, if the tool keeps them.
+        config: The requested decoding, by the contract's names; None if unknown.
+        tokens: Tokens of the answer, 0 if unknown; an answer with as many as the limit counts as cut.
+        responses: All answers to the document, in the tool's nested lists, if they are not a single text.
     """
 
     key: str
@@ -86,10 +86,10 @@ class ToolAnswers:
         task: The task's name in the tool.
         model: The model's name in the tool.
         answers: In the tool's order.
-        path: The file that was read, where a folder was named.
-        metric: What the tool calls the scores.
-        created: When the tool began, in ISO 8601; "" where it does not say.
-        complete: Whether the tool says that it has finished, or says nothing of it.
+        path: The file that was read, if a folder was named.
+        metric: The tool's name of the scores.
+        created: Start of the tool's run in ISO 8601; "" if unknown.
+        complete: Whether the tool's run is finished; True if unknown.
     """
 
     tool: str
@@ -103,19 +103,19 @@ class ToolAnswers:
 
 
 Reader = Callable[..., ToolAnswers]
-"""Reads a file; the task's and the model's names where the user gives them, and further options of its command."""
+"""Reads a file; takes the user's names of task and model, and further options of its command."""
 
 
 def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> Iterator[T]:
-    """Yields what a file of samples has, a JSON object a line.
+    """Yields the samples of a file with one JSON object per line.
 
     Args:
         path: The file.
         kind: What the file should be, for messages: "samples file of lmms-eval (--log_samples)".
-        read: Reads one object; gets its place for messages.
+        read: Reads one object; gets its location for messages.
 
     Raises:
-        DataError: The file or a line cannot be read, or is not the tool's; names the line.
+        DataError: The file or a line cannot be read, or is not the tool's; the message names the line.
     """
     try:
         with path.open("rb") as lines:
@@ -124,7 +124,7 @@ def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> 
                 try:
                     fields = orjson.loads(line)
                     if not isinstance(fields, dict):
-                        raise TypeError("it is no object")
+                        raise TypeError("it is not an object")
                     yield read(where, fields)
                 except orjson.JSONDecodeError as error:
                     raise DataError(f"{where}, is not JSON: {error}") from None
@@ -135,7 +135,7 @@ def samples(path: Path, kind: str, read: Callable[[str, dict[str, Any]], T]) -> 
 
 
 def take(imported: ToolAnswers, path: Path, run: Path) -> None:
-    """Writes a run folder, not scored yet.
+    """Writes an unscored run folder.
 
     Raises:
         DataError: There are no answers, or two have the same key.
@@ -154,8 +154,10 @@ def take(imported: ToolAnswers, path: Path, run: Path) -> None:
         info=model.GetModelInfoResponse(model_name=imported.model, server_version=imported.tool),
         method="likelihood" if any(answer.likelihoods for answer in imported.answers) else "generate",
         lines=(
-            answer_line(f"{task}/{each.key}", task, each, _scoring(each), [_image(one, images) for one in each.images])
-            for each in imported.answers
+            answer_line(
+                f"{task}/{answer.key}", task, answer, _scoring(answer), [_image(data, images) for data in answer.images]
+            )
+            for answer in imported.answers
         ),
         count=len(imported.answers),
         metrics=[metric("accuracy", "accuracy", by=labels, params={"unit": "percent"})],
@@ -177,10 +179,10 @@ def check_keys(imported: ToolAnswers, path: Path) -> None:
 
 
 def check_options(imported: ToolAnswers, path: Path) -> None:
-    """Makes sure that our rule can tell which of the options that were scored is right.
+    """Checks that our rule can identify the right one of the scored options.
 
     Raises:
-        DataError: The file does not say it.
+        DataError: The file does not state the right option.
     """
     for answer in imported.answers:
         options = _scored_options(answer)
@@ -193,48 +195,48 @@ def check_options(imported: ToolAnswers, path: Path) -> None:
 
 
 def _scored_options(answer: Answer) -> Sequence[str]:
-    """Returns the options that were scored: their texts, or where the file has none their letters or numbers."""
+    """Returns the scored options: their texts, or their letters or numbers if the file has none."""
     count = len(answer.likelihoods)
-    return answer.options or (LETTERS[:count] if count <= len(LETTERS) else [str(place) for place in range(count)])
+    return answer.options or (LETTERS[:count] if count <= len(LETTERS) else [str(number) for number in range(count)])
 
 
 def with_slices(answers: Iterable[Answer]) -> list[Answer]:
-    """Returns answers without the labels that tell almost every answer apart: nobody slices by a row's address."""
-    found = list(answers)
+    """Returns answers without labels of too many values, such as a row's address, which are useless for slices."""
+    listed = list(answers)
     values: dict[str, set[str]] = {}
-    for answer in found:
+    for answer in listed:
         for name, value in answer.labels.items():
             if len(seen := values.setdefault(name, set())) <= _MOST_SLICES:
                 seen.add(value)
     few = {name for name, seen in values.items() if len(seen) <= _MOST_SLICES}
     return [
         replace(answer, labels={name: value for name, value in answer.labels.items() if name in few})
-        for answer in found
+        for answer in listed
     ]
 
 
 def decoding(kwargs: Mapping[str, Any], limit: str, *, stops: bool) -> dict[str, Any]:
-    """Returns the settings that a harness's generation kwargs ask for, as the bridge asks for them.
+    """Returns the decoding of a harness's generation kwargs, as the bridge requests it.
 
     Args:
-        kwargs: As the harness records them.
+        kwargs: The kwargs as the harness records them.
         limit: The harness's name of the output limit.
         stops: Whether the harness ends answers at the strings of `until`.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if isinstance(kwargs.get(limit), int):
-        found["max_output_tokens"] = kwargs[limit]
+        settings["max_output_tokens"] = kwargs[limit]
     if kwargs.get("do_sample") is not False and kwargs.get("temperature"):
         names = ("temperature", "top_p")
-        found |= {name: float(kwargs[name]) for name in names if isinstance(kwargs.get(name), int | float)}
+        settings |= {name: float(kwargs[name]) for name in names if isinstance(kwargs.get(name), int | float)}
     until = kwargs.get("until") or ()
     if stops and until:
-        found["stop"] = [until] if isinstance(until, str) else [str(each) for each in until if each]
-    return found
+        settings["stop"] = [until] if isinstance(until, str) else [str(stop) for stop in until if stop]
+    return settings
 
 
 def task_name(imported: ToolAnswers) -> str:
-    """Returns the task's name in a run folder: a key's first slash ends it."""
+    """Returns the task's name in a run folder, without slashes, since a key's first slash ends the name."""
     return imported.task.replace("/", "_")
 
 
@@ -301,7 +303,7 @@ def answer_line(
     sample: str = "",
     turn: str = "",
 ) -> dict[str, Any]:
-    """Returns the line of responses.jsonl of an answer.
+    """Returns an answer's line of responses.jsonl.
 
     Args:
         key: The item's key.
@@ -309,7 +311,7 @@ def answer_line(
         answer: The answer.
         scoring: Rule, targets, options and parameters.
         images: The parts of the prompt before its text.
-        sample: Key of its sample, where that is not the item's.
+        sample: Key of its sample, if it is not the item's.
         turn: Name of its turn.
     """
     request: dict[str, Any] = {"messages": [{"role": "ROLE_USER", "parts": [*images, {"text": answer.prompt}]}]}
@@ -345,7 +347,7 @@ def _image(data: bytes, images: ImageStore) -> dict[str, Any]:
 
 
 def _scoring(answer: Answer) -> dict[str, Any]:
-    """Returns how an answer is read: by its options, else as yes or no, else by the words of its targets."""
+    """Returns the scoring of an answer: by its options, else as yes or no, else by the words of its targets."""
     targets, options = list(answer.targets), answer.options
     if answer.likelihoods:
         return {"rule": "likelihood", "targets": targets, "options": list(_scored_options(answer)), "params": {}}
@@ -362,11 +364,11 @@ def _scoring(answer: Answer) -> dict[str, Any]:
 
 
 def lettered(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Returns the texts of lines that a prompt letters A, B, C..., from the last A on."""
+    """Returns the texts of a prompt's lines with letters A, B, C..., from the last A on."""
     options: list[str] = []
     for letter, text in lines:
         if letter == "A":
-            options = []  # what was lettered before belongs to the question or to an example
+            options = []  # earlier letters belong to the question or to an example
         if letter == LETTERS[len(options) : len(options) + 1]:
             options.append(text.strip())
     return tuple(options)
@@ -379,9 +381,9 @@ def column_options(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _letter(target: str, options: Sequence[str]) -> str:
-    """Returns the letter of a target that is one already, or the text of an option; "" for others."""
+    """Returns the letter of a target, which is a letter or the text of an option; "" for others."""
     word = target.strip()
     if len(word) == 1 and word.upper() in LETTERS[: len(options)]:
         return word.upper()
-    places = [place for place, option in enumerate(options) if option.strip() == word]
-    return LETTERS[places[0]] if len(places) == 1 else ""
+    positions = [index for index, option in enumerate(options) if option.strip() == word]
+    return LETTERS[positions[0]] if len(positions) == 1 else ""

@@ -1,4 +1,4 @@
-"""ZIP archives of other tools, unpacked within limits before a library of theirs reads them whole."""
+"""ZIP archives of other tools, unpacked within limits before the tools' own libraries read them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from tempfile import TemporaryDirectory
 from orchestrator.data import DataError
 
 MAX_MEMBERS = 100_000
-"""Limit on the members of an archive."""
+"""Maximum number of members of an archive."""
 _SPARE_BYTES, _RATIO, _MOST_BYTES = 64 << 20, 16, 4 << 30
 _VALUE_BYTES = 32
-"""Bytes of JSON for each value of which there is room: a value takes up to a hundred in memory."""
+"""Bytes of room per JSON value, since a value takes up to a hundred bytes in memory."""
 _VALUE_SIGNS = (b",", b"[", b"{")
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, 93}
-"""How members may be packed; the last is Zstandard, which Inspect's library adds to `zipfile`."""
+"""Supported compression methods; the last is Zstandard, which Inspect's library adds to `zipfile`."""
 _PIECE = 4096
-"""Bytes read at a time: what packed bytes of Zstandard unpack to has no other bound."""
+"""Bytes read at a time: the only bound on the unpacked size of a piece of Zstandard."""
 
 
 def room(path: Path) -> int:
     """Returns the bytes that a file may unpack to: 64 MiB and 16 times its size, 4 GiB at most.
 
-    Logs and tables are packed to a fifth or a tenth of their size.
+    Logs and tables compress to a fifth or a tenth of their size.
     """
     return min(_SPARE_BYTES + _RATIO * path.stat().st_size, _MOST_BYTES)
 
 
 @contextlib.contextmanager
 def unpacked(path: Path, edit: Callable[[str, bytes], bytes] | None = None) -> Iterator[Path]:
-    """Unpacks an archive and yields one of the same name whose members are not packed.
+    """Unpacks an archive and yields an archive of the same name with uncompressed members.
 
-    The sizes that it states are added up before anything is unpacked, and no member is unpacked beyond the size that
-    it states. What a library reads is what was counted, however it would read the original.
+    The stated sizes are added up before anything is unpacked, and no member is unpacked beyond its stated size. The
+    library reads the copy, so that it reads exactly the checked content.
 
     Args:
         path: The archive.
-        edit: For members of JSON, whose values are counted too: returns what to keep of one, by its name and content.
+        edit: Edits JSON members: returns the content to keep of a name and content. Their values are counted, too.
 
     Raises:
         DataError: It unpacks to more than `room`, or has too many members or values.
@@ -50,7 +50,7 @@ def unpacked(path: Path, edit: Callable[[str, bytes], bytes] | None = None) -> I
         _check(path, members)
         values = room(path) // _VALUE_BYTES
         with zipfile.ZipFile(Path(folder) / path.name, "w") as plain:
-            for name in dict.fromkeys(member.filename for member in members):  # of several the last counts
+            for name in dict.fromkeys(member.filename for member in members):  # of duplicates the last one counts
                 content = _content(packed, name)
                 if edit:
                     values -= sum(map(content.count, _VALUE_SIGNS))

@@ -18,7 +18,7 @@ from orchestrator.run import scorer_arguments, settings_of
 from orchestrator.samples import Sample, Scoring, Turn, Variant
 
 _NO_LIST = str.maketrans("", "", "[]()'\" \n\t")
-"""Signs of a list's text, with which lmms-eval writes several targets as one."""
+"""Characters of a list's text, as which lmms-eval writes several targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Bridged:
     """Scoring by a task's own code.
 
     Attributes:
-        prefix: Ours of the harness's tasks: `lmms`, `lm-eval`, `vlmevalkit`.
-        data: The data that were asked, as `--data` of `eval` takes them.
+        prefix: Our prefix of the harness's tasks: `lmms`, `lm-eval`, `vlmevalkit`.
+        data: The data of the run, as for `--data` of `eval`.
         include: Folders with further tasks.
         trusted: Whether the task's code may run answers as code.
-        settings: Those of `--set`.
+        settings: Settings of `--set`.
     """
 
     prefix: str
@@ -47,20 +47,20 @@ class Bridged:
         )
 
     def take(self, imported: ToolAnswers, path: Path, run: Path) -> dict[str, tuple[float, str]]:
-        """Writes a run folder, not scored yet, with the items of a run of ours.
+        """Writes an unscored run folder with the items of one of our runs.
 
         Args:
             imported: The answers; their keys are the harness's names of documents.
-            path: The file that they are from.
+            path: Their file.
             run: Target folder.
 
         Returns:
-            The tool's own score and what it read, by the item's key.
+            The tool's own score and extracted text, by the item's key.
 
         Raises:
-            DataError: The task is not bridged, its code may not run, or the answers are none, have a key twice, or are
-                not to these data.
-            RunLogError: The folder holds a run, or cannot be made.
+            DataError: The task is not bridged, its code may not run, or the answers are empty, repeat a key, or belong
+                to other data.
+            RunLogError: The folder holds a run, or cannot be created.
         """
         check_keys(imported, path)
         word = f"{self.prefix}:{imported.task}"
@@ -72,9 +72,9 @@ class Bridged:
             ) from error
         settings = settings_of(self.settings, [benchmark])[benchmark.name]
         variant = Variant(word, settings=settings, method=benchmark.methods[0])
-        if (place := benchmark.runs_text(variant)) and not self.trusted:
+        if (location := benchmark.runs_text(variant)) and not self.trusted:
             raise DataError(
-                f"task {word}: its code runs text as Python ({place}): give --trust-task-code to allow that"
+                f"task {word}: its code runs text as Python ({location}): give --trust-task-code to allow that"
             )
         benchmark.needs(variant)
         rows = benchmark.rows(word, self.data)
@@ -93,12 +93,12 @@ class Bridged:
             created=imported.created,
         )
         if len(items) > len(imported.answers):
-            return {}  # the tool's score of a document is that of no single answer
+            return {}  # the tool scores the document, not single answers
         return {item.key: (item.answer.score, item.answer.extracted) for item in items if item.answer.score is not None}
 
 
 class _Item(NamedTuple):
-    """An answer of a document, in place of one of our requests.
+    """An answer to a document, matched to one of our requests.
 
     Attributes:
         key: The item's key.
@@ -113,10 +113,10 @@ class _Item(NamedTuple):
 
 
 def _items(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str) -> Iterator[_Item]:
-    """Yields the items that the answers to a document are of, one for each of its turns that is scored.
+    """Yields the items of the answers to a document, one for each scored turn.
 
     Raises:
-        DataError: There is no such document, its target is another one, or it has another number of answers.
+        DataError: The document is missing, or differs in its target or its number of answers.
     """
     sample = samples.get(answer.key)
     if sample is None:
@@ -128,31 +128,33 @@ def _items(answer: Answer, samples: Mapping[str, Sample], path: Path, data: str)
             f"--data {data} is not what {path.name} was asked from: the right answer to document {answer.key} is "
             f"{answer.targets[0][:60]!r} there, and {targets[0][:60]!r} in these data"
         )
-    found = [answer] * len(turns) if answer.failed else _divided(answer, [turn for turn, _ in turns])
-    if len(found) != len(turns):
+    parts = [answer] * len(turns) if answer.failed else _divided(answer, [turn for turn, _ in turns])
+    if len(parts) != len(turns):
         raise DataError(
             f"--data {data} is not what {path.name} was asked from: document {answer.key} is asked {len(turns)} times "
             "with these data, and has another number of answers there"
         )
-    for own, (turn, scoring) in zip(found, turns, strict=True):
-        yield _Item(sample.item_key(turn), sample, turn, scoring, replace(own, labels=scoring.labels))
+    for part, (turn, scoring) in zip(parts, turns, strict=True):
+        yield _Item(sample.item_key(turn), sample, turn, scoring, replace(part, labels=scoring.labels))
 
 
 def _divided(answer: Answer, turns: Sequence[Turn]) -> list[Answer]:
-    """Returns a document's answers, each alone, in the order of its turns."""
+    """Splits the answers to a document, in the order of its turns."""
     pairs = pairs_of(answer.responses) or answer.likelihoods
     if pairs:
         rest = iter(pairs)
-        asked = [turn.ask(()).continuations for turn in turns]
-        found = [replace(answer, options=each, likelihoods=tuple(islice(rest, len(each)))) for each in asked]
-        return found if sum(map(len, asked)) == len(pairs) and all(asked) else []
+        continuations = [turn.ask(()).continuations for turn in turns]
+        parts = [
+            replace(answer, options=options, likelihoods=tuple(islice(rest, len(options)))) for options in continuations
+        ]
+        return parts if sum(map(len, continuations)) == len(pairs) and all(continuations) else []
     if answer.responses is None:
         return [answer]
     return [replace(answer, text=text, tokens=0) for text in texts_of(answer.responses)]
 
 
 def _same(ours: tuple[str, ...], theirs: tuple[str, ...], options: tuple[str, ...]) -> bool:
-    """Returns whether two targets are one; a list may be its text, an option its number, letter or text."""
+    """Returns True if two targets are equal; a list may be its text, an option its number, letter or text."""
     if len(ours) == 1 and ours[0].isdecimal() and int(ours[0]) < len(options):
         number = int(ours[0])
         return theirs[0].strip() in (str(number), LETTERS[number : number + 1], options[number].strip())
@@ -160,7 +162,7 @@ def _same(ours: tuple[str, ...], theirs: tuple[str, ...], options: tuple[str, ..
 
 
 def _plain(targets: tuple[str, ...]) -> str:
-    """Returns targets without what a list's text has around and between its values."""
+    """Returns targets without the characters around and between values of a list's text."""
     return ",".join(targets).translate(_NO_LIST)
 
 

@@ -1,4 +1,4 @@
-"""Items as a flat table, one row each: CSV and parquet."""
+"""Items as a flat table, one row per item: CSV and parquet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BATCH = 2000
 def rows(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Yields a row for each planned item; labels are columns named `label_NAME`, facts of items `fact_NAME`.
 
-    The mean of `score` is a metric's value over all samples, that of `score_answered` its value over answered ones.
+    The mean of `score` is a metric's value over all samples, the mean of `score_answered` that over answered ones.
     """
     for run in runs:
         for item in run:
@@ -73,7 +73,7 @@ def _further(runs: Sequence[Run]) -> dict[str, pa.DataType]:
 
 
 def write_csv(runs: Sequence[Run], file: IO[str]) -> None:
-    """Writes CSV with a header line; what a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Writes CSV with a header line; prefixes an apostrophe to cells that a spreadsheet would take for formulas."""
     writer = csv.DictWriter(file, [*_COLUMNS, *_further(runs)], restval="")
     writer.writeheader()
     for row in rows(runs):

@@ -1,4 +1,4 @@
-"""Hugging Face's `.eval_results/*.yaml`: what a model's page and a benchmark's leaderboard on the hub show."""
+"""Hugging Face's `.eval_results/*.yaml`: results for a model's page and a benchmark's leaderboard on the hub."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def write(runs: Sequence[Run], file: TextIO, about: Sequence[str]) -> None:
     Args:
         runs: The runs.
         file: Target file.
-        about: `dataset=OWNER/NAME` for data that were not read from the hub, `task=ID` where the hub calls the task
-            otherwise, `source=URL` of a page about the evaluation.
+        about: `dataset=OWNER/NAME` for data that were not read from the hub, `task=ID` if the hub has another
+            name for the task, `source=URL` of a page about the evaluation.
 
     Raises:
-        ConfigError: A run is no result of the benchmark (synthetic, blind, limited, incomplete), or a fact is missing.
+        ConfigError: A run is not a result of the benchmark (synthetic, blind, limited, incomplete), or lacks a fact.
     """
     known = facts.parse(about, _FACTS)
     try:
@@ -50,10 +50,10 @@ def _entry(run: Run, task: str, known: dict[str, str]) -> EvalResultEntry:
         raise ConfigError(
             f"{run.name}, {task}: its data ({origin}) name no data set of the hub: add --about dataset=OWNER/NAME"
         )
-    found = [metric for metric in overall(metric_results({task: run.tasks[task]})) if metric.value is not None]
-    if not found:
+    metrics = [metric for metric in overall(metric_results({task: run.tasks[task]})) if metric.value is not None]
+    if not metrics:
         raise ConfigError(f"{run.name}, {task}: it has no overall metric")
-    metric = found[0]
+    metric = metrics[0]
     value = metric.value or 0.0
     notes = [f"{metric.name} of all {metric.denominator:,} items{metric.suffix and f' in {metric.suffix}'}"]
     notes += [f"{100 * metric.level:g}% CI {metric.interval}"] if metric.interval else []

@@ -29,7 +29,7 @@ _ROLES = {"ROLE_SYSTEM": "system", "ROLE_USER": "user", "ROLE_ASSISTANT": "assis
 def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
     """Writes `data/TASK/OWNER/MODEL/UUID.json` and `UUID_samples.jsonl` for each task; returns their paths.
 
-    The same run gives the same files: identifiers and times follow from it.
+    The same run yields the same files, since identifiers and times derive from the run.
 
     Args:
         run: A complete run.
@@ -49,10 +49,10 @@ def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
         raise ConfigError(f"the model's name {model!r} has no owner: add --about model=OWNER/NAME")
     if not run.tasks:
         raise ConfigError(f"{run.name} is not complete: the same `orchestrator eval` command finishes it")
-    written, places = [], _places(run)
+    written, ranges = [], _ranges(run)
     for task in run.tasks:
-        items = run.at(places.get(task, range(0)))
-        first = next(run.at(places.get(task, range(0))[:1]), None)
+        items = run.at(ranges.get(task, range(0)))
+        first = next(run.at(ranges.get(task, range(0))[:1]), None)
         digest = hashlib.sha256(f"{run.manifest.get('identity_sha256')} {task} {model}".encode()).digest()
         stem = str(uuid.UUID(bytes=digest[:16], version=4))
         where = Path("data", *(_UNSAFE.sub("_", part).rstrip(".") or "_" for part in (task, owner, name)))
@@ -60,16 +60,16 @@ def write(run: Run, folder: Path, about: Sequence[str]) -> list[Path]:
         samples, aggregate = where / f"{stem}_samples.jsonl", where / f"{stem}.json"
         evaluation = f"{task}/{model}/{_epoch(run)}"
         rows, checksum = _write_samples(run, task, items, folder / samples, evaluation, model)
-        found = _aggregate(run, task, known, model, evaluation, _generation(run, task, first))
+        document = _aggregate(run, task, known, model, evaluation, _generation(run, task, first))
         if rows:
-            found["detailed_evaluation_results"] = {
+            document["detailed_evaluation_results"] = {
                 "format": "jsonl",
                 "file_path": samples.as_posix(),
                 "hash_algorithm": "sha256",
                 "checksum": checksum,
                 "total_rows": rows,
             }
-        (folder / aggregate).write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
+        (folder / aggregate).write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         written += [folder / aggregate, folder / samples]
     return written
 
@@ -78,12 +78,12 @@ def _epoch(run: Run) -> str:
     return str(int(epoch(run.manifest.get("created"))))
 
 
-def _places(run: Run) -> dict[str, range]:
-    """Returns where the items of each task begin and end, with those of no other task between them as a rule."""
-    found: dict[str, range] = {}
-    for place, item in enumerate(run):
-        found[item.task] = range(found.get(item.task, range(place, place)).start, place + 1)
-    return found
+def _ranges(run: Run) -> dict[str, range]:
+    """Returns the range of each task's items, which usually contains no other task's items."""
+    ranges: dict[str, range] = {}
+    for index, item in enumerate(run):
+        ranges[item.task] = range(ranges.get(item.task, range(index, index)).start, index + 1)
+    return ranges
 
 
 def _aggregate(
@@ -149,7 +149,7 @@ def _result(run: Run, metric: MetricResult, generation: Mapping[str, Any]) -> di
             "score_type": "continuous",
             "min_score": 0 if bounded else "-Infinity",
             "max_score": 1 if bounded else "Infinity",
-            "additional_details": {name: words for name, words in notes.items() if words},
+            "additional_details": {name: note for name, note in notes.items() if note},
         },
         "score_details": {
             "score": value,
@@ -174,10 +174,10 @@ def _source(run: Run, task: str) -> dict[str, Any]:
 
 
 def _generation(run: Run, task: str, first: Item | None) -> dict[str, Any]:
-    """Returns the decoding of a task's first request; others may differ where a benchmark has several steps."""
+    """Returns the decoding of a task's first request; others may differ if a benchmark has several steps."""
     config = ((first.response.get("response") or {}) if first else {}).get("effective_config") or {}
     names = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "max_output_tokens": "max_tokens"}
-    arguments: dict[str, Any] = {name: config[own] for own, name in names.items() if own in config}
+    arguments: dict[str, Any] = {name: config[setting] for setting, name in names.items() if setting in config}
     arguments["execution_command"] = facts.command(run)
     own_settings = (run.identity.get("settings") or {}).get(task) or {}
     details = {name: str(value) for name, value in own_settings.items()}
@@ -187,7 +187,7 @@ def _generation(run: Run, task: str, first: Item | None) -> dict[str, Any]:
 def _write_samples(
     run: Run, task: str, items: Iterable[Item], path: Path, evaluation: str, model: str
 ) -> tuple[int, str]:
-    """Writes a task's items; returns how many, and the hash of the file."""
+    """Writes a task's items; returns their number and the file's hash."""
     metrics = overall(metric_results({task: run.tasks[task]}))
     common = {"schema_version": _VERSION, "evaluation_id": evaluation, "model_id": model, "evaluation_name": task}
     if len(metrics) == 1:
@@ -205,7 +205,7 @@ def _write_samples(
 
 def _instance(item: Item) -> dict[str, Any]:
     request, answer = item.response.get("request") or {}, item.response.get("response") or {}
-    messages = [_turn(place, message) for place, message in enumerate(request.get("messages", ()))]
+    messages = [_turn(index, message) for index, message in enumerate(request.get("messages", ()))]
     questions = [turn for turn in messages if turn["role"] != "system"]
     raw = "\n".join(turn["content"] for turn in messages if turn["role"] != "assistant")
     targets = [str(target) for target in item.scoring.get("targets", ())]
@@ -248,13 +248,13 @@ def _instance(item: Item) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _turn(place: int, message: Mapping[str, Any]) -> dict[str, Any]:
-    words = [_words(part) for part in message.get("parts", ())]
-    return {"turn_idx": place, "role": _ROLES.get(str(message.get("role")), "user"), "content": "\n".join(words)}
+def _turn(index: int, message: Mapping[str, Any]) -> dict[str, Any]:
+    texts = [_text(part) for part in message.get("parts", ())]
+    return {"turn_idx": index, "role": _ROLES.get(str(message.get("role")), "user"), "content": "\n".join(texts)}
 
 
-def _words(part: Mapping[str, Any]) -> str:
-    """Returns a part's text, or what stands for a medium."""
+def _text(part: Mapping[str, Any]) -> str:
+    """Returns a part's text, or a medium's placeholder."""
     media = (f"<{kind} {part[kind]['sha256']}>" for kind in ("image", "audio", "video") if kind in part)
     return next(media, str(part.get("text", "")))
 

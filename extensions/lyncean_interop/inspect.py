@@ -1,4 +1,4 @@
-"""Inspect AI logs, one a task: `inspect view` opens them. Written by Inspect's own library."""
+"""Inspect AI logs, one per task, for `inspect view`. Written by Inspect's own library."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _STOPS: Mapping[str, Any] = {
 def write(run: Run, folder: Path, *, embed: bool) -> list[Path]:
     """Writes one `.eval` log for each task of a run and returns their paths.
 
-    With `embed` images go into the log; else it names the files in the run folder.
+    With `embed` the log holds the images; without it names their files in the run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -74,7 +74,7 @@ def _log(run: Run, task: str, embed: bool) -> EvalLog:
         if item.task == task and item.outcome != STEP:
             samples.append(_sample(run, item, embed, binary))
             begun.append(str(item.response.get("started") or ""))
-    # Inspect shows the first metrics it finds: the overall results, then the slices.
+    # Inspect shows the first metrics, so the overall results come before the slices.
     mine = sorted(
         (metric for metric in metric_results(run.tasks) if metric.task == task), key=lambda metric: len(metric.labels)
     )
@@ -122,7 +122,7 @@ def _name(metric: MetricResult) -> str:
 
 
 def _metric(metric: MetricResult) -> EvalMetric:
-    """Returns a metric in fractions; the slices of one are a group that Inspect shows together."""
+    """Returns a metric in fractions; slices of a metric form a group that Inspect shows together."""
     answered, low, high = (metric.in_fractions(value) for value in (metric.answered, metric.low, metric.high))
     details: dict[str, Any] = {"denominator": metric.denominator, "value_answered": answered}
     if low is not None:
@@ -143,7 +143,7 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
     turns = (response.get("request") or {}).get("messages", ())
     messages = [_message(run, message, attachments) for message in turns]
     error = response.get("error") or {}
-    words = f"{error.get('code', '')} {error.get('reason', '')}: {error.get('message', '')}"
+    failure = f"{error.get('code', '')} {error.get('reason', '')}: {error.get('message', '')}"
     usage = answer.get("usage") or {}
     model = f"lyncean/{run.model_name}"
     used = ModelUsage(
@@ -172,21 +172,21 @@ def _sample(run: Run, item: Item, embed: bool, binary: bool) -> EvalSample:
                   "rule": item.verdict.get("rule") or item.scoring.get("rule", "")},
         model_usage={model: used} if usage else {},
         total_time=response.get("seconds"),
-        error=EvalError(message=words, traceback="", traceback_ansi="") if error else None,
+        error=EvalError(message=failure, traceback="", traceback_ansi="") if error else None,
     )  # fmt: skip
 
 
 def _scores(item: Item, binary: bool) -> dict[str, Score] | None:
-    """Returns an item's score: C or I, Inspect's own values, where the task's are 0 and 1 alone.
+    """Returns an item's score: C or I, Inspect's own values, if the task's scores are 0 and 1 alone.
 
-    An item without an answer scores 0, as in the log's metrics: Inspect leaves samples without a score out of its own.
+    An item without an answer scores 0, as in the log's metrics: Inspect omits samples without a score from its metrics.
     """
-    if (found := item.score_all) is None:
+    if (number := item.score_all) is None:
         return None
     verdict = item.verdict
     explanation = (verdict.get("judge") or {}).get("words") or verdict.get("detail") or verdict.get("reason")
     score = Score(
-        value=("C" if found else "I") if binary else found,
+        value=("C" if number else "I") if binary else number,
         answer=str(verdict.get("extracted", "")),
         explanation=explanation,
         metadata={
@@ -218,14 +218,14 @@ def _message(run: Run, message: Mapping[str, Any], attachments: dict[str, str] |
 
 
 def _medium(run: Run, medium: Mapping[str, Any], attachments: dict[str, str] | None) -> str:
-    """Returns a reference to a medium: to its file, or to the sample's attachments, which then hold it once."""
+    """Returns a reference to a medium: to its file, or to the sample's attachments, which hold it once."""
     name = str(medium.get("sha256", ""))
     path = run.image(name)
     if path is None:
         return name
     if attachments is None:
         return str(path.resolve())
-    key = name[:32]  # as long as Inspect's own hashes: its viewer knows references by that
+    key = name[:32]  # Inspect's viewer recognizes references by the length of its own hashes
     data = base64.b64encode(path.read_bytes()).decode()
     attachments[key] = f"data:{medium.get('media_type', 'image/png')};base64,{data}"
     return f"attachment://{key}"

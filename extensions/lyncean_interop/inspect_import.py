@@ -23,14 +23,14 @@ except ImportError as error:
     raise ConfigError("import inspect needs Inspect: pip install 'lyncean[inspect]'") from error
 
 _UNUSED = ("messages", "events", "events_data", "timelines", "store", "error_retries")
-"""Fields of a sample that no answer is made of: most of a log, with references that multiply it."""
+"""Fields of a sample that are not read: most of a log, with references that multiply its size."""
 
 
 def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
-    """Reads a log (`.eval` or `.json`); a sample's further epochs are its repeats.
+    """Reads a log (`.eval` or `.json`); further epochs of a sample are its repeats.
 
     Raises:
-        DataError: It cannot be read, has no samples, or unpacks to more than a file of its size may.
+        DataError: It cannot be read, has no samples, or unpacks to more than the limit for its size.
     """
     try:
         log = _log(path)
@@ -56,12 +56,12 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 
 
 def _config(log: EvalLog) -> dict[str, Any]:
-    """Returns the decoding that a log's plan asks for."""
-    asked = log.plan.config.model_dump(exclude_none=True)
+    """Returns the decoding of a log's plan."""
+    config = log.plan.config.model_dump(exclude_none=True)
     names = {"max_output_tokens": "max_tokens", "stop": "stop_seqs"} | {
         name: name for name in ("temperature", "top_p", "top_k", "seed")
     }
-    return {own: asked[name] for own, name in names.items() if name in asked}
+    return {setting: config[name] for setting, name in names.items() if name in config}
 
 
 def _log(path: Path) -> EvalLog:
@@ -78,17 +78,19 @@ def _needed(name: str, content: bytes) -> bytes:
 
 
 def _check_texts(path: Path, samples: Sequence[EvalSample]) -> None:
-    """Counts what prompts and answers hold once attachments are put in: many parts may name the same one."""
-    said = ([choice.message for choice in sample.output.choices] for sample in samples)
-    size = sum(_length(sample.input) + _length(messages) for sample, messages in zip(samples, said, strict=True))
+    """Checks the size of prompts and answers with their attachments, since many parts may name the same one."""
+    replies = ([choice.message for choice in sample.output.choices] for sample in samples)
+    size = sum(_length(sample.input) + _length(messages) for sample, messages in zip(samples, replies, strict=True))
     if size > (most := archives.room(path)):
         raise DataError(f"{path}: its samples hold {size:,} characters, the limit for a file of its size is {most:,}")
 
 
-def _length(given: Any) -> int:
-    if isinstance(given, str):
-        return len(given)
-    parts = [part for message in given for part in ([message] if isinstance(message.content, str) else message.content)]
+def _length(content: Any) -> int:
+    if isinstance(content, str):
+        return len(content)
+    parts = [
+        part for message in content for part in ([message] if isinstance(message.content, str) else message.content)
+    ]
     return sum(len(getattr(part, "text", "") or "") + len(getattr(part, "image", "") or "") for part in parts)
 
 
@@ -97,7 +99,7 @@ def _answer(sample: EvalSample, task: str) -> Answer:
     score = next(iter((sample.scores or {}).values()), None)
     repeat = f"#{sample.epoch - 1}" if sample.epoch > 1 else ""
     return Answer(
-        key=f"{str(sample.id).removeprefix(f'{task}/')}{repeat}",  # an export of ours has the task in it
+        key=f"{str(sample.id).removeprefix(f'{task}/')}{repeat}",  # our own exports include the task
         prompt=_prompt(sample.input),
         text=sample.output.completion,
         targets=tuple(target for target in targets if target),
@@ -111,14 +113,14 @@ def _answer(sample: EvalSample, task: str) -> Answer:
 
 
 def _labels(metadata: Any) -> dict[str, str]:
-    """Returns the words and flags of a sample's metadata; `labels` is where an export of ours has them."""
+    """Returns the texts and flags of a sample's metadata; our own exports have them in `labels`."""
     known = metadata["labels"] if isinstance(metadata.get("labels"), dict) else metadata
     return {str(name): str(value) for name, value in known.items() if isinstance(value, str | bool)}
 
 
-def _images(given: Any) -> Iterator[bytes]:
-    """Yields the images that the log itself holds; files and addresses that it names are not looked at."""
-    for message in () if isinstance(given, str) else given:
+def _images(content: Any) -> Iterator[bytes]:
+    """Yields the images within the log; ignores files and addresses that it names."""
+    for message in () if isinstance(content, str) else content:
         for part in () if isinstance(message.content, str) else message.content:
             head, comma, data = part.image.partition(",") if part.type == "image" else ("", "", "")
             if comma and head.startswith("data:image/") and head.endswith(";base64"):
@@ -128,14 +130,14 @@ def _images(given: Any) -> Iterator[bytes]:
                     continue
 
 
-def _prompt(given: Any) -> str:
-    if isinstance(given, str):
-        return given
-    return "\n".join(message.text for message in given if message.role != "assistant")
+def _prompt(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(message.text for message in content if message.role != "assistant")
 
 
 def _number(score: Score | None) -> float | None:
-    """Returns a score as a number; None for one of several values, which accuracy cannot be compared with."""
+    """Returns a score as a number; None for a score of several values, which is not comparable with accuracy."""
     if score is None or isinstance(score.value, (list, dict)):
         return None
     return float(value_to_float()(score.value))

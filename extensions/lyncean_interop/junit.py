@@ -1,4 +1,4 @@
-"""JUnit XML: a test suite for each task, a test case for each item, for the reports of CI systems."""
+"""JUnit XML: a test suite for each task, a test case for each item, for reports in CI systems."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LONGEST = 2000
 def write(runs: Sequence[Run], file: TextIO) -> None:
     """Writes a document.
 
-    A scored item with the full score passes. One with less is a failure. An item without a verdict (refused, rejected,
-    unparsed, unjudged, failed) is an error, unparsed a failure: the answer was there and could not be read.
+    A scored item with the full score passes, one with a lower score is a failure. An item without a verdict (refused,
+    rejected, unjudged, failed) is an error; an unparsed one is a failure, since it has an answer.
     """
     xml = XMLGenerator(cast(Any, file), "UTF-8", short_empty_elements=True)
     xml.startDocument()
@@ -32,13 +32,13 @@ def write(runs: Sequence[Run], file: TextIO) -> None:
             if item.outcome != STEP:
                 totals.setdefault(item.task, Counter())[_kind(item)] += 1
                 seconds[item.task] = seconds.get(item.task, 0.0) + _seconds(item)
-        # The order of a run's keys keeps a task together.
+        # A run's key order keeps the items of a task together.
         for task, items in groupby((item for item in run if item.outcome != STEP), key=lambda item: item.task):
-            found = totals[task]
-            numbers = {"tests": found.total(), "failures": found["failure"], "errors": found["error"]}
+            total = totals[task]
+            numbers = {"tests": total.total(), "failures": total["failure"], "errors": total["error"]}
             attributes = {name: str(number) for name, number in numbers.items()}
             attributes |= {"name": _clean(f"{run.name}.{task}"), "time": f"{seconds[task]:.3f}"}
-            attributes |= {"skipped": str(found["skipped"])}
+            attributes |= {"skipped": str(total["skipped"])}
             if created := run.manifest.get("created"):
                 attributes["timestamp"] = str(created).removesuffix("Z")
             xml.characters("\n")
@@ -75,7 +75,7 @@ def _case(xml: XMLGenerator, run: Run, item: Item) -> None:
 
 
 def _words(item: Item) -> tuple[str, str]:
-    """Returns what went wrong in one line, and the answer."""
+    """Returns the problem in one line, and the answer."""
     targets = " or ".join(map(str, item.scoring.get("targets", ()))) or "nothing"
     if not item.outcome:
         return "not scored yet", ""
@@ -90,6 +90,6 @@ def _seconds(item: Item) -> float:
 
 
 def _clean(text: str) -> str:
-    """Returns a text without what XML 1.0 cannot hold, and not endless."""
+    """Returns a shortened text without characters that XML 1.0 cannot hold."""
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return _NO_XML.sub("\ufffd", text)

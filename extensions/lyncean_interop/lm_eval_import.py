@@ -15,13 +15,13 @@ _FILE_NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)[\d
 
 
 def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
-    """Reads a file of samples; where a task has several filters, the verdicts of the first.
+    """Reads a file of samples; takes the verdicts of a task's first filter.
 
     Raises:
-        DataError: It cannot be read, or is no such file.
+        DataError: It cannot be read, or is not such a file.
     """
-    found = _FILE_NAME.fullmatch(path.name)
-    name = task or (found[1] if found else "")
+    match = _FILE_NAME.fullmatch(path.name)
+    name = task or (match[1] if match else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (samples_TASK_DATE.jsonl): give --task")
     answers: dict[str, Answer] = {}
@@ -29,7 +29,7 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     for name_of_metric, answer in samples(path, "samples file of lm-evaluation-harness (--log_samples)", _answer):
         metric = name_of_metric or metric
         answers.setdefault(answer.key, answer)
-    created = f"{found[2]}T{found[3]}:{found[4]}:{found[5]}Z" if found else ""
+    created = f"{match[2]}T{match[3]}:{match[4]}:{match[5]}Z" if match else ""
     model = model or path.resolve().parent.name
     return ToolAnswers("lm-evaluation-harness", name, model, list(answers.values()), metric=metric, created=created)
 
@@ -55,10 +55,10 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
         common["targets"] = tuple(map(str, target)) if isinstance(target, list) else (str(target),)
         common["responses"] = responses if len(texts) > 1 else None
         return metric, Answer(prompt=str(context), text=texts[0], extracted=read, **common)
-    # The same options without a context are there for mutual information.
-    scored = [(words, pair) for words, pair in zip(arguments, pairs, strict=True) if words[0]]
-    inputs = len({words[0] for words, _ in scored}) > 1  # one continuation after several contexts
-    options = tuple(str(words[0 if inputs else 1]) for words, _ in scored)
+    # The file repeats the options without a context for mutual information.
+    scored = [(request, pair) for request, pair in zip(arguments, pairs, strict=True) if request[0]]
+    inputs = len({request[0] for request, _ in scored}) > 1  # one continuation after several contexts
+    options = tuple(str(request[0 if inputs else 1]) for request, _ in scored)
     return metric, Answer(
         prompt="" if inputs else str(scored[0][0][0]),
         text="",
@@ -71,7 +71,7 @@ def _answer(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
 
 
 def _target(target: str, options: tuple[str, ...]) -> str:
-    """Returns the text of the right option, which the file names by its text or its place."""
+    """Returns the text of the right option, which the file names by its text or its number."""
     for option in options:
         if option.strip() == target.strip():
             return option

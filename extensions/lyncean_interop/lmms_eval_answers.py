@@ -1,4 +1,4 @@
-"""lmms-eval's files of samples (`--log_samples`) of any task, with the scores that lmms-eval gave."""
+"""lmms-eval's files of samples (`--log_samples`) of any task, with lmms-eval's own scores."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _SCORES = ("score", "correct", "accuracy", "acc", "exact_match")
 
 
 def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
-    """Reads a file of samples; the first metric of a line is its score, of several filters the first.
+    """Reads a file of samples; takes the first metric of a line as its score, and the first of several filters.
 
     Raises:
-        DataError: It cannot be read, or is no such file.
+        DataError: It cannot be read, or is not such a file.
     """
-    found = _FILE_NAME.fullmatch(path.name)
-    name = task or (found[7] if found else "")
+    match = _FILE_NAME.fullmatch(path.name)
+    name = task or (match[7] if match else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
-    found_answers: dict[str, Answer] = {}
+    by_key: dict[str, Answer] = {}
     metric = ""
     for name_of_metric, answer in samples(path, SAMPLES_FILE, _read):
         metric = metric or name_of_metric
-        found_answers.setdefault(answer.key, answer)  # of several filters the first
-    answers = list(found_answers.values())
-    year, month, day, hour, minute, second = found.groups("")[:6] if found else ("",) * 6
+        by_key.setdefault(answer.key, answer)  # the first of several filters
+    answers = list(by_key.values())
+    year, month, day, hour, minute, second = match.groups("")[:6] if match else ("",) * 6
     created = f"{year}-{month}-{day}T{hour}:{minute}:{second}Z" if year else ""
     model = model or path.resolve().parent.name
     config = _config(path, name)
@@ -53,14 +53,14 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 
 
 def _config(path: Path, task: str) -> dict[str, Any] | None:
-    """Returns a task's decoding by the file of results beside the samples; None where there is none."""
+    """Returns a task's decoding from the file of results beside the samples; None without the file."""
     try:
         results = orjson.loads(path.with_name(path.name.partition("samples_")[0] + "results.json").read_bytes())
         config = results["configs"][task]
         kwargs, kind = config["generation_kwargs"], config.get("output_type", _CHAT)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    # Its chat models do not know stop strings; other kinds of tasks are asked by its simple models alone.
+    # Its chat models ignore stop strings; only its simple models run other kinds of tasks.
     return decoding(kwargs, "max_new_tokens", stops=kind != _CHAT) if isinstance(kwargs, dict) else None
 
 
@@ -73,7 +73,7 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     failed = raw == NOT_ANSWERED or raw.startswith(FAILED) or read.startswith(FAILED)
     targets = fields["target"] if isinstance(fields["target"], list) else [fields["target"]]
     responses = fields.get("resps", fields["filtered_resps"])
-    # Its models return the loss of an option, the mean over its tokens.
+    # Its models return an option's mean loss per token.
     scored = tuple((-loss, greedy) for loss, greedy in pairs_of(responses))
     doc = fields.get("doc")
     known = {**(doc if isinstance(doc, dict) else {}), **fields}
@@ -98,20 +98,20 @@ def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
 
 
 def _asked(prompt: str) -> str:
-    """Returns the words to which the answer was given: of those for a drawing and for the question, the latter."""
-    found = _QUESTION.search(prompt)
-    return found[1].strip() if found else prompt
+    """Returns the question that the answer belongs to, without the drawing instruction."""
+    match = _QUESTION.search(prompt)
+    return match[1].strip() if match else prompt
 
 
 def _tokens(counts: Any) -> int:
-    """Returns how many tokens an answer has, 0 where that is not recorded."""
+    """Returns the number of tokens of an answer, 0 if it is not recorded."""
     first = counts[0] if isinstance(counts, list) and counts else counts
-    found = first.get("output_tokens") if isinstance(first, dict) else None
-    return found if isinstance(found, int) else 0
+    tokens = first.get("output_tokens") if isinstance(first, dict) else None
+    return tokens if isinstance(tokens, int) else 0
 
 
 def _text(value: Any) -> str:
-    """Returns a text, the first of nested lists of them, or what stands in its place as JSON."""
+    """Returns a text, the first text of nested lists, or another value as JSON."""
     while isinstance(value, list) and value and isinstance(value[0], list | str):
         value = value[0]
     if value is None or value == [] or value == [None]:
@@ -120,7 +120,7 @@ def _text(value: Any) -> str:
 
 
 def _score(fields: Mapping[str, Any]) -> tuple[str, float | None]:
-    """Returns the first metric's name and value: a number, or one within an object, as many tasks have it."""
+    """Returns the first metric's name and value: a number, or a number within an object, as in many tasks."""
     others = [name for name in fields if name not in _NO_METRICS and name not in _SCORES]
     for name in (*(name for name in _SCORES if name in fields), *others):
         value = fields[name]

@@ -75,7 +75,7 @@ def _metrics(task: str, metrics: list[MetricResult]) -> dict[str, float | str]:
     for metric in overall(metrics):
         if metric.task == task and metric.value is not None:
             values[f"{metric.name},none"] = metric.value
-            # lmms-eval has a standard error where we have an interval: half its width over 1.96, where it is of 95 %.
+            # lmms-eval has a standard error in place of our interval: half the width of a 95 % interval over 1.96.
             values[f"{metric.name}_stderr,none"] = (
                 (metric.high - metric.low) / 2 / NormalDist().inv_cdf((1 + metric.level) / 2)
                 if metric.high is not None and metric.low is not None

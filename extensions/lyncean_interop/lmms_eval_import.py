@@ -19,14 +19,14 @@ from orchestrator.samples import Sample, Scoring, Variant
 def take(
     path: Path, run: Path, *, task: str | None, data: str | None, model_name: str | None
 ) -> tuple[int, dict[str, float]]:
-    """Writes a run folder of a samples file's answers, not scored yet.
+    """Writes an unscored run folder of a samples file's answers.
 
     Returns:
-        How many samples there are, and what lmms-eval scored them by the item's key, where it says.
+        The number of samples, and lmms-eval's own scores by the item's key, if the file has them.
 
     Raises:
         DataError: The file or the data cannot be used, or do not belong together.
-        RunLogError: The run folder is in use, or cannot be made.
+        RunLogError: The run folder is in use, or cannot be created.
     """
     name = lmms_eval_samples.task_of(path, task)
     try:
@@ -36,7 +36,7 @@ def take(
     variant = Variant(name, settings=benchmark.settings())
     samples: dict[str, Sample] = {}
     if data:
-        # doc_id counts the rows in their order.
+        # doc_id is the row's number.
         rows = (benchmark.samples(row, variant) for row in benchmark.rows(name, data))
         samples = {str(number): sample for number, sample in enumerate(itertools.chain.from_iterable(rows))}
     answers = list(lmms_eval_samples.read(path, name))
@@ -54,7 +54,9 @@ def take(
         count=len(answers),
         metrics=list(benchmark.metrics(variant)),
     )
-    scores = {_key(name, each, samples.get(each.key)): each.score for each in answers if each.score is not None}
+    scores = {
+        _key(name, answer, samples.get(answer.key)): answer.score for answer in answers if answer.score is not None
+    }
     return len(answers), scores
 
 
@@ -63,15 +65,15 @@ def _scoring(sample: Sample | None) -> Scoring | None:
 
 
 def _check_fits(path: Path, data: str, samples: Mapping[str, Sample], answers: Sequence[Answer]) -> None:
-    """Makes sure that the answers are to these rows: others' options would be read into them.
+    """Checks that the answers belong to these rows, so that options of other rows are not read into them.
 
     Raises:
-        DataError: An answer has no row, or the row's target is not its.
+        DataError: An answer has no row, or the row has another target.
     """
     for answer in answers:
-        found = _scoring(samples.get(answer.key))
-        if found is None or found.targets != answer.targets:
-            there = "there is no such row" if found is None else f"that row's is {' or '.join(found.targets)}"
+        scoring = _scoring(samples.get(answer.key))
+        if scoring is None or scoring.targets != answer.targets:
+            there = "there is no such row" if scoring is None else f"that row's is {' or '.join(scoring.targets)}"
             raise DataError(
                 f"--data {data} is not what {path.name} was asked from: the right answer to doc_id {answer.key} is "
                 f"{answer.targets[0] or 'empty'}, {there}; give the same data in its own order, or leave --data out"
@@ -79,14 +81,14 @@ def _check_fits(path: Path, data: str, samples: Mapping[str, Sample], answers: S
 
 
 def _key(task: str, answer: Answer, sample: Sample | None) -> str:
-    """Returns an item's key as a run of ours has it, so that the two compare; without the data by its row."""
+    """Returns an item's key as in our own runs, so that the two compare; without data it is the row's number."""
     return sample.item_key(sample.turns[-1]) if sample else f"{task}/{answer.key}"
 
 
 def _line(task: str, answer: Answer, sample: Sample | None) -> dict[str, Any]:
     known = _scoring(sample)
     options = known.options if known else answer.options
-    # The reference drops options that hold parentheses; then the letters of the rest are not the data's.
+    # The reference drops options with parentheses, so that the remaining letters differ from the data's.
     if answer.targets[0] not in "ABCD"[: len(options)]:
         options = ()
     scoring = {

@@ -1,4 +1,4 @@
-"""The lines of a samples file of lmms-eval (`--log_samples`): what was asked, answered and scored there."""
+"""The lines of a samples file of lmms-eval (`--log_samples`): requests, answers and scores."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lyncean_interop.answers import NOT_ANSWERED, Answer, lettered, samples
 from orchestrator.data import DataError
 
 TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
-"""Tasks whose samples are understood; the prefix of one family is dropped."""
+"""Supported tasks; the prefix of one family is dropped."""
 
 SAMPLES_FILE = "samples file of lmms-eval (--log_samples)"
-"""What a file should be, for messages."""
+"""Kind of file, for messages."""
 
 FAILED = "[LMMS_EVAL_REQUEST_FAILED"
-"""What lmms-eval writes in the place of an answer that it did not get."""
+"""Beginning of the text that lmms-eval writes in place of a missing answer."""
 
 _FILE_NAME = re.compile(r"samples_(\w+)\.jsonl")
 _OPTION = {
@@ -28,9 +28,9 @@ _OPTION = {
 
 
 def is_ours(path: Path, task: str | None) -> bool:
-    """Returns whether a samples file is of a task that is ours as well; true where the task is not known."""
-    found = re.search(r"samples_(.+)\.jsonl", path.name)
-    name = task or (found[1] if found else "")
+    """Returns True if a samples file is of a task that Lyncean has, too, or of an unknown task."""
+    match = re.search(r"samples_(.+)\.jsonl", path.name)
+    name = task or (match[1] if match else "")
     return not name or TASKS.fullmatch(name) is not None
 
 
@@ -38,10 +38,10 @@ def task_of(path: Path, task: str | None) -> str:
     """Returns our name of a samples file's task.
 
     Raises:
-        DataError: It cannot be told from the file's name, or its samples are not understood.
+        DataError: The file's name does not contain it, or its samples are not supported.
     """
-    found = _FILE_NAME.search(path.name)
-    name = task or (found[1] if found else "")
+    in_name = _FILE_NAME.search(path.name)
+    name = task or (in_name[1] if in_name else "")
     if not name:
         raise DataError(f"{path.name} does not say its task (DATE_samples_TASK.jsonl): give --task")
     match = TASKS.fullmatch(name)
@@ -54,7 +54,7 @@ def read(path: Path, task: str) -> Iterator[Answer]:
     """Reads a samples file; an answer's key is lmms-eval's doc_id, the row's number from 0.
 
     Raises:
-        DataError: It cannot be read, or is no such file.
+        DataError: It cannot be read, or is not such a file.
     """
     seen: set[str] = set()
     for answer in samples(path, SAMPLES_FILE, partial(_answer, task)):
@@ -73,7 +73,7 @@ def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
     try:
         number = int(fields["doc_id"])
     except (TypeError, ValueError):
-        raise DataError(f"{where}: doc_id {fields['doc_id']!r} is no number") from None
+        raise DataError(f"{where}: doc_id {fields['doc_id']!r} is not a number") from None
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
     failed = text if text.startswith(FAILED) else "" if is_text(fields["filtered_resps"]) else NOT_ANSWERED
@@ -91,26 +91,26 @@ def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
 
 
 def _first(value: Any) -> str:
-    """Returns the first response, however deep it is nested."""
+    """Returns the first response at any depth of nesting."""
     while isinstance(value, list) and value:
         value = value[0]
     return value if isinstance(value, str) else ""
 
 
 def is_text(value: Any) -> bool:
-    """Returns whether there is a first response, however deep it is nested."""
+    """Returns True if there is a first response at any depth of nesting."""
     while isinstance(value, list) and value:
         value = value[0]
     return isinstance(value, str)
 
 
 def _prompt(fields: Mapping[str, Any]) -> str:
-    given = fields.get("input", fields.get("arguments", ""))
-    return _first(given) if isinstance(given, list) else str(given)
+    value = fields.get("input", fields.get("arguments", ""))
+    return _first(value) if isinstance(value, list) else str(value)
 
 
 def _metrics(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yields V*-Bench's per-sample metric, which lmms-eval writes once or twice."""
+    """Yields V*-Bench's per-sample metric, which lmms-eval writes up to twice."""
     yield from (value for name, value in fields.items() if name.startswith("vstar_") and isinstance(value, dict))
 
 
@@ -119,12 +119,14 @@ def _labels(task: str, fields: Mapping[str, Any]) -> dict[str, str]:
     doc = fields.get("doc")
     if isinstance(doc, dict):
         stated = [*stated, doc.get("category")]
-    own = re.search(r"_(algorithmic|analogical|deductive|inductive|spatial|direct_attributes|relative_position)", task)
-    category = next((str(value) for value in stated if value), own[1] if own else "")
+    match = re.search(
+        r"_(algorithmic|analogical|deductive|inductive|spatial|direct_attributes|relative_position)", task
+    )
+    category = next((str(value) for value in stated if value), match[1] if match else "")
     return {"category": category.lower()} if category else {}
 
 
 def _score(fields: Mapping[str, Any]) -> float | None:
-    given = [value.get("score") for value in _metrics(fields)]
-    given += [fields.get(name) for name in ("exact_match", "accuracy", "score")]
-    return next((float(value) for value in given if isinstance(value, int | float)), None)
+    values = [value.get("score") for value in _metrics(fields)]
+    values += [fields.get(name) for name in ("exact_match", "accuracy", "score")]
+    return next((float(value) for value in values if isinstance(value, int | float)), None)

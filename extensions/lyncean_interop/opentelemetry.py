@@ -1,6 +1,6 @@
 """OpenTelemetry: a `gen_ai` span for each call, with a `gen_ai.evaluation.result` event for its verdict.
 
-The target is set by the exporter's own variables: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL (`grpc`, or
+The exporter's own variables set the target: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL (`grpc`, or
 `http/protobuf`) and so on.
 """
 
@@ -38,7 +38,7 @@ def send(run: Run) -> str:
     """Sends a run's calls and returns the trace's id.
 
     Raises:
-        ConfigError: The endpoint does not take them.
+        ConfigError: The endpoint does not accept them.
     """
     exporter = _exporter()
     try:
@@ -51,7 +51,7 @@ def _exporter() -> SpanExporter:
     """Returns the exporter of the protocol that the environment names.
 
     Raises:
-        ConfigError: It is another one, or its package is missing.
+        ConfigError: The protocol is unknown, or its package is missing.
     """
     names = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     name = next((name for name in names if os.environ.get(name)), names[1])
@@ -72,10 +72,10 @@ def _send(run: Run, exporter: SpanExporter) -> str:
     provider.add_span_processor(waiting)
     tracer = provider.get_tracer("lyncean", facts.library(run))
     begun = int(epoch(run.manifest.get("created")) * 1e9)
-    whole = tracer.start_span(
+    root = tracer.start_span(
         f"evaluation {run.name}", start_time=begun, attributes={"gen_ai.request.model": run.model_name}
     )
-    inside, end = set_span_in_context(whole), begun
+    inside, end = set_span_in_context(root), begun
     for item in run:
         start = int(epoch(item.response.get("started")) * 1e9) or begun
         last = start + int(float(item.response.get("seconds") or 0.0) * 1e9)
@@ -90,13 +90,13 @@ def _send(run: Run, exporter: SpanExporter) -> str:
         end = max(end, last)
         if len(waiting.spans) >= _BATCH:
             waiting.flush(exporter)
-    whole.end(end)
+    root.end(end)
     waiting.flush(exporter)
-    return format(whole.get_span_context().trace_id, "032x")
+    return format(root.get_span_context().trace_id, "032x")
 
 
 class _Waiting(SpanProcessor):
-    """Spans that have ended; the SDK's own batches drop what does not fit their queue."""
+    """Collects ended spans, since the SDK's own batches drop spans that do not fit their queue."""
 
     def __init__(self) -> None:
         self.spans: list[ReadableSpan] = []
@@ -105,10 +105,10 @@ class _Waiting(SpanProcessor):
         self.spans.append(span)
 
     def flush(self, exporter: SpanExporter) -> None:
-        """Sends them.
+        """Sends the spans.
 
         Raises:
-            ConfigError: The endpoint does not take them.
+            ConfigError: The endpoint does not accept them.
         """
         if self.spans and exporter.export(self.spans) is not SpanExportResult.SUCCESS:
             raise ConfigError("the spans could not be sent: check OTEL_EXPORTER_OTLP_ENDPOINT and its server")
@@ -119,7 +119,7 @@ def _attributes(run: Run, item: Item) -> dict[str, Any]:
     answer = item.response.get("response") or {}
     config = (item.response.get("request") or {}).get("config") or {}
     usage = answer.get("usage") or {}
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "lyncean",
         "gen_ai.request.model": run.model_name,
@@ -128,24 +128,24 @@ def _attributes(run: Run, item: Item) -> dict[str, Any]:
         "lyncean.key": item.key,
         "lyncean.task": item.task,
         "server.address": str(item.response.get("replica") or ""),
-        **{name: config[own] for own, name in _REQUEST.items() if own in config},
+        **{name: config[setting] for setting, name in _REQUEST.items() if setting in config},
     }
     if usage:
-        found["gen_ai.usage.input_tokens"] = int(usage.get("input_tokens", 0))
-        found["gen_ai.usage.output_tokens"] = int(usage.get("output_tokens", 0))
+        attributes["gen_ai.usage.input_tokens"] = int(usage.get("input_tokens", 0))
+        attributes["gen_ai.usage.output_tokens"] = int(usage.get("output_tokens", 0))
     if reason := answer.get("finish_reason"):
-        found["gen_ai.response.finish_reasons"] = [str(reason).removeprefix("FINISH_REASON_").lower()]
+        attributes["gen_ai.response.finish_reasons"] = [str(reason).removeprefix("FINISH_REASON_").lower()]
     if error := item.response.get("error"):
-        found["error.type"] = str(error.get("reason") or "error")
-    return found
+        attributes["error.type"] = str(error.get("reason") or "error")
+    return attributes
 
 
 def _verdict(item: Item) -> Mapping[str, Any]:
-    found: dict[str, Any] = {"gen_ai.evaluation.name": str(item.verdict.get("rule") or item.task)}
+    attributes: dict[str, Any] = {"gen_ai.evaluation.name": str(item.verdict.get("rule") or item.task)}
     if (score := item.score_all) is not None:
-        found["gen_ai.evaluation.score.value"] = score
+        attributes["gen_ai.evaluation.score.value"] = score
     right = "correct" if (item.score or 0.0) >= 1 else "incorrect"
-    found["gen_ai.evaluation.score.label"] = right if item.outcome == "scored" else item.outcome
+    attributes["gen_ai.evaluation.score.label"] = right if item.outcome == "scored" else item.outcome
     if reason := item.verdict.get("reason"):
-        found["gen_ai.evaluation.explanation"] = str(reason)
-    return found
+        attributes["gen_ai.evaluation.explanation"] = str(reason)
+    return attributes

@@ -1,4 +1,4 @@
-"""Reads files of other tools in a cell: a file that lies about itself takes that process alone."""
+"""Reads files of other tools in a cell, so that a malicious file harms that process alone."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from lyncean_interop.answers import ToolAnswers
 from orchestrator import ConfigError, DataError
 
 MEMORY = 4 << 30
-"""Bytes that reading a file may take; an archive unpacks to as many at most."""
+"""Memory limit for reading a file in bytes; also the limit of an unpacked archive."""
 SECONDS = 3600.0
-"""Processor time that reading a file may take."""
+"""Processor time limit for reading a file, in seconds."""
 
 _ANSWERS = "answers.json"
 
 
 def read_answers(module: str, path: Path, task: str | None = None, model: str | None = None) -> ToolAnswers:
-    """Returns what a module's `read` reads in a file.
+    """Returns the answers that a module's `read` reads from a file.
 
     Args:
         module: Module of this package.
         path: The file.
-        task: The task's name; None for what the file says.
+        task: The task's name; None for the name in the file.
         model: The model's name, likewise.
 
     Raises:
-        DataError: The file cannot be read, or takes more memory or time than it may.
+        DataError: The file cannot be read, or exceeds the limits of memory or time.
         ConfigError: A package that reads it is missing.
     """
     path = path.resolve()
     with tempfile.TemporaryDirectory(prefix="lyncean-") as folder:
         fence = Fence((str(path), *_beside(path)), (folder,), memory=MEMORY, file_size=MEMORY)
-        # Without a layer, as on other systems than Linux, a process of its own is still better than ours.
+        # On systems without layers (other than Linux), a separate process still protects ours.
         cell = Cell(f"{__name__}:setup", {"module": module, "folder": folder}, fence, layers=())
         try:
             problem = cell.call("read", str(path), task, model, seconds=SECONDS)
@@ -57,13 +57,13 @@ def read_answers(module: str, path: Path, task: str | None = None, model: str | 
 
 
 def _beside(path: Path) -> tuple[str, ...]:
-    """Returns the file of results that lmms-eval writes beside its samples, where it is there."""
+    """Returns the file of results that lmms-eval writes beside its samples, if it exists."""
     results = path.with_name(f"{path.name.partition('samples_')[0]}results.json")
     return (str(results),) if "samples_" in path.name and results.is_file() else ()
 
 
 def setup(module: str, folder: str) -> dict[str, Callable[..., Any]]:
-    """Returns the functions of the cell: `read` writes a file's answers into the folder, or returns what is wrong."""
+    """Returns the functions of the cell: `read` writes a file's answers into the folder, or returns the error."""
     reader = importlib.import_module(f"lyncean_interop.{module}")
 
     def read(path: str, task: str | None, model: str | None) -> dict[str, Any] | None:

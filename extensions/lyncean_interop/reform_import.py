@@ -43,10 +43,10 @@ async def import_predictions(
     credentials: Credentials = PLAIN,
     patience: float = 600.0,
 ) -> dict[str, Any]:
-    """Makes a run of a prediction file, scores it and returns its results.
+    """Creates a run from a prediction file, scores it and returns its results.
 
-    The formulation is one of `FORMULATIONS`, the method one of `METHODS`; task and model are named by the file unless
-    given. Without the endpoint of a scorer one is started.
+    The formulation is one of `FORMULATIONS`, the method one of `METHODS`; the file's
+    name has task and model unless they are set. Without the endpoint of a scorer one is started.
 
     Raises:
         DataError: The file cannot be used.
@@ -80,7 +80,7 @@ async def import_predictions(
 
 
 def _write(run: Path, manifest: dict[str, Any], items: list[Prediction]) -> None:
-    """Writes manifest and answers; a folder that holds the same predictions already keeps its answers."""
+    """Writes manifest and answers; keeps the answers of a folder that already holds the same predictions."""
     file, identity = run / MANIFEST, manifest["identity"]
     if file.exists():
         check_same(run, read_manifest(run), identity, None)

@@ -1,6 +1,6 @@
 """ReForm-Eval's instruction texts, read from a user's checkout of it.
 
-They are read off the syntax tree of its builders: nothing of the checkout is run.
+They come from the syntax trees of its builders; no code of the checkout runs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class BuilderTexts:
 
     def entry(self) -> dict[str, object]:
         """Returns the file's entry of a dataset."""
-        made: dict[str, object] = {method: self.lists.get(method) or self.lists[""] for method in METHODS}
-        return made | {name: words for name, words in (("suffix", self.suffix), ("question", self.question)) if words}
+        lists: dict[str, object] = {method: self.lists.get(method) or self.lists[""] for method in METHODS}
+        return lists | {name: text for name, text in (("suffix", self.suffix), ("question", self.question)) if text}
 
     @property
     def whole(self) -> bool:
-        """Whether there are instructions for both methods."""
+        """True if there are instructions for both methods."""
         return "" in self.lists or all(method in self.lists for method in METHODS)
 
 
@@ -47,30 +47,30 @@ def read_builder(source: str) -> BuilderTexts:
     """Reads the instructions of one builder's source.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: It is not Python.
     """
-    found = BuilderTexts()
+    builder_texts = BuilderTexts()
     for target, value, method in _assignments(ast.parse(source), ""):
         if isinstance(target, ast.Attribute) and target.attr == LIST:
             texts = _texts(value)
-            if texts and method not in found.lists:
-                found.lists[method] = texts[:5]
+            if texts and method not in builder_texts.lists:
+                builder_texts.lists[method] = texts[:5]
         elif _key(target) == "instruct" and method:
             added = _added(value)
             if added:
-                found.suffix[method] = added
+                builder_texts.suffix[method] = added
         elif _key(target) == "question" and method and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            found.question[method] = value.value
-    return found
+            builder_texts.question[method] = value.value
+    return builder_texts
 
 
 def _assignments(node: ast.AST, method: str) -> Iterator[tuple[ast.expr, ast.expr, str]]:
-    """Yields every assignment with the inference method of the branch that it stands in."""
+    """Yields every assignment with the inference method of its branch."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield target, node.value, method
     if isinstance(node, ast.If):
-        # The first method that a test names is the branch's: `likelihood or formulation == 'Generation'`.
+        # The first method in a test is the branch's: `likelihood or formulation == 'Generation'`.
         named = [
             constant.value
             for constant in ast.walk(node.test)
@@ -100,14 +100,14 @@ def _key(target: ast.expr) -> str:
 
 
 def _added(value: ast.expr) -> str:
-    """Returns what `sample['instruct'] + ' …'` adds."""
+    """Returns the text that `sample['instruct'] + ' …'` adds."""
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add) or _key(value.left) != "instruct":
         return ""
     return value.right.value if isinstance(value.right, ast.Constant) and isinstance(value.right.value, str) else ""
 
 
 def builder_of(checkout: Path, dataset: Dataset) -> Path | None:
-    """Returns the file that builds a dataset: the one known, else the only one with instructions in its own folder."""
+    """Returns the file that builds a dataset: a known one, else the only one with instructions in its folder."""
     known = checkout / "build" / dataset.source
     if known.is_file():
         return known
@@ -124,22 +124,22 @@ def collect(checkout: Path) -> tuple[dict[str, Any], list[str]]:
     """Returns the instruction texts of a checkout by data set, and the labels of data sets without any.
 
     Raises:
-        ConfigError: If it is no checkout, or a file of it cannot be read.
+        ConfigError: It is not a checkout, or one of its files cannot be read.
     """
     if not (checkout / "build").is_dir():
-        raise ConfigError(f"{checkout} is no checkout of ReForm-Eval: it has no folder build/")
+        raise ConfigError(f"{checkout} is not a checkout of ReForm-Eval: it has no folder build/")
     datasets, missing = {}, []
     for dataset in DATASETS.values():
         if not dataset.source:
             continue
         builder = builder_of(checkout, dataset)
         try:
-            found = read_builder(builder.read_text("utf-8")) if builder else BuilderTexts()
+            texts = read_builder(builder.read_text("utf-8")) if builder else BuilderTexts()
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
             raise ConfigError(f"{builder} cannot be read: {error}") from error
-        # The claim's suffix is likelihood's alone, and CLEVR's own is the reference's mistake: it is not in the table.
-        if found.whole:
-            datasets[dataset.name] = found.entry()
+        # Only likelihood has the claim's suffix. CLEVR's suffix is a mistake of the reference and not in the table.
+        if texts.whole:
+            datasets[dataset.name] = texts.entry()
         else:
             missing.append(dataset.label)
     if not datasets:

@@ -1,4 +1,4 @@
-"""Predictions made elsewhere, in the reference's output format, as items to score."""
+"""Predictions of other programs in the reference's output format, as items to score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.data import DataError
 from orchestrator.samples import Scoring
 
 UNNAMED = "reform_predictions"
-"""Task of predictions whose file name says nothing."""
+"""Task of predictions whose file name has no task."""
 
 _RULES = {SINGLE_CHOICE: "reform_choice", OCR: "reform_ocr", KIE: "reform_kie", GENERATION: "caption"}
 
@@ -25,9 +25,9 @@ class Prediction:
     """One record.
 
     Attributes:
-        key: End of the item's key, with the test's number.
-        text: The model's answer; an index in decimal for likelihood; None where the record's prediction is null.
-        prompt: The prompt, "" where the record has none.
+        key: Last part of the item's key, with the test's number.
+        text: The model's answer; an index in decimal for likelihood; None if the record's prediction is null.
+        prompt: The prompt, "" if the record has none.
         scoring: How it is scored.
     """
 
@@ -41,7 +41,7 @@ def read_file(path: Path) -> list[Mapping[str, Any]]:
     """Reads a prediction file.
 
     Raises:
-        DataError: It cannot be read or is no array of objects.
+        DataError: It cannot be read or is not an array of objects.
     """
     try:
         records = json.loads(path.read_text("utf-8"))
@@ -57,14 +57,14 @@ def read_file(path: Path) -> list[Mapping[str, Any]]:
 
 
 def named_by(path: Path) -> tuple[str, str]:
-    """Returns task and model as the reference's file names tell them, `{dataset}_{formulation}_{method}_{model}`.
+    """Returns task and model from a file name of the reference, `{dataset}_{formulation}_{method}_{model}`.
 
-    A dataset's name stands for several tasks in places (VQA, TDIUC): then the task is `reform_predictions`.
+    Some names of datasets stand for several tasks (VQA, TDIUC); then the task is `reform_predictions`.
     """
-    found = re.fullmatch(rf"(.+?)_({'|'.join(FORMULATIONS)})_({'|'.join(METHODS)})_(.+)", path.stem)
-    if not found:
+    match = re.fullmatch(rf"(.+?)_({'|'.join(FORMULATIONS)})_({'|'.join(METHODS)})_(.+)", path.stem)
+    if not match:
         return UNNAMED, path.stem
-    dataset, formulation, _, model = found.groups()
+    dataset, formulation, _, model = match.groups()
     tasks = [
         task for task, entry in DATASETS.items() if entry.dataset_name == dataset and formulation in entry.formulations
     ]
@@ -74,7 +74,7 @@ def named_by(path: Path) -> tuple[str, str]:
 def predictions(
     records: Sequence[Mapping[str, Any]], formulation: str, method: str, *, rounds: bool = False
 ) -> Iterator[Prediction]:
-    """Yields the records as items; the tests of one sample have its id, and are told apart by their order.
+    """Yields the records as items; the tests of one sample share its id and differ by their order.
 
     Raises:
         DataError: A record lacks something, or its prediction is of another type.
@@ -110,7 +110,7 @@ def predictions(
 
 
 def _named(sample_id: Any, owners: dict[str, str]) -> str:
-    """Returns a name for keys of a sample's id; `owners` has the names so far, each with its id as JSON."""
+    """Returns a name for keys of a sample's id; `owners` maps used names to their ids as JSON."""
     known, plain, twin = json.dumps(sample_id), re.sub(r"[#:\s]", "_", str(sample_id)), 0
     name = plain
     while owners.setdefault(name, known) != known:
@@ -123,7 +123,7 @@ def _prediction_text(prediction: Any, where: str, formulation: str, method: str)
     if prediction is None:
         return None
     if method == "likelihood":
-        # A bool is an int to Python, and the reference fails on it later and less clearly.
+        # A bool is an int in Python; the reference fails on it later and less clearly.
         if not isinstance(prediction, int) or isinstance(prediction, bool):
             raise DataError(
                 f"{where} is {prediction!r}: a likelihood prediction is the chosen option's index, an integer"
@@ -141,7 +141,7 @@ def _targets(record: Mapping[str, Any], where: str, formulation: str) -> tuple[s
         try:
             return (str(int(record["answer"])),)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{where}: the answer {record['answer']!r} is no index") from None
+            raise DataError(f"{where}: the answer {record['answer']!r} is not an index") from None
     value = record["references"] if formulation == GENERATION else record["answer"]
     targets = tuple(map(str, value)) if isinstance(value, list) else (str(value),)
     if not targets:

@@ -1,4 +1,4 @@
-"""Results as Markdown and LaTeX tables, one column a run, as a table for a model card, and as JSON."""
+"""Results as Markdown and LaTeX tables with one column per run, as a table for a model card, and as JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_latex(runs: Sequence[Run], file: TextIO) -> None:
 
 
 def write_model_card(runs: Sequence[Run], file: TextIO) -> None:
-    """Writes a line for each overall metric, with what a reader needs to judge it, and how each run can be repeated."""
+    """Writes a line for each overall metric, with its context, and the command to repeat each run."""
     file.write("| Benchmark | Model | Metric | Value | 95% CI | n | Notes |\n|---|---|---|---:|---:|---:|---|\n")
     for run in runs:
         for metric in overall(metric_results(run.tasks_and_groups)):
@@ -94,7 +94,7 @@ def latex(runs: Sequence[Run]) -> str:
 def _accounted(run: Run) -> str:
     line = accounting(counts(run.tasks)) if run.tasks else "not complete, no results yet"
     line += f"; not the benchmark's own decoding: {run.deviations}" if run.deviations else ""
-    cut = [f"{task}: {words}" for task in run.tasks for words in facts.cut(run, task)]
+    cut = [f"{task}: {sentence}" for task in run.tasks for sentence in facts.cut(run, task)]
     return "; ".join([line, *cut, *run.in_part, *doubts(run.tasks)])
 
 

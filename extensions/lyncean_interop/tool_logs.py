@@ -1,4 +1,4 @@
-"""Logs of other tools as run folders with the tools' own scores, to be looked at; nothing is scored anew."""
+"""Logs of other tools as run folders with the tools' own scores, for viewing; nothing is scored again."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _LM_EVAL_LINE = re.compile(rb'"(gen_args_0|filter)":')
 
 @dataclass(frozen=True, slots=True)
 class ToolLogs:
-    """Logs of one tool, each made a run folder with the tool's own scores.
+    """Converts logs of one tool to run folders with the tool's own scores.
 
     Attributes:
         name: The tool.
-        is_log: Tells from a file's name and first bytes whether it is one of its logs.
+        is_log: Returns True if a file is one of its logs, by name and first bytes.
         module: Module of this package whose `read` reads one.
     """
 
@@ -53,10 +53,10 @@ class ToolLogs:
     module: str
 
     def make_run(self, path: Path, folder: Path) -> None:
-        """Writes a run folder of a log: its answers, the tool's own score of each, and their mean with a 95% CI.
+        """Writes a run folder of a log: its answers, the tool's own scores, and their mean with a 95% CI.
 
         Raises:
-            DataError: The log cannot be read, or holds nothing.
+            DataError: The log cannot be read, or is empty.
             ConfigError: A package that reads it is missing.
             RunLogError: The folder cannot be written.
         """
@@ -80,7 +80,7 @@ def _is_samples(path: Path) -> bool:
 
 
 def _is_vlmevalkit(path: Path) -> bool:
-    """Tells a table by its columns, as its suffix says nothing."""
+    """Recognizes a table by its columns, since its suffix is ambiguous."""
     if path.suffix == ".tsv":
         header = _head(path, 1 << 16).partition(b"\n")[0].strip()
         return {name.encode() for name in NEEDED} <= set(header.split(b"\t"))
@@ -88,14 +88,14 @@ def _is_vlmevalkit(path: Path) -> bool:
 
 
 def _first_cells(path: Path) -> bytes:
-    """Returns where the first cells of a workbook stand."""
-    found = b""
+    """Returns the content with the first cells of a workbook."""
+    content = b""
     with contextlib.suppress(OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
         with zipfile.ZipFile(path) as packed:
             for name in {"xl/sharedStrings.xml", "xl/worksheets/sheet1.xml"} & {*packed.namelist()}:
                 with packed.open(name) as member:
-                    found += member.read(1 << 16)
-    return found
+                    content += member.read(1 << 16)
+    return content
 
 
 def _head(path: Path, size: int) -> bytes:
@@ -159,12 +159,12 @@ def _verdict(item: Item, scored: _Scored, extracted: str, tool: str) -> bytes:
 
 
 def _counts(items: Sequence[_Scored]) -> dict[str, int]:
-    found = Counter(item.outcome for item in items)
-    return {"planned": len(items), **{outcome.value: found[outcome] for outcome in Outcome}}
+    outcomes = Counter(item.outcome for item in items)
+    return {"planned": len(items), **{outcome.value: outcomes[outcome] for outcome in Outcome}}
 
 
 def _metric(name: str, items: Sequence[_Scored], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Returns the mean of the tool's scores: over all samples, where one without a score is 0, and over the others."""
+    """Returns the mean of the tool's scores: over all samples, 0 for missing scores, and over scored samples."""
     counts = _counts(items)
     scores, answered = np.array([item.score for item in items]), counts[Outcome.SCORED]
     within = bounds(scores)

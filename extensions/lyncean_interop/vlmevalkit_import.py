@@ -1,4 +1,4 @@
-"""VLMEvalKit's predictions: tables, TSV, and XLSX where openpyxl is installed."""
+"""VLMEvalKit's predictions: tables in TSV, and in XLSX if openpyxl is installed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from orchestrator import ConfigError
 from orchestrator.data import DataError
 
 FAILED = "Failed to obtain answer"
-"""How what VLMEvalKit writes in the place of an answer that it did not get begins."""
+"""Beginning of the text that VLMEvalKit writes in place of a missing answer."""
 
 _CONVERT = "python -c \"import pandas; pandas.read_pickle('FILE.pkl').to_csv('FILE.tsv', sep='\\t', index=False)\""
 NEEDED = ("index", "question", "answer", "prediction")
 """Columns that every table of predictions has."""
 
 _SCORED = re.compile(r"_(exact_matching|[^_]+)_result$")
-"""What VLMEvalKit adds to the name of a table that it scored."""
+"""Suffix that VLMEvalKit adds to the name of a table that it scored."""
 
 _LABELS = ("category", "l2-category", "split")
 
@@ -30,7 +30,7 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 
     Args:
         path: The file.
-        task: The data set's name; None for what the file's name says.
+        task: The data set's name; None for the one in the file's name.
         model: The model's name, likewise.
 
     Raises:
@@ -50,7 +50,7 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
 
 
 def _named(path: Path) -> tuple[str, str]:
-    """Returns model and data set by a file's name; VLMEvalKit's folders bear the model's name, which may hold `_`."""
+    """Returns model and data set by a file's name; VLMEvalKit's folders have the model's name, which may hold `_`."""
     name = _SCORED.sub("", path.stem)
     for folder in path.resolve().parents[:2]:
         if folder.name and name.startswith(f"{folder.name}_"):

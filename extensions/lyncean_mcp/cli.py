@@ -71,10 +71,10 @@ def command(
 def _transport(
     server: tuple[str, ...], environment: tuple[str, ...], images: ImageArguments, seconds: float
 ) -> Transport:
-    """Returns what opens a session with a server.
+    """Returns the transport that opens sessions with a server.
 
     Raises:
-        UserError: The program is not there, or an option is for a program and a URL is given.
+        UserError: The program does not exist, or an option for programs is used with a URL.
     """
     if len(server) == 1 and server[0].startswith(("http://", "https://")):
         from lyncean_mcp.http import remote
@@ -96,18 +96,18 @@ def _transport(
     return functools.partial(child, (program, *server[1:]), _environment(environment))
 
 
-def _environment(words: tuple[str, ...]) -> dict[str, str]:
+def _environment(settings: tuple[str, ...]) -> dict[str, str]:
     """Returns the variables that `--env` names.
 
     Raises:
-        UserError: One has no value here.
+        UserError: A variable has no value here.
     """
-    found = {}
-    for word in words:
-        name, given, value = word.partition("=")
-        if not name or not (given or name in os.environ):
+    variables = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not name or not (equals or name in os.environ):
             raise UserError(
                 f"--env {name}: the variable is not set here: set it, or write --env {name or 'NAME'}=VALUE"
             )
-        found[name] = value if given else os.environ[name]
-    return found
+        variables[name] = value if equals else os.environ[name]
+    return variables

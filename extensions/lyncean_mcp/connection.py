@@ -19,13 +19,13 @@ from lyncean.vocabulary import MAX_TOOLS
 T = TypeVar("T")
 
 Transport = Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
-"""Opens the streams of messages of a new session."""
+"""Opens the message streams of a new session."""
 _CLOSING = 10.0
-"""Seconds that the end of a session may take."""
+"""Timeout for closing a session, in seconds."""
 
 
 class Loop:
-    """An event loop in a thread of its own, for all sessions."""
+    """An event loop in its own thread, shared by all sessions."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -37,12 +37,12 @@ class Loop:
 
 
 class Connection:
-    """A session with a server of its own.
+    """A session with its own server.
 
     Args:
-        loop: The loop that it lives on.
+        loop: The loop that runs it.
         transport: Opens its streams.
-        seconds: Seconds that a message may take to be answered.
+        seconds: Timeout for the answer to a message, in seconds.
 
     Raises:
         Unavailable: The server cannot be started or reached, or does not speak the protocol.
@@ -59,7 +59,7 @@ class Connection:
             raise Unavailable("mcp_unreachable", f"the MCP server cannot be used: {words_of(error)}") from error
 
     async def _live(self, transport: Transport) -> None:
-        """Opens the session and closes it: both have to be done by one task."""
+        """Opens the session and closes it, since one task must do both."""
         client = Client(transport(), read_timeout_seconds=self._seconds, cache=None)
         try:
             async with client:
@@ -71,7 +71,7 @@ class Connection:
             self._ready.set_exception(error)
 
     def tools(self) -> list[Any]:
-        """Returns the tools that the server lists now.
+        """Returns the tools that the server currently lists.
 
         Raises:
             Unavailable: It does not answer, or lists too many.
@@ -79,19 +79,19 @@ class Connection:
         return self._run(self._tools())
 
     async def _tools(self) -> list[Any]:
-        found: list[Any] = []
+        tools: list[Any] = []
         cursor = None
         while True:
             page = await self._client.list_tools(cursor=cursor)
-            found += page.tools
-            if len(found) > MAX_TOOLS:
+            tools += page.tools
+            if len(tools) > MAX_TOOLS:
                 raise ValueError(f"it lists more than {MAX_TOOLS} tools")
             if not page.next_cursor or not page.tools:
-                return found
+                return tools
             cursor = page.next_cursor
 
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Calls a tool and returns its result, as the package `mcp` has it.
+        """Calls a tool and returns its result, of a type of the package `mcp`.
 
         Raises:
             MCPError: The server refuses the call.
@@ -101,12 +101,12 @@ class Connection:
 
     @property
     def server(self) -> str:
-        """Name and version of the server, as it says."""
+        """Name and version that the server reports."""
         about = self._client.server_info
         return f"{about.name} {about.version}" if about else ""
 
     def close(self) -> None:
-        """Ends the session, and a server that was started for it."""
+        """Ends the session, and the server if it was started for it."""
         self._loop.start(self._set())
         with contextlib.suppress(Exception):
             self._life.result(_CLOSING)
@@ -124,7 +124,7 @@ class Connection:
 
 
 def words_of(error: BaseException) -> str:
-    """Returns an error in one line, of a group its first one."""
+    """Returns an error in one line; for an exception group its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return (str(error).splitlines() or [""])[0] or type(error).__name__

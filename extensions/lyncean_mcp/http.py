@@ -1,4 +1,4 @@
-"""An MCP server at a URL, its responses bounded."""
+"""An MCP server at a URL, with bounded responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVENTS = "text/event-stream"
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends responses that are longer than a message may be, or compressed: a small one could become any length."""
+    """Rejects responses above the limit of a message, and compressed ones, which may expand to any size."""
 
     def __init__(self) -> None:
         self._under = httpx2.AsyncHTTPTransport()
@@ -25,7 +25,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.RemoteProtocolError("the MCP server compresses its responses, although it was asked not to")
-        if not response.headers.get("content-type", "").startswith(_EVENTS):  # events have a bound each
+        if not response.headers.get("content-type", "").startswith(_EVENTS):  # each event has its own bound
             response.stream = _BoundedStream(response.stream)
         return response
 
@@ -51,11 +51,11 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 @asynccontextmanager
 async def remote(url: str, seconds: float) -> AsyncIterator[tuple[Any, Any]]:
-    """Yields the streams of messages of a server at a URL, as a transport of the package `mcp` does.
+    """Yields the message streams of a server at a URL, like a transport of the package `mcp`.
 
     Args:
         url: Address of its Streamable HTTP endpoint.
-        seconds: Seconds that a request may take.
+        seconds: Timeout of a request, in seconds.
     """
     client = httpx2.AsyncClient(
         transport=_Bounded(), timeout=seconds, headers={"accept-encoding": "identity"}, trust_env=False

@@ -1,4 +1,4 @@
-"""Arguments of MCP tools that are images: a model names an image by its number, and the tool gets the file."""
+"""Arguments of MCP tools that are images: the model passes an image's number, and the tool gets the file."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class ImageArguments:
     """The arguments that are images, by tool and name.
 
     Attributes:
-        forms: Tool and argument -> how it takes an image.
-        folder: Folder of the files for those that take a path. A file's name is its hash, and the folder is the same
-            for the next server at a given port: a call that is made again has the same words.
+        forms: Tool and argument -> the form in which it takes an image.
+        folder: Folder of the files for arguments that take a path. A file's name is its hash, and the next server at
+            the same port uses the same folder, so that a repeated call has the same arguments.
     """
 
     forms: Mapping[tuple[str, str], Form]
     folder: Path
 
     def check(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        """Makes sure that the tools have these arguments.
+        """Checks that the tools have these arguments.
 
         Args:
             schemas: JSON Schema of each tool's arguments.
 
         Raises:
-            UserError: One does not.
+            UserError: A tool or an argument does not exist.
         """
         for tool, argument in self.forms:
             properties = _properties(schemas.get(tool) or {})
@@ -58,28 +58,28 @@ class ImageArguments:
                 raise UserError(f"--image {tool}.{argument}: {tool} has no argument {argument!r}; there are {named}")
 
     def schema(self, tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a tool's schema as the model is told it: with the number of an image in place of the file."""
+        """Returns a tool's schema for the model: an image's number replaces its file."""
         changed = copy.deepcopy(dict(schema))
         for name in self._of(tool):
-            told = changed["properties"][name]
-            words = told.get(_KEPT, "") if isinstance(told, dict) else ""
-            changed["properties"][name] = _SCHEMA | {_KEPT: f"{words} {_SCHEMA[_KEPT]}".strip()}
+            argument = changed["properties"][name]
+            text = argument.get(_KEPT, "") if isinstance(argument, dict) else ""
+            changed["properties"][name] = _SCHEMA | {_KEPT: f"{text} {_SCHEMA[_KEPT]}".strip()}
         return changed
 
     def filled(self, tool: str, arguments: Mapping[str, Any], images: Sequence[bytes]) -> dict[str, Any]:
         """Returns a call's arguments with the images in place of their numbers.
 
         Raises:
-            ValueError: There is no such image; the words are for the model.
+            ValueError: The image does not exist; the message is for the model.
         """
-        found = dict(arguments)
+        filled = dict(arguments)
         for name, form in self._of(tool).items():
-            if name in found:
-                number = int(found[name])
+            if name in filled:
+                number = int(filled[name])
                 if not 1 <= number <= len(images):
                     raise ValueError(f"There is no image {number}: the last one is {len(images)}.")
-                found[name] = self._given(images[number - 1], form)
-        return found
+                filled[name] = self._formed(images[number - 1], form)
+        return filled
 
     def clear(self) -> None:
         """Deletes the files."""
@@ -88,13 +88,13 @@ class ImageArguments:
     def _of(self, tool: str) -> dict[str, Form]:
         return {name: form for (of_tool, name), form in self.forms.items() if of_tool == tool}
 
-    def _given(self, data: bytes, form: Form) -> Any:
+    def _formed(self, data: bytes, form: Form) -> Any:
         if form == "path":
             return str(self._file(data))
         return base64.b64encode(data).decode() if form == "base64" else list(data)
 
     def _file(self, data: bytes) -> Path:
-        """Returns a file that holds an image; whoever may read the folder is this user alone."""
+        """Returns a file that holds an image, in a folder that only this user can read."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         if self.folder.stat(follow_symlinks=False).st_uid != os.getuid():
             raise PermissionError(f"{self.folder} is another user's")
@@ -109,30 +109,30 @@ class ImageArguments:
         return file
 
 
-def image_arguments(words: Sequence[str], port: int) -> ImageArguments:
+def image_arguments(values: Sequence[str], port: int) -> ImageArguments:
     """Reads the values of `--image`.
 
     Args:
-        words: The values.
-        port: Port of the tool server; 0 for any.
+        values: The values.
+        port: Port of the tool server; 0 for any port.
 
     Raises:
-        UserError: One is not TOOL.ARGUMENT=FORM.
+        UserError: A value is not TOOL.ARGUMENT=FORM.
     """
     forms: dict[tuple[str, str], Form] = {}
-    for word in words:
-        place, _, form = word.partition("=")
-        tool, _, argument = place.rpartition(".")
+    for value in values:
+        target, _, form = value.partition("=")
+        tool, _, argument = target.rpartition(".")
         if not (tool and argument and form in get_args(Form)):
             kinds = ", ".join(get_args(Form))
-            raise UserError(f"--image {word}: write TOOL.ARGUMENT=FORM, where FORM is one of {kinds}")
+            raise UserError(f"--image {value}: write TOOL.ARGUMENT=FORM, where FORM is one of {kinds}")
         forms[tool, argument] = form  # type: ignore[assignment]
     folder = Path(tempfile.gettempdir()) / f"lyncean-mcp-{port}"
     if not port and "path" in forms.values():
-        folder = own_folder("lyncean-mcp-any-")  # the port is chosen later, and is another one the next time
+        folder = own_folder("lyncean-mcp-any-")  # the port is chosen later and differs at the next start
     return ImageArguments(forms, folder)
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}

@@ -14,13 +14,13 @@ from tool_server import Output
 
 
 def output_of(result: Any) -> Output:
-    """Returns a result as an output: texts and images; other kinds of content are named in a line of text.
+    """Returns a result as an output: texts and images; a line of text names other kinds of content.
 
     Args:
         result: A `CallToolResult` of the package `mcp`.
 
     Raises:
-        InternalFailure: It has more bytes of images than the contract allows, or base64 that is damaged.
+        InternalFailure: It has more bytes of images than the contract allows, or invalid base64.
     """
     left = MAX_IMAGES
     content: list[str | bytes] = []
@@ -50,11 +50,11 @@ def _piece(block: Any, left: int) -> str | bytes:
 
 
 def _image(data: str, left: int) -> bytes:
-    """Returns an image, b"" where the bytes are something else."""
+    """Returns an image, b"" for other content."""
     if len(data) // 4 * 3 > left:
         raise InternalFailure("bad_output", f"the MCP server returned more than {MAX_IMAGES:,} bytes of images")
     try:
-        found = base64.b64decode(data, validate=True)
+        image = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InternalFailure("bad_output", f"the MCP server returned an image that is not base64: {error}") from error
-    return b"" if media_type(found) == UNKNOWN else found
+    return b"" if media_type(image) == UNKNOWN else image

@@ -1,4 +1,4 @@
-"""An MCP server as a child process: a line of its stdout is a message, up to a bound, and its environment is bare."""
+"""An MCP server as a child process: a line of its stdout is a message, up to a bound; its environment is minimal."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from lyncean.errors import printable
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 64 * 1024 * 1024
-"""Bytes of a message of the server's."""
+"""Limit of a server's message in bytes."""
 _GRACE = 2.0
-"""Seconds that it has to end, once its stdin is closed and again after SIGTERM."""
+"""Seconds that it has to exit after its stdin is closed, and again after SIGTERM."""
 _LINE_OF_LOG = 2000
 
 
 @contextlib.asynccontextmanager
 async def child(command: Sequence[str], environment: Mapping[str, str]) -> AsyncIterator[tuple[Any, Any]]:
-    """Starts a server and yields the streams of its messages, as a transport of the package `mcp` does; ends it.
+    """Starts a server, yields its message streams like a transport of the package `mcp`, and ends it.
 
     Args:
-        command: The program's path, and its words.
-        environment: All of its environment.
+        command: The program's path and arguments.
+        environment: Its complete environment.
 
     Raises:
         OSError: It cannot be started.
@@ -40,11 +40,11 @@ async def child(command: Sequence[str], environment: Mapping[str, str]) -> Async
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True, limit=MAX_MESSAGE
     )
-    given, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sent, taken = anyio.create_memory_object_stream[SessionMessage](0)
-    async with anyio.create_task_group() as group, given, received, sent, taken:
-        group.start_soon(_read, process, given)
-        group.start_soon(_write, process, taken, given)
+    async with anyio.create_task_group() as group, incoming, received, sent, taken:
+        group.start_soon(_read, process, incoming)
+        group.start_soon(_write, process, taken, incoming)
         group.start_soon(_log, process)
         try:
             yield received, sent
@@ -54,11 +54,11 @@ async def child(command: Sequence[str], environment: Mapping[str, str]) -> Async
             group.cancel_scope.cancel()
 
 
-async def _read(process: Process, given: Any) -> None:
-    """Hands on the messages of the server until it ends, or writes one that is too long."""
+async def _read(process: Process, incoming: Any) -> None:
+    """Forwards the server's messages until it ends or writes one that is too long."""
     assert process.stdout
     with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-        async with given:
+        async with incoming:
             while True:
                 try:
                     line = await process.stdout.readline()
@@ -68,7 +68,7 @@ async def _read(process: Process, given: Any) -> None:
                 if not line:
                     break
                 if line.strip():
-                    await given.send(_message(line))
+                    await incoming.send(_message(line))
     _signal(process, signal.SIGTERM)
 
 
@@ -79,18 +79,18 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-async def _write(process: Process, taken: Any, given: Any) -> None:
+async def _write(process: Process, taken: Any, incoming: Any) -> None:
     assert process.stdin
     try:
         async for message in taken:
             process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await process.stdin.drain()
     except (OSError, anyio.ClosedResourceError):
-        await given.aclose()
+        await incoming.aclose()
 
 
 async def _log(process: Process) -> None:
-    """Logs what the server writes to stderr, so that its control characters reach no terminal."""
+    """Logs the server's stderr, so that its control characters do not reach a terminal."""
     assert process.stderr
     while block := await process.stderr.read(_LINE_OF_LOG):
         for line in filter(str.strip, block.decode(errors="replace").splitlines()):
@@ -103,7 +103,7 @@ async def _end(process: Process) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE)
-        _signal(process, number)  # also where it has ended: children that it left behind are in its group
+        _signal(process, number)  # also after it has ended, since its children may still be in its group
     await process.wait()
 
 

@@ -35,8 +35,8 @@ class McpTools:
     Args:
         transport: Opens the streams of a session.
         images: Arguments that are images.
-        stateful: Whether a result may depend on earlier calls.
-        seconds: Seconds that a call may take.
+        stateful: Whether results may depend on earlier calls.
+        seconds: Timeout of a call, in seconds.
 
     Raises:
         UserError: The server cannot be used, or its tools do not have the arguments that are images.
@@ -84,27 +84,27 @@ class McpSession:
 
     Args:
         toolset: Its toolset.
-        connection: Its own.
+        connection: Its own connection.
     """
 
     def __init__(self, toolset: McpTools, connection: Connection) -> None:
         self._toolset, self._connection = toolset, connection
 
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
-        """Makes a call, if the server's tools are still those that the run began with.
+        """Makes a call if the server still has the tools that the run began with.
 
         Raises:
-            StatusError: They are not, or the call failed.
+            StatusError: The tools changed, or the call failed.
         """
         try:
-            given = self._toolset.images.filled(name, json.loads(arguments), images)
+            filled = self._toolset.images.filled(name, json.loads(arguments), images)
         except ValueError as error:
             return Output((str(error),), is_error=True)
         try:
             if _hash(self._connection.tools()) != self._toolset.listed:
-                words = "the MCP server lists other tools than at the start: start the tool server again"
-                raise OtherState(OTHER_REVISION, words)
-            result = self._connection.call(name, given)
+                message = "the MCP server lists other tools than at the start: start the tool server again"
+                raise OtherState(OTHER_REVISION, message)
+            result = self._connection.call(name, filled)
         except MCPError as error:
             if error.code == INVALID_PARAMS:
                 return Output((error.message,), is_error=True)
@@ -123,9 +123,9 @@ def _tool(tool: Any, schema: dict[str, Any]) -> model.Tool:
             f"the MCP server's tool {tool.name!r} has a name that models cannot be told: it takes 1 to 64 of a-z, A-Z, "
             "0-9, _ and -"
         )
-    for what, found, most in (("description", description, _MAX_DESCRIPTION), ("schema", text, _MAX_SCHEMA)):
-        if len(found.encode()) > most:
-            raise UserError(f"the {what} of the MCP server's tool {tool.name} is longer than {most:,} bytes")
+    for part, value, limit in (("description", description, _MAX_DESCRIPTION), ("schema", text, _MAX_SCHEMA)):
+        if len(value.encode()) > limit:
+            raise UserError(f"the {part} of the MCP server's tool {tool.name} is longer than {limit:,} bytes")
     return model.Tool(name=tool.name, description=description, input_schema=text)
 
 
@@ -134,14 +134,16 @@ def _only_reads(tool: Any) -> bool:
 
 
 def _hash(tools: Sequence[Any]) -> str:
-    """Returns a hash of all that a server says of its tools, but for pictures of them."""
-    said = [tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"}) for tool in tools]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    """Returns a hash of the server's description of its tools, without icons and metadata."""
+    descriptions = [
+        tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"icons", "meta"}) for tool in tools
+    ]
+    return hashlib.sha256(json.dumps(descriptions, sort_keys=True).encode()).hexdigest()
 
 
 def _revision(server: str, listed: str, images: ImageArguments, stateful: bool) -> str:
-    words = [server, listed, str(sorted(images.forms.items())), str(stateful)]
-    digest = hashlib.sha256("\n".join(words).encode())
+    parts = [server, listed, str(sorted(images.forms.items())), str(stateful)]
+    digest = hashlib.sha256("\n".join(parts).encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()

@@ -19,15 +19,15 @@ from orchestrator import Series, UserError
 _LOG = logging.getLogger(__name__)
 _PREFIX = "checkpoint-"
 PATIENCE = 300.0
-"""Seconds that a training waits at most before it removes a checkpoint; its other processes give up after 600."""
+"""Maximum seconds that a training waits before it removes a checkpoint; its other processes time out after 600."""
 
 
 class EvaluateCheckpoints(transformers.TrainerCallback):
-    """Evaluates each checkpoint that is saved, in a thread beside the training, by the tasks of a suite.
+    """Evaluates each saved checkpoint on the tasks of a suite, in a thread beside the training.
 
-    The training does not wait, but for two things: some minutes for a checkpoint that it would remove unevaluated
-    (`save_total_limit`), and at its end for those that are left. One that cannot be evaluated is a warning; the
-    training goes on. A training that is resumed first goes on with what was interrupted, and asks nothing twice.
+    The training waits only in two cases: some minutes before it removes an unevaluated checkpoint (`save_total_limit`),
+    and at its end for the remaining ones. A checkpoint that cannot be evaluated causes a warning; the training goes on.
+    A resumed training first continues the interrupted evaluations, and repeats no request.
 
     The model is served on the device that the suite's `checkpoints` names.
 
@@ -49,26 +49,26 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
         self._worker: threading.Thread | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begins with the checkpoints that are there."""
+        """Starts with the existing checkpoints."""
         if not state.is_world_process_zero:
             return
         self._failed = 0
-        if self._worker is None:  # else that of a training that was interrupted is still at work
+        if self._worker is None:  # else the worker of an interrupted training is still running
             self._closed = False
             self._worker = threading.Thread(target=self._work, name="lyncean-checkpoints", daemon=True)
             self._worker.start()
-        found = ((_step(path), path) for path in Path(args.output_dir).glob(f"{_PREFIX}*"))
-        for step, path in sorted((step, path) for step, path in found if step is not None):
-            if step <= state.global_step:  # the others will be written once more
+        checkpoints = ((_step(path), path) for path in Path(args.output_dir).glob(f"{_PREFIX}*"))
+        for step, path in sorted((step, path) for step, path in checkpoints if step is not None):
+            if step <= state.global_step:  # the training writes the others again
                 self._add(step, path)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Takes the checkpoint that was saved."""
+        """Queues the saved checkpoint."""
         if self._worker is None:
             return
         self._add(state.global_step, Path(args.output_dir) / f"{_PREFIX}{state.global_step}")
         if args.save_total_limit:
-            # The next one that is saved removes the oldest.
+            # The next save removes the oldest checkpoint.
             with self._changed:
                 if not self._changed.wait_for(lambda: len(self._waiting) < args.save_total_limit, PATIENCE):
                     _LOG.warning(
@@ -77,7 +77,7 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
                     )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Waits for the checkpoints that are left."""
+        """Waits for the remaining checkpoints."""
         if self._worker is None:
             return
         with self._changed:
@@ -114,13 +114,13 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
             done = self.series.evaluate(path, step)
             if done.alarm:
                 _LOG.warning(f"{path}: {done.alarm}")
-        except Exception as error:  # the training is worth more than its curve
-            if not path.exists():  # no later command can go on with it
+        except Exception as error:  # a failed evaluation must not end the training
+            if not path.exists():  # no later command can continue it
                 _LOG.warning(f"{path} was removed before it was looked at; answers that it has given stay")
                 return
             self._failed += 1
-            words = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            _LOG.warning(f"{path} is not evaluated: {words}")
+            message = error if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+            _LOG.warning(f"{path} is not evaluated: {message}")
 
 
 def _step(path: Path) -> int | None:

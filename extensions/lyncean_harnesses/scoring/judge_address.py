@@ -65,11 +65,11 @@ def _is_judge(address: Any) -> bool:
 
 def _join(asking: socket.socket, handler: type[_Handler]) -> None:
     """Replaces a socket by one end of a socket pair and serves the other end."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        os.dup2(ours.fileno(), asking.fileno(), inheritable=False)
+    client_end, server_end = socket.socketpair()
+    with client_end:
+        os.dup2(client_end.fileno(), asking.fileno(), inheritable=False)
     os.set_blocking(asking.fileno(), asking.gettimeout() is None)
-    threading.Thread(target=_serve, args=(theirs, handler), name="judge", daemon=True).start()
+    threading.Thread(target=_serve, args=(server_end, handler), name="judge", daemon=True).start()
 
 
 def _serve(connection: socket.socket, handler: type[_Handler]) -> None:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from lyncean_interop.bridged import Bridged
 
 
-def _command(name: str, module: str, what: str, prefix: str = "") -> click.Command:
-    """Returns the command that takes one tool's file and has a module's `read` read it.
+def _command(name: str, module: str, description: str, prefix: str = "") -> click.Command:
+    """Returns the command that reads one tool's file by a module's `read`.
 
     Args:
-        name: The command's.
+        name: Name of the command.
         module: Module of this package.
-        what: The command's help.
-        prefix: Of the tool's tasks, where they can be scored by their own code.
+        description: The command's help.
+        prefix: Prefix of the tool's tasks, if their own code can score them.
     """
 
-    @click.command(name, cls=Command, help=what)
+    @click.command(name, cls=Command, help=description)
     @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path))
     @click.option("--task", help="The task's name; default: as the file says.")
     @click.option("--model", help="Model name; default: as the file, its name or its folder says.")
@@ -44,8 +44,8 @@ def _command(name: str, module: str, what: str, prefix: str = "") -> click.Comma
         data: str | None = None,
         **code: Any,
     ) -> None:
-        own = bridged_task(prefix, data, **code)
-        run_to_end(score(path, module, own, task=task, model=model, run=run, at=scorer, by=credentials))
+        bridged = bridged_task(prefix, data, **code)
+        run_to_end(score(path, module, bridged, task=task, model=model, run=run, at=scorer, by=credentials))
 
     return of_code(command) if prefix else command
 
@@ -69,10 +69,10 @@ def bridged_task(
     trust_task_code: bool = False,
     settings: Sequence[str] = (),
 ) -> Bridged | None:
-    """Returns how a task's own code scores, None without data.
+    """Returns the scoring by a task's own code, None without data.
 
     Raises:
-        click.UsageError: Options of code are given without data.
+        click.UsageError: Options of the code are used without data.
     """
     if data is None:
         refuse(
@@ -87,7 +87,7 @@ def bridged_task(
 async def score(
     path: Path,
     module: str,
-    own: Bridged | None,
+    bridged: Bridged | None,
     *,
     task: str | None,
     model: str | None,
@@ -95,17 +95,17 @@ async def score(
     at: str | None,
     by: Credentials,
 ) -> None:
-    """Scores a tool's answers, by the task's own code where its data are given, and prints both results.
+    """Scores a tool's answers, by the task's own code if its data are known, and prints both results.
 
     Args:
         path: The file.
         module: Module of this package that reads it.
-        own: The task's own code; None scores by our rules.
-        task: The task's name, None for what the file says.
-        model: The model's, likewise.
+        bridged: The task's own code; None scores by our rules.
+        task: The task's name, None for the name in the file.
+        model: The model's name, likewise.
         run: Run folder.
         at: Address of a scorer; None starts one.
-        by: Credentials for it.
+        by: Credentials for the scorer.
     """
     from lyncean_interop import answers, own_scores
     from lyncean_interop.reading import read_answers
@@ -119,16 +119,16 @@ async def score(
         write_reported,
     )
 
-    if own and at:  # the scorer that is named trusts it or not
-        own = replace(own, trusted=True)
+    if bridged and at:  # the named scorer decides whether to trust the code
+        bridged = replace(bridged, trusted=True)
     endpoint, folder = scorer_at(at), run or Path("runs") / path.resolve().stem
     imported = read_answers(module, path, task, model)
-    if own is None:
+    if bridged is None:
         answers.check_options(imported, path)
         answers.take(imported, path, folder)
         scores, arguments = own_scores.reported(imported), list[str]()
     else:
-        scores, arguments = own.take(imported, path, folder), own.arguments(imported.task)
+        scores, arguments = bridged.take(imported, path, folder), bridged.arguments(imported.task)
     async with connect_scorer(endpoint, by, 600.0, arguments=arguments) as (client, rules):
         await score_again(folder, client, rules, parity=False)
         if scores:

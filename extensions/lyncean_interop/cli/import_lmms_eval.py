@@ -51,9 +51,11 @@ def command(
 
     if not lmms_eval_samples.is_ours(path, task):
         refuse(["reading"], "is for V*-Bench and VisualPuzzles: leave it out")
-        own = import_answers.bridged_task("lmms", data, **code)
+        bridged = import_answers.bridged_task("lmms", data, **code)
         of_file = {"task": task, "model": model}
-        run_to_end(import_answers.score(path, "lmms_eval_answers", own, **of_file, run=run, at=scorer, by=credentials))
+        run_to_end(
+            import_answers.score(path, "lmms_eval_answers", bridged, **of_file, run=run, at=scorer, by=credentials)
+        )
         return
     refuse(
         ["include_path", "trust_task_code", "settings"],
@@ -86,9 +88,9 @@ def command(
                 check_metrics(scored)
                 folders.append(scored)
             if scores:
-                own = {key: (score, "") for key, score in scores.items()}
+                reported = {key: (score, "") for key, score in scores.items()}
                 async with connect_scorer(endpoint, credentials, 600.0, local=local) as (client, _):
-                    await write_reported(folder, client, "lmms-eval", own)
+                    await write_reported(folder, client, "lmms-eval", reported)
         click.echo(f"theirs   {_mean(list(scores.values()), planned)}")
         if reading == "both":
             click.echo("\n".join(described_readings(folder)))

@@ -138,7 +138,7 @@ def test_text_lists(shared_scorer, tmp_path):
         ([{"sample_id": 1, "prediction": 1, "answer": 0}], [], "a string"),
         ([{"sample_id": 1, "prediction": True, "answer": 0}], ["--infer", "likelihood"], "an integer"),
         ([{"sample_id": 1, "prediction": 0.0, "answer": 0}], ["--infer", "likelihood"], "an integer"),
-        ([{"sample_id": 1, "prediction": "x", "answer": "yes"}], [], "no index"),
+        ([{"sample_id": 1, "prediction": "x", "answer": "yes"}], [], "not an index"),
         ([{"sample_id": 1, "prediction": "x", "answer": 1}], ["--multi-round"], "lacks round_id"),
         ([{"sample_id": 1, "prediction": "x"}], ["--formulation", "Generation"], "lacks references"),
         ([{"sample_id": 1}], ["--formulation", "Generation", "--stability"], "needs --formulation SingleChoice"),
