@@ -108,8 +108,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     CAPABILITY_BATCH: _Capability.ValueType  # 8
     """Batch is implemented."""
     CAPABILITY_REASONING: _Capability.ValueType  # 9
-    """What the model reasons before its answer is in GenerateResponse.reasoning and
-    never in GenerateResponse.parts.
+    """Reasoning before the answer is in GenerateResponse.reasoning, never in
+    GenerateResponse.parts.
     """
     CAPABILITY_THINKING: _Capability.ValueType  # 10
     """GenerationConfig.thinking turns reasoning on and off."""
@@ -170,8 +170,8 @@ CAPABILITY_GENERATE: Capability.ValueType  # 7
 CAPABILITY_BATCH: Capability.ValueType  # 8
 """Batch is implemented."""
 CAPABILITY_REASONING: Capability.ValueType  # 9
-"""What the model reasons before its answer is in GenerateResponse.reasoning and
-never in GenerateResponse.parts.
+"""Reasoning before the answer is in GenerateResponse.reasoning, never in
+GenerateResponse.parts.
 """
 CAPABILITY_THINKING: Capability.ValueType  # 10
 """GenerationConfig.thinking turns reasoning on and off."""
@@ -438,8 +438,8 @@ class GetModelInfoResponse(_message.Message):
     boot_id: _builtins.str
     """Drawn at random by each start of the server. A server that sets it sets
     served_by in every response. One that does not is asked GetModelInfo again on
-    each new connection and after its answers: behind one address, another model
-    may answer there.
+    each new connection and after its answers, since another model may answer at the
+    same address.
     """
     max_waiting: _builtins.int
     """Requests beyond max_concurrency that may wait at this replica, so that it
@@ -489,7 +489,7 @@ class GetModelInfoResponse(_message.Message):
 
     @_builtins.property
     def tool_rendering(self) -> Global___ToolRendering:
-        """What the model is shown of tool calls that it made earlier in a conversation.
+        """The form in which the model sees its own earlier tool calls of a conversation.
         Set with CAPABILITY_TOOLS, else unset. Two replicas that differ here are refused.
         """
 
@@ -526,8 +526,8 @@ Global___GetModelInfoResponse: _TypeAlias = GetModelInfoResponse  # noqa: Y015
 
 @_typing.final
 class ToolRendering(_message.Message):
-    """ToolRendering says what becomes of those parts of a conversation with tools that
-    models' templates and endpoints treat differently.
+    """ToolRendering describes those parts of a conversation with tools that models'
+    templates and endpoints treat differently.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -535,7 +535,7 @@ class ToolRendering(_message.Message):
     IMAGES_FIELD_NUMBER: _builtins.int
     REASONING_KEPT_FIELD_NUMBER: _builtins.int
     images: Global___ToolImages.ValueType
-    """Where the images of a tool result stand."""
+    """Position of the images of a tool result."""
     reasoning_kept: _builtins.bool
     """Whether Message.reasoning of an assistant's message with tool calls reaches the
     model while the calls that follow it answer the same user's message.
@@ -646,7 +646,7 @@ class Message(_message.Message):
     role: Global___Role.ValueType
     """The speaker."""
     reasoning: _builtins.str
-    """What the assistant reasoned before these parts, without the marks around it. Only
+    """The assistant's reasoning before these parts, without the marks around it. Only
     in the beginning of an answer that is to be continued, and in a message with tool
     calls, else INVALID_ARGUMENT.
 
@@ -896,8 +896,8 @@ class Image(_message.Message):
 
     Beside data it announces that the file may come again. The server hashes the data,
     refuses those of another hash with INVALID_ARGUMENT (reason "hash_mismatch"), and
-    holds the file, whatever becomes of the request. A file that is larger than
-    max_held_bytes is not held, and what was used least recently makes room.
+    holds the file, even if the request fails. A file larger than max_held_bytes is
+    not held; the least recently used files make room for others.
 
     Without data it stands for the file of that hash, in an Image, Audio or Video
     alike: the request means what it means with the bytes, and its size counts towards
@@ -947,7 +947,7 @@ class Audio(_message.Message):
     """As in Image."""
     @_builtins.property
     def span(self) -> Global___TimeSpan:
-        """What is heard of it; all of it if unset."""
+        """The part that the model hears; all of it if unset."""
 
     def __init__(
         self,
@@ -988,11 +988,11 @@ class Video(_message.Message):
     """As in Image."""
     @_builtins.property
     def span(self) -> Global___TimeSpan:
-        """What is seen of it; all of it if unset."""
+        """The part that the model sees; all of it if unset."""
 
     @_builtins.property
     def sampling(self) -> Global___FrameSampling:
-        """Which frames of that are seen; the model's own choice if unset."""
+        """Choice of the frames in that part; the model's own if unset."""
 
     def __init__(
         self,
@@ -1014,8 +1014,8 @@ Global___Video: _TypeAlias = Video  # noqa: Y015
 @_typing.final
 class TimeSpan(_message.Message):
     """TimeSpan is a part of a file's time, which begins at 0 with its first frame or
-    sample. A negative start, or an end that is not behind the start, is refused with
-    INVALID_ARGUMENT, and so is a span that holds nothing of the file.
+    sample. A negative start, an end not after the start, and a span that contains no
+    part of the file are refused with INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1024,11 +1024,11 @@ class TimeSpan(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> _duration_pb2.Duration:
-        """Where it begins; the file's beginning if unset. Included."""
+        """Its beginning, inclusive; the file's beginning if unset."""
 
     @_builtins.property
     def end(self) -> _duration_pb2.Duration:
-        """Where it ends; the file's end if unset or beyond it. Not included."""
+        """Its end, exclusive; the file's end if unset or beyond it."""
 
     def __init__(
         self,
@@ -1106,8 +1106,8 @@ class GenerateRequest(_message.Message):
     modality: Global___Modality.ValueType
     """The kind of output."""
     samples: _builtins.int
-    """How many outputs are wanted of the one prompt, which is read once for all of
-    them. Zero means 1. Output i, from 0, is what this request without samples would
+    """Number of outputs for the one prompt, which is read once for all of them. Zero
+    means 1. Output i, from 0, is what this request without samples would
     give with config.seed + i, modulo 2^64, in the place of config.seed: it depends on
     neither the number of outputs nor the others. Where no seed is set each is drawn
     by itself; with temperature 0 all are alike. Above 1 it needs CAPABILITY_SAMPLES;
@@ -1321,7 +1321,7 @@ class GenerationConfig(_message.Message):
 
     @_builtins.property
     def response_format(self) -> Global___ResponseFormat:
-        """What the answer must be. Refused beside stop strings with INVALID_ARGUMENT, and
+        """Constraint on the answer. Refused beside stop strings with INVALID_ARGUMENT, and
         with UNIMPLEMENTED for MODALITY_IMAGE. Needs the capability of its kind.
         """
 
@@ -1378,10 +1378,10 @@ Global___GenerationConfig: _TypeAlias = GenerationConfig  # noqa: Y015
 
 @_typing.final
 class ResponseFormat(_message.Message):
-    """ResponseFormat is what an answer must be. The text parts of the response together
-    are then one of the choices, matched by the expression from their first to their
-    last character, or JSON that the schema allows; nothing stands before or behind.
-    The reasoning is free, and the format begins behind it. There are two exceptions:
+    """ResponseFormat constrains an answer. The text parts of the response together are
+    then one of the choices, matched by the expression from their first to their last
+    character, or JSON that the schema allows, with nothing before or after it. The
+    reasoning is free, and the format begins after it. There are two exceptions:
     an output with FINISH_REASON_MAX_TOKENS may be the beginning of such an answer,
     and one with FINISH_REASON_CONTENT_FILTER anything.
 
@@ -1409,10 +1409,10 @@ class ResponseFormat(_message.Message):
     """
     json_schema: _builtins.str
     """A JSON Schema (2020-12), as JSON of at most 65,536 bytes: an object or a
-    boolean. What is no schema, refers to another document or has patternProperties
-    is refused with INVALID_ARGUMENT, and a schema with keywords that the server
-    cannot keep with UNIMPLEMENTED. Annotations and `format` need not be kept.
-    Needs CAPABILITY_ANSWER_JSON_SCHEMA.
+    boolean. Anything but a schema, and a schema that refers to another document or
+    has patternProperties, is refused with INVALID_ARGUMENT; a schema with keywords
+    that the server cannot keep, with UNIMPLEMENTED. Annotations and `format` need
+    not be kept. Needs CAPABILITY_ANSWER_JSON_SCHEMA.
     """
     @_builtins.property
     def choices(self) -> Global___AnswerChoices:
@@ -1480,7 +1480,7 @@ class GenerateResponse(_message.Message):
     finish_reason: Global___FinishReason.ValueType
     """Why decoding ended."""
     reasoning: _builtins.str
-    """What the model reasoned before the answer, without the marks around it; empty
+    """The model's reasoning before the answer, without the marks around it; empty
     if it did not reason, or if the server does not have the text. An output that
     is cut inside the reasoning has one empty text in parts.
     """
@@ -1513,13 +1513,13 @@ class GenerateResponse(_message.Message):
 
     @_builtins.property
     def samples(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampleResult]:
-        """Where GenerateRequest.samples is above 1 the result of each output, in the order
-        of their seeds; the fields above are then unset, but for served_by. Else empty.
+        """With GenerateRequest.samples above 1, the result of each output in the order of
+        their seeds; the fields above, except served_by, are then unset. Else empty.
         """
 
     @_builtins.property
     def prompt(self) -> Global___RenderedPrompt:
-        """What the model was given; set only where return_prompt was."""
+        """The prompt as the model received it; set only if return_prompt was."""
 
     def __init__(
         self,
@@ -1798,14 +1798,14 @@ class Usage(_message.Message):
 
     @_builtins.property
     def media(self) -> _containers.RepeatedCompositeFieldContainer[Global___MediaUsage]:
-        """What was heard and seen of each audio and video part of the prompt, in their
-        order; empty if unknown, as behind a vendor's endpoint.
+        """The part heard or seen of each audio and video part of the prompt, in their
+        order; empty if unknown, as for a vendor's endpoint.
         """
 
     @_builtins.property
     def images(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImageUsage]:
         """The size at which the model saw each image part of the prompt, those of tool
-        results included, in their order; empty if unknown, as behind a vendor's endpoint.
+        results included, in their order; empty if unknown, as for a vendor's endpoint.
         Pixel coordinates that a model writes often refer to this size.
         """
 
@@ -1873,7 +1873,7 @@ class MediaUsage(_message.Message):
     """Samples per second and channel that the model heard; zero for video."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it is, within its span."""
+        """Its duration within the span."""
 
     def __init__(
         self,
@@ -1926,8 +1926,8 @@ class LikelihoodRequest(_message.Message):
         template puts between the generation prefix and an assistant's words stands
         between the two as well, unless the continuation begins with white space. Where
         the conversation ends in the beginning of an answer, that belongs to the prompt,
-        stands in the generation prefix's place, and nothing is put behind it. Nothing is
-        put behind a raw_prompt either; beside one of tokens, with which no text can be
+        replaces the generation prefix, and nothing is added after it. Nothing is added
+        after a raw_prompt either; beside one of tokens, with which no text can be
         tokenized together, continuations are refused with INVALID_ARGUMENT. Duplicates
         are allowed and score alike.
         """

@@ -137,9 +137,9 @@ class RuleInfo(_message.Message):
 
     @_builtins.property
     def needs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it reads of ScoreRequest.evidence: "messages", "input_images", "reasoning",
-        "usage" and "steps". Evidence is sent to such rules alone; without it their
-        verdict is unjudged with reason "no_evidence".
+        """The parts of ScoreRequest.evidence that it reads: "messages", "input_images",
+        "reasoning", "usage" and "steps". Evidence is sent to such rules alone; without it
+        their verdict is unjudged with reason "no_evidence".
         """
 
     def __init__(
@@ -356,9 +356,7 @@ class ScoreRequest(_message.Message):
 
     @_builtins.property
     def evidence(self) -> Global___Evidence:
-        """How the answer came about, as far as RuleInfo.needs asks for it. Ignored by other
-        rules.
-        """
+        """Origin of the answer, as far as RuleInfo.needs asks for it. Ignored by other rules."""
 
     @_builtins.property
     def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
@@ -517,8 +515,8 @@ class ScorerServiceScoreResponse(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     waits_for: _builtins.str
-    """What verdicts wait for, in words for people: a judge that is asked again,
-    for example. Empty where nothing is known.
+    """The reason why verdicts wait, for people: for example, a judge that is retried.
+    Empty if unknown.
     """
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Verdict]:
@@ -989,7 +987,7 @@ class MetricResult(_message.Message):
 
     @_builtins.property
     def cut(self) -> Global___CutBand:
-        """What the cut answers leave open. Unset without a cut answer, and for a metric
+        """The range that cut answers leave open. Unset without a cut answer, and for a metric
         that is not a mean of scores between 0 and 1.
         """
 
@@ -1079,7 +1077,7 @@ class Interval(_message.Message):
     level: _builtins.float
     """Coverage, for example 0.95."""
     method: _builtins.str
-    """How it was computed, for example "wilson" or "cluster bootstrap, 2000 draws"."""
+    """Its method, for example "wilson" or "cluster bootstrap, 2000 draws"."""
     def __init__(
         self,
         *,

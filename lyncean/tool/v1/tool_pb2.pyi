@@ -157,7 +157,7 @@ class EarlierCall(_message.Message):
     arguments: _builtins.str
     """As in CallToolRequest."""
     images: _builtins.int
-    """How many of CallToolRequest.images were there at that time."""
+    """Number of CallToolRequest.images at that time."""
     result_sha256: _builtins.bytes
     """The result's hash, 32 bytes: SHA-256 of the following, for each part of the content
     in its order and then for is_error: a byte "T" and the SHA-256 of a text in UTF-8,
