@@ -198,7 +198,7 @@ def test_the_kit_finds_what_is_wrong() -> None:
         check_cases(rule, [("it is B.", "A")])
     with pytest.raises(AssertionError, match="question"):
         check_invariants(rule, ["it is B."])
-    with pytest.raises(AssertionError, match="no label"):
+    with pytest.raises(AssertionError, match="not a label"):
         check_invariants(rule, ["it is B."], "ACD")
 
 

@@ -331,7 +331,7 @@ async def test_the_commands_of_the_page(
 ) -> None:
     """Those of docs/tools.md, on synthetic rows."""
     monkeypatch.chdir(tmp_path)
-    found = commands(ROOT / "docs" / "tools.md")
+    found = [line for line in commands(ROOT / "docs" / "tools.md") if not line.startswith("docker ")]
     assert len(found) == 6
     (serving,) = (line for line in found if line.startswith("tool-server "))
     example = (ROOT / "examples" / "counter_tools.py").read_text()
