@@ -71,7 +71,7 @@ async def served(cluster: Cluster) -> Pod:
     return pod
 
 
-def impatient(manifests: list[Manifest], seconds: int = 20) -> list[Manifest]:
+def impatient(manifests: list[Manifest], seconds: int = 240) -> list[Manifest]:
     """The same manifests; a pod that does not reach its servers ends after some seconds in place of 45 minutes."""
     for job in of_kind(manifests, "Job"):
         for container in job["spec"]["template"]["spec"].get("initContainers", ()):

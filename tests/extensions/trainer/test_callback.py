@@ -24,6 +24,7 @@ from orchestrator.suite import checkpoints
 pytest.importorskip("torch", reason="pip install 'lyncean[transformers]'")
 pytest.importorskip("accelerate", reason="pip install 'lyncean[transformers]'")
 
+import lyncean.transformers_import  # noqa: F401  (before the callback: PEFT, if installed, imports torchvision)
 import lyncean_trainer
 from lyncean.transformers_import import torch, transformers
 from lyncean_trainer import EvaluateCheckpoints
