@@ -16,7 +16,7 @@ _STEPS = 4000
 _MOST = 0.75
 """Largest share of its capital that a bet risks."""
 _EARLY = 0.25
-"""Share of the units after which the interval is narrowest for its size if there is no target width."""
+"""Share of the units after which the interval is narrowest for its size without a target width."""
 
 
 class ConfidenceSequence:

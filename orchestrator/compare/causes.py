@@ -351,7 +351,7 @@ def _later(item: Item) -> bool:
 
 
 def _unanswered(item: Item) -> bool:
-    """Returns True if there is no answer that a rule or judge could read."""
+    """Returns True if an item lacks an answer that a rule or judge could read."""
     ended = item.response.get("outcome")
     withheld = ended is not None and (ended == Outcome.REFUSED or "response" not in item.response)
     return withheld or item.outcome == Outcome.UNJUDGED

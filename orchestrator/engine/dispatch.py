@@ -174,7 +174,7 @@ class Dispatcher:
         count = 0
         while count + 1 < min(most, 1 + len(self._fresh)) and self._fresh[count].prompt is job.prompt:
             if not is_repeat(self._fresh[count].request, job.request, count + 1):
-                break  # a repeat between them is no longer needed
+                break  # a repeat between them became unnecessary
             count += 1
         if count >= max(1, replica.free) and replica.in_flight:
             return None
@@ -344,7 +344,7 @@ class Dispatcher:
         if self._draining:
             return True
         job.avoid, job.alone = replica, True
-        # With another replica ready there is no reason to wait, unless its queue is full too.
+        # With another replica ready, waiting is pointless unless its queue is full too.
         elsewhere = any(other is not replica for other in self.pool.ready)
         tries = patience.failures - elsewhere
         if tries:

@@ -52,7 +52,7 @@ class LocalChannel:
         return grpc.ChannelConnectivity.READY
 
     async def close(self) -> None:
-        """Does nothing, since there is no connection."""
+        """Does nothing: a local scorer has no connection."""
 
 
 class LocalStream:

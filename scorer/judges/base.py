@@ -151,7 +151,7 @@ class Judge(Protocol):
         """Sends one prompt, and retries failures that pass.
 
         Raises:
-            JudgeError: If there is no usable reply.
+            JudgeError: If no reply is usable.
         """
 
     async def close(self) -> None:

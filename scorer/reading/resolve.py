@@ -228,7 +228,7 @@ def _line_answers(text: str, lines: list[Occurrence], order: Sequence[str], stat
 
 
 def _abstentions(seen: Seen, mentions: Sequence[Mention], start: int = 0) -> list[re.Match[str]]:
-    """Returns the matches of statements that there is no answer, except in options and in refusals of other things."""
+    """Returns the matches of statements of no answer, except in options and in refusals of other things."""
     matches = list(DOCUMENT.ABSTAIN.finditer(seen.text, start)) if seen.may(DOCUMENT.ABSTAIN) else []
     if not matches:
         return []
@@ -266,7 +266,7 @@ def _concluded(
             )
         ):
             return Reading("", Reason.CONFLICT)
-        # A later option says that there is no answer: "not sure".
+        # A later option states the lack of an answer: "not sure".
         if seen.may(DOCUMENT.ABSTAIN) and any(
             mention.kind == TEXT
             and mention.start >= group.last

@@ -40,7 +40,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     """Takes all of the answer as the caption; its score is ROUGE-L against the targets, a value to sort by.
 
     Raises:
-        RequestError: There is no reference.
+        RequestError: The reference is missing.
     """
     if not request.targets:
         raise RequestError("needs at least one reference in targets")

@@ -57,7 +57,7 @@ def search(request: pb.ScoreRequest, prepare: Callable[[str], str]) -> pb.Verdic
     """Searches the answer for any target; `prepare` maps equivalent spellings to one.
 
     Raises:
-        RequestError: There is no target.
+        RequestError: The target is missing.
     """
     if not request.targets:
         raise RequestError("needs a target")
@@ -80,7 +80,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     """Searches the answer for any target; if it also names the target's rival, reads which of the two it states.
 
     Raises:
-        RequestError: There is no target.
+        RequestError: The target is missing.
     """
     verdict = search(request, canonical)
     if not verdict.score:

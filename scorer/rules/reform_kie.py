@@ -81,7 +81,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     """Searches the normalised answer for any normalised target, between word boundaries.
 
     Raises:
-        RequestError: There is no target.
+        RequestError: The target is missing.
     """
     if not request.targets:
         raise RequestError("needs a target")

@@ -22,7 +22,7 @@ def read(request: pb.ScoreRequest) -> pb.Verdict:
     Several targets form one phrase, joined by blanks: list answers of the reference are not alternatives.
 
     Raises:
-        RequestError: There is no target.
+        RequestError: The target is missing.
     """
     if not request.targets:
         raise RequestError("needs a target")

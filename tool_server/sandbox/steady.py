@@ -82,7 +82,7 @@ def _replace(kind: type, methods: Mapping[str, Any]) -> None:
 
 
 def _hold_waits(clock: _Clock) -> None:
-    """Makes the waits of an event loop take no time: there is no other process or thread to wait for."""
+    """Makes the waits of an event loop take no time, for want of other processes or threads to wait for."""
     import selectors
 
     kind: Any = selectors.DefaultSelector

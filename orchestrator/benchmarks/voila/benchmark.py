@@ -8,7 +8,7 @@ property changes without a pattern and the answer is "any".
 Every step sees the earlier questions and answers. As in the reference's script they form one
 growing text beside all three images, without roles; its README, the source of the prompts and
 of the decoding here, and that script differ in small words, and its scorer does not run, so
-there is no reference to follow bug for bug: `--parity` changes nothing.
+no reference can be followed bug for bug: `--parity` changes nothing.
 """
 
 from __future__ import annotations
