@@ -478,7 +478,10 @@ class World:
         answers = {
             line.rpartition(b'"crc32":"')[2][:8] for line in (self.path / LOGS[0]).read_bytes().split(b"\n")[:-1]
         }
-        verdicts = (self.path / LOGS[1]).read_bytes()[self.verdicts_before :].split(b"\n")[:-1]
+        log = (self.path / LOGS[1]).read_bytes()
+        # A last line without its end is removed at the start: new lines then begin before the old end.
+        start = log.rfind(b"\n", 0, self.verdicts_before) + 1
+        verdicts = log[start:].split(b"\n")[:-1]
         named = {line.rpartition(b'"answer":"')[2][:8] for line in verdicts}
         self.orphans += len(named - answers)
 
