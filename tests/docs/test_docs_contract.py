@@ -67,18 +67,21 @@ def servers(
 ) -> Iterator[dict[str, Server]]:
     command = [sys.executable, "-m", "tool_server", "serve", str(ROOT / "examples" / "counter_tools.py")]
     tools = Server(tmp_path_factory.mktemp("tools"), command).start()
-    started = {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
-    for server in started.values():
-        wait_until_serving(server)
-    yield started
-    tools.kill()
+    try:
+        wait_until_ready(demo, "lyncean.model.v1.ModelService")
+        wait_until_ready(shared_scorer, "lyncean.scorer.v1.ScorerService")
+        wait_until_ready(tools, "lyncean.tool.v1.ToolService")
+        yield {MODEL: demo, SCORER: shared_scorer, TOOLS: tools}
+    finally:
+        tools.kill()
 
 
-def wait_until_serving(server: Server) -> None:
+def wait_until_ready(server: Server, service: str) -> None:
+    """Waits for the service itself: the server's own health, "", is SERVING before anything is loaded."""
     with grpc.insecure_channel(server.address) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
-        serving = health_pb2.HealthCheckResponse.SERVING
-        wait_for(lambda: check(health_pb2.HealthCheckRequest(), timeout=60).status == serving)
+        request = health_pb2.HealthCheckRequest(service=service)
+        wait_for(lambda: check(request, timeout=60).status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def test_every_line_is_answered(servers: dict[str, Server]) -> None:
