@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from orchestrator.run.request import RunRequest
 
 if TYPE_CHECKING:
     from orchestrator.run.console import Terminal
+    from orchestrator.run.servers import Guard
     from orchestrator.suite.file import Suite, SuiteFile
+    from orchestrator.suite.record import Record
 
 _GROUPS = {
     "Most used": (
@@ -228,27 +231,35 @@ def _suite(
     if dry_run:
         sizes.describe(suites.plan(suite, Path(folder)), console)
         return
-    with bucket.kept(folder) as local:
-        _run_suite(suite, (read, checkpoints, parameters["until"]), local, console, credentials, as_json)
+    with bucket.kept(folder) as (local, guards):
+        _run_suite(suite, (read, checkpoints, parameters["until"]), local, guards, console, credentials, as_json)
 
 
 def _run_suite(
     suite: Suite,
     watched: tuple[SuiteFile, str | None, str | None],
     folder: Path,
+    guards: Sequence[Guard],
     console: Terminal,
     credentials: Credentials,
     as_json: bool,
 ) -> None:
     from orchestrator.report import leaderboard
+    from orchestrator.run.servers import raced
     from orchestrator.suite import outputs, run as suites, terminal, watch
 
     read, checkpoints, until = watched
+    work: Coroutine[Any, Any, Record]
     if checkpoints is None:
-        record = run_to_end(suites.run(suite, folder, console))
+        work = suites.run(suite, folder, console)
     else:
         watcher = watch.Watcher(read, checkpoints, folder, console, credentials)
-        record = run_to_end(watcher.watch(watch.End.of(until), watch.Pages(folder, console)))
+        work = watcher.watch(watch.End.of(until), watch.Pages(folder, console))
+
+    async def guarded() -> Record:
+        return await raced(work, *(guard() for guard in guards))
+
+    record = run_to_end(guarded())
     board = outputs.board_of(record, folder)
     page = leaderboard.save(board, folder)
     if not console.quiet:

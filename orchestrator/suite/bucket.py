@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lyncean.errors import UserError
-from orchestrator.run_folder.errors import RunBusyError, RunLogError
+from orchestrator.run_folder.errors import RunLogError
 from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.remote.lease import Lease
 from orchestrator.run_folder.remote.mirror import Mirror
-from orchestrator.run_folder.remote.session import download, local_folder, upload_seconds
+from orchestrator.run_folder.remote.session import Guard, download, local_folder, upload_seconds
 from orchestrator.run_folder.remote.store import RemoteError, Store
 from orchestrator.suite import drift, record as records, training
 
@@ -28,8 +29,11 @@ _ASIDE = re.compile(r"\.superseded\d+$")
 
 
 @contextlib.contextmanager
-def kept(run: str) -> Iterator[Path]:
+def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
     """Gives the local folder of a suite that is about to be run; that of a URL is uploaded meanwhile and at its end.
+
+    Yields:
+        The folder, and what has to run beside the suite: it ends the suite where another process takes the folder over.
 
     Raises:
         RunBusyError: If another process writes to the remote folder.
@@ -37,22 +41,17 @@ def kept(run: str) -> Iterator[Path]:
         ConfigError: If the URL cannot be used.
     """
     if "://" not in run:
-        yield Path(run)
+        yield Path(run), ()
         return
     every = upload_seconds()
     store = Store(run)
     lease = Lease(store, max(180.0, 3 * every))
     try:
-        copy = _Copy(local_folder(run), store, lease)
+        copy = _Copy(local_folder(run), store, lease, every)
         copy.fetch()
-        over = threading.Event()
-        worker = threading.Thread(target=copy.keep, args=(over, every), name="lyncean-upload", daemon=True)
-        worker.start()
         try:
-            yield copy.local
+            yield copy.local, (copy.keep,)
         finally:
-            over.set()
-            worker.join()
             # What ended the suite is said; what of it was not uploaded is, once the command runs again.
             hidden = (RunLogError,) if isinstance(sys.exc_info()[1], UserError) else ()
             with contextlib.suppress(*hidden):
@@ -63,9 +62,10 @@ def kept(run: str) -> Iterator[Path]:
 
 
 class _Copy:
-    def __init__(self, local: Path, store: Store, lease: Lease) -> None:
+    def __init__(self, local: Path, store: Store, lease: Lease, every: float) -> None:
         self.local = local
-        self._store, self._lease = store, lease
+        self._store, self._lease, self._every = store, lease, every
+        self._busy = threading.Lock()
         self._mirrors: dict[str, Mirror] = {}
         self._put: dict[str, bytes] = {}
 
@@ -86,29 +86,37 @@ class _Copy:
             record.cells += [cell for cell in here if cell.name not in known]  # a process was killed before its upload
             record.save(self.local)
 
-    def keep(self, over: threading.Event, every: float) -> None:
-        """Uploads at intervals; the next upload makes up for one that fails."""
-        while not over.wait(every):
+    async def keep(self) -> None:
+        """Uploads at intervals; the next upload makes up for one that fails.
+
+        Raises:
+            RunBusyError: If another process has taken the remote folder over.
+        """
+        while True:
+            await asyncio.sleep(self._every)
             try:
-                self._upload()
+                await asyncio.to_thread(self._upload)
             except (RemoteError, OSError) as error:
                 print(f"not uploaded yet, the suite goes on: {error}", file=sys.stderr)
-            except RunBusyError:
-                return  # `finish` meets it once more
 
     def finish(self) -> None:
         """Uploads the rest, and makes sure that the remote folder is complete."""
-        self._mirrors.clear()
-        self._put.clear()
         try:
-            self._upload()
+            self._upload(again=True)
         except RemoteError as error:
             raise RemoteError(
                 f"not all of the suite is uploaded: {error}; all of it is in {self.local}: "
                 "run the same command on this machine again to upload it"
             ) from error
 
-    def _upload(self) -> None:
+    def _upload(self, *, again: bool = False) -> None:
+        with self._busy:  # a thread of `keep` may still upload when the suite has ended
+            if again:
+                self._mirrors.clear()
+                self._put.clear()
+            self._upload_held()
+
+    def _upload_held(self) -> None:
         self._lease.renew()
         # Read first: a record is not to say that a cell is complete of which less is there.
         small = {name: path.read_bytes() for name in SMALL if (path := self.local / name).is_file()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -52,21 +52,27 @@ def test_a_part_whose_reply_was_lost_is_not_there_twice(there: Path, monkeypatch
             raise RemoteError("the reply is lost")
 
     monkeypatch.setattr(Store, "put", put_and_lose)
-    with kept(f"file://{there}") as folder:
-        cell(folder, LINES[0])
-        assert lost.wait(60)
-        cell(folder, *LINES)  # the second is written by the time at which the first is tried again
-        again.set()
-        while not answers(there).endswith(LINES[-1]):
-            time.sleep(0.01)
+
+    async def suite() -> None:
+        with kept(f"file://{there}") as (folder, (keep,)):
+            uploads = asyncio.create_task(keep())
+            cell(folder, LINES[0])
+            await asyncio.to_thread(lost.wait)
+            cell(folder, *LINES)  # the second is written by the time at which the first is tried again
+            again.set()
+            while not answers(there).endswith(LINES[-1]):
+                await asyncio.sleep(0.01)
+            uploads.cancel()
+
+    asyncio.run(suite())
     assert answers(there) == b"".join(LINES)
 
 
 def test_other_answers_of_this_machine_are_not_uploaded(there: Path) -> None:
-    with kept(f"file://{there}") as folder:
+    with kept(f"file://{there}") as (folder, _):
         cell(folder, LINES[0])
     cell(folder, LINES[1])
-    with kept(f"file://{there}") as folder:
+    with kept(f"file://{there}") as (folder, _):
         assert (folder / "cell" / "responses.jsonl").read_bytes() == LINES[0]
         assert (folder / "cell.superseded1" / "responses.jsonl").read_bytes() == LINES[1]
     assert [path.name for path in there.iterdir() if path.is_dir()] == ["cell"]
@@ -79,7 +85,7 @@ def test_the_error_that_ended_a_suite_is_raised_where_its_upload_fails_too(
         raise RemoteError("503")
 
     def suite() -> None:
-        with kept(f"file://{there}") as folder:
+        with kept(f"file://{there}") as (folder, _):
             cell(folder, LINES[0])
             monkeypatch.setattr(Store, "put", refused)
             raise IncompleteError("stopped")
@@ -101,7 +107,7 @@ def test_no_record_is_there_before_the_cells_that_it_names(there: Path, monkeypa
             Record("night", "", "", [RecordedCell("cell", "m", "", ["t"], request="complete")]).save(folder)
 
     monkeypatch.setattr(Store, "put", put_while_it_ends)
-    with kept(f"file://{there}") as folder:
+    with kept(f"file://{there}") as (folder, _):
         cell(folder, LINES[0])
         ends = True
     assert answers(there) == LINES[0]

@@ -23,6 +23,7 @@ from orchestrator.compare import leaderboard
 from orchestrator.run import local_server, servers
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.remote.lease import WRITER
 from orchestrator.run_folder.remote.listing import find_remote_runs
 from orchestrator.run_folder.remote.store import Store
 from orchestrator.suite import bucket, watch
@@ -322,6 +323,15 @@ def test_a_series_in_a_bucket_goes_on_from_another_machine(training: Training, b
     with bucket.kept(base), pytest.raises(RunBusyError, match="is being written by another process"):
         with bucket.kept(base):
             raise AssertionError("two write")
+
+
+def test_a_watcher_whose_bucket_another_process_takes_over_ends_and_says_so(training: Training, base: str) -> None:
+    cluster = Cluster(training.folder)
+    process = cluster.start("eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--run", base)
+    store, lease = Store(base), b'{"id":"x","host":"far","pid":1,"renewed":9e12,"seconds":9}'
+    wait_for(lambda: store.get(WRITER) and store.put_version(WRITER, lease, store.get_version(WRITER)[1]))
+    assert "is being written by another process (far, pid 1)" in cluster.ended(process, 3)
+    assert store.get(WRITER) == lease
 
 
 def test_a_cell_that_was_not_uploaded_yet_stays_in_the_record(training: Training, base: str) -> None:
