@@ -28,7 +28,7 @@ class Clock:
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True)
         self._file = (folder / "ahead").open("w+b")
         self.jump(0)
-        self.words = ("env", f"JUMPING_CLOCK={self._file.name}", f"LD_PRELOAD={library}")
+        self.prefix = ("env", f"JUMPING_CLOCK={self._file.name}", f"LD_PRELOAD={library}")
 
     def jump(self, seconds: int) -> None:
         """Makes it so many seconds ahead of the machine's."""
@@ -38,9 +38,9 @@ class Clock:
 
     def read(self) -> tuple[float, float]:
         """Returns what a process on this clock reads: time of day, monotonic time."""
-        words = [*self.words, sys.executable, "-c", "import time; print(time.time(), time.monotonic())"]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        wall, monotonic = map(float, said.split())
+        command = [*self.prefix, sys.executable, "-c", "import time; print(time.time(), time.monotonic())"]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        wall, monotonic = map(float, output.split())
         return wall, monotonic
 
 
@@ -62,12 +62,14 @@ def test_the_clock_itself(clock: Clock) -> None:
 
 @pytest.mark.parametrize("where", ["orchestrator", "servers"])
 def test_the_clock_jumps(cluster: Cluster, clock: Clock, expected: bytes, where: str) -> None:
-    cluster.before = clock.words if where == "servers" else ()
+    cluster.before = clock.prefix if where == "servers" else ()
     servers = [cluster.model("--delay", "0.05", "--concurrency", "4", "--queue", "2") for _ in range(2)]
     scorer = cluster.scorer()
-    cluster.before = clock.words if where == "orchestrator" else ()
-    words = cluster.words("run", servers, scorer, *ROWS, "--timeout", "20", "--patience", "20", "--deadline", "3000")
-    process = cluster.start(*words)
+    cluster.before = clock.prefix if where == "orchestrator" else ()
+    arguments = cluster.words(
+        "run", servers, scorer, *ROWS, "--timeout", "20", "--patience", "20", "--deadline", "3000"
+    )
+    process = cluster.start(*arguments)
     for reach, seconds in ((15, DAY), (35, -DAY), (55, 400 * DAY), (75, -30), (95, 3600)):
         wait_for(lambda reach=reach: cluster.answered() >= reach or process.poll() is not None)
         assert process.poll() is None, process.communicate()
@@ -85,9 +87,9 @@ def test_the_clock_jumps(cluster: Cluster, clock: Clock, expected: bytes, where:
 
 def test_patience_outlives_a_jump(cluster: Cluster, shared_scorer: Server, clock: Clock, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02")
-    words = cluster.words("run", [server], shared_scorer, *ROWS, "--patience", "30")
-    cluster.before = clock.words
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [server], shared_scorer, *ROWS, "--patience", "30")
+    cluster.before = clock.prefix
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 20)
     server.kill()
     for seconds in (DAY, -DAY):
@@ -103,9 +105,9 @@ def test_a_replica_hangs_while_the_clock_goes_back(
     cluster: Cluster, shared_scorer: Server, clock: Clock, expected: bytes
 ) -> None:
     servers = [cluster.model("--delay", "0.01", "--concurrency", "3") for _ in range(2)]
-    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "5", "--patience", "30")
-    cluster.before = clock.words
-    process = cluster.start(*words)
+    arguments = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "5", "--patience", "30")
+    cluster.before = clock.prefix
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 20)
     servers[0].signal(signal.SIGSTOP)
     clock.jump(-DAY)

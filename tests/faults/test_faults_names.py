@@ -22,25 +22,25 @@ class Hosts:
         self._file = file
         self.set("127.0.0.1")
         script = f'mount --bind "{file}" /etc/hosts && exec "$@"'
-        self.words = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh")
+        self.prefix = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh")
 
     def set(self, *addresses: str) -> None:
-        """Puts these addresses, and no others, behind `NAME`."""
+        """Makes `NAME` resolve to these addresses alone."""
         self._file.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {NAME}\n" for address in addresses))
 
     def look_up(self) -> list[str]:
-        """Returns what a process finds behind `NAME`."""
+        """Returns the addresses that a process resolves `NAME` to."""
         code = f"import socket; print(*sorted({{a[4][0] for a in socket.getaddrinfo('{NAME}', 1)}}))"
-        done = subprocess.run([*self.words, sys.executable, "-c", code], capture_output=True, text=True)
+        done = subprocess.run([*self.prefix, sys.executable, "-c", code], capture_output=True, text=True)
         return done.stdout.split()
 
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Hosts:
-    made = Hosts(tmp_path / "hosts")
-    if sys.platform != "linux" or made.look_up() != ["127.0.0.1"]:
+    hosts_file = Hosts(tmp_path / "hosts")
+    if sys.platform != "linux" or hosts_file.look_up() != ["127.0.0.1"]:
         pytest.skip("an /etc/hosts of a process's own takes Linux with unshare (mount namespaces)")
-    return made
+    return hosts_file
 
 
 def calls(server: Server) -> list[str]:
@@ -59,10 +59,10 @@ def test_pods_are_replaced_behind_their_name(
     hosts.set(addresses[0])
     assert hosts.look_up() == addresses[:1]
     first, second, third = (cluster.model("--host", address, *flags, port=port) for address in addresses)
-    words = cluster.words("run", [], shared_scorer, "--limit", "120", "--patience", "60")
-    words[words.index("--endpoint") + 1] = f"{NAME}:{port}"
-    cluster.before = hosts.words
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [], shared_scorer, "--limit", "120", "--patience", "60")
+    arguments[arguments.index("--endpoint") + 1] = f"{NAME}:{port}"
+    cluster.before = hosts.prefix
+    process = cluster.start(*arguments)
     wait_for(lambda: len(calls(first)) >= 3)
     hosts.set(*addresses[:2])
     wait_for(lambda: len(calls(second)) >= 3)
@@ -84,8 +84,8 @@ def test_pods_are_replaced_behind_their_name(
     assert len(calls(third)) > 10
     assert f"{addresses[0]}:{port} is gone from {NAME}:{port}" in output
     lines = cluster.lines("run")
-    asked = Counter(line["replica"] for line in lines)
-    assert set(asked) == {f"{address}:{port}" for address in addresses}
+    replicas = Counter(line["replica"] for line in lines)
+    assert set(replicas) == {f"{address}:{port}" for address in addresses}
     assert len({line["key"] for line in lines}) == len(lines) == 120
     # Nothing is asked twice but what the killed one may have answered into a dead connection.
     assert cluster.calls().total() <= 121

@@ -25,11 +25,11 @@ class Network:
         self._holder = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._holder.stdout
         self.up = self._holder.stdout.readline() == b"up\n"
-        self.words = ("nsenter", f"--target={self._holder.pid}", "--user", "--net", "--preserve-credentials")
+        self.prefix = ("nsenter", f"--target={self._holder.pid}", "--user", "--net", "--preserve-credentials")
 
     def filter(self, *rule: str) -> bool:
         """Changes the filter; returns whether that worked."""
-        done = subprocess.run([*self.words, "iptables", "--wait", *rule], capture_output=True)
+        done = subprocess.run([*self.prefix, "iptables", "--wait", *rule], capture_output=True)
         return done.returncode == 0
 
     def lose(self, share: float) -> bool:
@@ -38,7 +38,7 @@ class Network:
         return self.filter(*rule)
 
     def pull(self, port: int) -> bool:
-        """Loses whatever is sent to a port or comes from it."""
+        """Drops every packet to or from a port."""
         ends = ("--dport", "--sport")
         return all(self.filter("-A", "INPUT", "-p", "tcp", end, str(port), "-j", "DROP") for end in ends)
 
@@ -48,7 +48,7 @@ class Network:
 
     def lost(self) -> int:
         """Returns how many packets were dropped."""
-        command = [*self.words, "iptables", "--wait", "-L", "INPUT", "-v", "-x", "-n"]
+        command = [*self.prefix, "iptables", "--wait", "-L", "INPUT", "-v", "-x", "-n"]
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return sum(int(line.split()[0]) for line in listed.splitlines() if " DROP " in line)
 
@@ -61,14 +61,14 @@ class Network:
 def network(cluster: Cluster) -> Iterator[Network]:
     if sys.platform != "linux":
         pytest.skip("network namespaces are Linux's")
-    made = Network()
+    namespace = Network()
     try:
-        if not (made.up and made.lose(0.5) and made.heal()):
+        if not (namespace.up and namespace.lose(0.5) and namespace.heal()):
             pytest.skip("a network of its own takes unshare, ip and iptables, and the right to use them")
-        cluster.before = made.words
-        yield made
+        cluster.before = namespace.prefix
+        yield namespace
     finally:
-        made.close()
+        namespace.close()
 
 
 def test_packets_are_lost(cluster: Cluster, network: Network, expected: bytes) -> None:
@@ -113,9 +113,9 @@ async def test_connections_are_treated_badly(
     server = cluster.model("--delay", "0.01", "--concurrency", "4")
     to_model, to_scorer = Proxy(server.port, **whim), Proxy(shared_scorer.port, **whim, seed=1)
     async with to_model as model_port, to_scorer as scorer_port:
-        words = cluster.words("run", [server], shared_scorer, *ROWS, "--timeout", "20", "--patience", "60")
-        words[words.index("--endpoint") + 1] = f"127.0.0.1:{model_port}"
-        words[words.index("--scorer") + 1] = f"127.0.0.1:{scorer_port}"
-        await asyncio.to_thread(cluster.orchestrator, *words)
+        arguments = cluster.words("run", [server], shared_scorer, *ROWS, "--timeout", "20", "--patience", "60")
+        arguments[arguments.index("--endpoint") + 1] = f"127.0.0.1:{model_port}"
+        arguments[arguments.index("--scorer") + 1] = f"127.0.0.1:{scorer_port}"
+        await asyncio.to_thread(cluster.orchestrator, *arguments)
     assert "delay" in whim or (to_model.cut and to_scorer.cut)
     cluster.whole(expected)

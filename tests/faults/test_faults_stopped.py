@@ -33,8 +33,8 @@ def test_orchestrator_stopped_for_longer_than_a_call_may_take(
     cluster: Cluster, shared_scorer: Server, expected: bytes
 ) -> None:
     servers = [cluster.model("--delay", "0.02", "--max-connection-age", "0.5") for _ in range(2)]
-    words = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2", "--patience", "20")
-    process = cluster.start(*words)
+    arguments = cluster.words("run", servers, shared_scorer, *ROWS, "--timeout", "2", "--patience", "20")
+    process = cluster.start(*arguments)
     for reach in (20, 60):
         wait_for(lambda reach=reach: cluster.answered() >= reach)
         process.send_signal(signal.SIGSTOP)
@@ -43,7 +43,7 @@ def test_orchestrator_stopped_for_longer_than_a_call_may_take(
     process.communicate(timeout=300)
     assert process.returncode in (0, 3)
     if process.returncode:  # a call that both stops hit has failed twice: the same command asks it again
-        cluster.ended(cluster.start(*words))
+        cluster.ended(cluster.start(*arguments))
     cluster.whole(expected)
     # Only what was in flight at a stop may have been asked twice.
     assert sum(count > 1 for count in cluster.calls().values()) <= 2 * 2 * 4
@@ -54,14 +54,14 @@ def test_scorer_stopped_for_good(cluster: Cluster, expected: bytes) -> None:
     """Nothing closes the connection: it is the client's pings that find the scorer dead."""
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.02")
-    words = cluster.words("run", [server], scorer, *ROWS, "--patience", "2")
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [server], scorer, *ROWS, "--patience", "2")
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 20)
     scorer.signal(signal.SIGSTOP)
     error = cluster.ended(process, 3)
     assert "every answer is safe" in error
     assert cluster.answered() == 120
     scorer.signal(signal.SIGCONT)
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     cluster.whole(expected)
     assert cluster.calls() == {str(n): 1 for n in range(120)}

@@ -95,8 +95,8 @@ def test_any_gate_is_conditions_or_a_usage_error(word: str) -> None:
     assert conditions is None or (conditions and all(condition.name for condition in conditions))
 
 
-def planned(words: Sequence[str]) -> None:
-    make(RunRequest(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(words)))
+def planned(assignments: Sequence[str]) -> None:
+    make(RunRequest(["reform_CIFAR10", "voila_wd"], synthetic=True, limit=1, settings=list(assignments)))
 
 
 NAMES = sorted(
@@ -113,10 +113,10 @@ values = st.sampled_from(["1", "-1", "true", "nan", "1e999", "9" * 30]) | st.tex
 setting = st.tuples(st.sampled_from(NAMES) | st.text(max_size=5), st.sampled_from(["=", "", "=="]), values).map("".join)
 
 
-@given(words=st.lists(setting, max_size=3))
+@given(assignments=st.lists(setting, max_size=3))
 @FEW
-def test_any_setting_is_taken_or_a_config_error(words: list[str]) -> None:
-    taken(lambda: planned(words), ConfigError)
+def test_any_setting_is_taken_or_a_config_error(assignments: list[str]) -> None:
+    taken(lambda: planned(assignments), ConfigError)
 
 
 @given(word=st.text(max_size=8) | st.from_regex(r"\A[0-9\u00b2\u0663]{0,3}/[0-9]{0,3}\Z"))
@@ -131,6 +131,6 @@ def test_any_shard_is_a_part_or_a_config_error(word: str) -> None:
 @given(word=st.text(max_size=12) | st.from_regex(r"\A[a-z\[\]:.]{0,6}:[0-9]{1,6}\Z"))
 @FEW
 def test_any_endpoint_is_host_and_port_or_a_config_error(word: str) -> None:
-    found = taken(lambda: parse_endpoints([word]), ConfigError) or ()
+    endpoints = taken(lambda: parse_endpoints([word]), ConfigError) or ()
     taken(lambda: one_endpoint(word), ConfigError)
-    assert all(endpoint.host and 0 < endpoint.port < 65536 for endpoint in found)
+    assert all(endpoint.host and 0 < endpoint.port < 65536 for endpoint in endpoints)

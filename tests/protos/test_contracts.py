@@ -23,16 +23,16 @@ PAGES = ROOT / "docs" / "contract"
 
 def test_generated_code_is_what_the_generator_makes(tmp_path: Path) -> None:
     runpy.run_path(str(PROTOS / "generate.py"))["generate"](tmp_path)
-    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*_pb2*"))
-    assert len(made) == 12
-    for path in made:
+    generated = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*_pb2*"))
+    assert len(generated) == 12
+    for path in generated:
         assert (tmp_path / path).read_text() == (ROOT / path).read_text(), f"run `make protos`: {path} is stale"
 
 
 def test_pages_are_current(tmp_path: Path) -> None:
     runpy.run_path(str(PROTOS / "document.py"))["document"](tmp_path)
-    made = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert made == {path.name: path.read_text() for path in PAGES.iterdir()}, "run `python protos/document.py`"
+    pages = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert pages == {path.name: path.read_text() for path in PAGES.iterdir()}, "run `python protos/document.py`"
 
 
 def test_every_rpc_has_its_page_and_every_link_leads_somewhere() -> None:
@@ -42,12 +42,12 @@ def test_every_rpc_has_its_page_and_every_link_leads_somewhere() -> None:
 
 
 def test_grpcurl_lines_hold_requests_of_the_contract() -> None:
-    found = 0
+    count = 0
     for file in PAGES.glob("ModelService.*.md"):
         for body, method in re.findall(r"-d '([^']*)' \S+ \S+/(\w+)", file.read_text()):
             json_format.ParseDict(json.loads(body), getattr(model, f"{method}Request")())
-            found += 1
-    assert found == 3
+            count += 1
+    assert count == 3
 
 
 def test_a_sample_has_the_fields_of_a_response() -> None:
@@ -56,7 +56,10 @@ def test_a_sample_has_the_fields_of_a_response() -> None:
     sample = {field.name: field for field in model.Sample.DESCRIPTOR.fields}
     assert whole.keys() - sample.keys() == {"served_by", "samples", "prompt"}
     for name, field in sample.items():
-        kinds = [(each.number, each.type, each.message_type, each.enum_type) for each in (field, whole[name])]
+        kinds = [
+            (descriptor.number, descriptor.type, descriptor.message_type, descriptor.enum_type)
+            for descriptor in (field, whole[name])
+        ]
         assert kinds[0] == kinds[1], name
 
 

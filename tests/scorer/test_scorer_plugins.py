@@ -189,8 +189,8 @@ def test_yaml_rules_on_the_command_line(tmp_path: Path) -> None:
 
 def test_the_kit_finds_what_is_wrong() -> None:
     def careless(request: pb.ScoreRequest) -> pb.Verdict:
-        words = request.text.split()
-        return scored(words[-1].strip(".!*?"), 0.0) if words else unparsed("no_word")
+        tokens = request.text.split()
+        return scored(tokens[-1].strip(".!*?"), 0.0) if tokens else unparsed("no_word")
 
     rule = Rule(name="careless", description="The last word.", read=careless)
     check_cases(rule, [("it is B.", "B")])

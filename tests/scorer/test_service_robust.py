@@ -34,10 +34,10 @@ class Gate:
         self.open = asyncio.Event()
         self.waiting = 0
         self.most = 0
-        self.asked: list[str] = []
+        self.keys: list[str] = []
 
     async def ask(self, key: str) -> None:
-        self.asked.append(key)
+        self.keys.append(key)
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
@@ -204,7 +204,7 @@ async def test_an_empty_answer_reaches_neither_rule_nor_judge(answer: str) -> No
         await call.write(message(text("p", "plain_x", answer), text("j", "judge_x", answer)))
         verdicts = (await call.read()).verdicts
     assert [(v.outcome, v.reason, v.score) for v in verdicts] == [("unparsed", "empty_answer", 0.0)] * 2
-    assert not gate.asked
+    assert not gate.keys
 
 
 async def test_a_client_that_does_not_read_stops_being_read() -> None:

@@ -18,8 +18,8 @@ from lyncean.rpc import dial, is_serving
 from scorer.cli import main
 
 
-def scorer(*arguments: str, given: str | None = None) -> Result:
-    return commands.run(main, *arguments, given=given)
+def scorer(*arguments: str, stdin: str | None = None) -> Result:
+    return commands.run(main, *arguments, given=stdin)
 
 
 def item(key: str, best: int, **fields: object) -> str:
@@ -44,7 +44,7 @@ def test_one_verdict_a_line_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 def test_stdin_and_an_empty_answer() -> None:
     empty = '{"key": "k", "rule": "contains_word", "text": "", "targets": ["x"]}\n'
-    done = scorer("score", "-", given=empty)
+    done = scorer("score", "-", stdin=empty)
     verdict = json.loads(done.stdout)
     assert (verdict["outcome"], verdict["reason"], verdict["score"], verdict["extracted"]) == (
         "unparsed",
@@ -58,7 +58,7 @@ def test_metrics_end_the_output(tmp_path: Path) -> None:
     specs = tmp_path / "specs.json"
     specs.write_text('[{"name": "acc", "metric": "accuracy", "by": [{"labels": ["a"]}]}]')
     lines = [item("t/1", 1, labels={"a": "x"}), '{"key": "t/2", "verdict": {"outcome": "failed"}}']
-    done = scorer("score", "-", "--metrics", str(specs), given="\n".join(lines))
+    done = scorer("score", "-", "--metrics", str(specs), stdin="\n".join(lines))
     verdict, summary = [json.loads(line) for line in done.stdout.splitlines()]
     assert verdict["key"] == "t/1"
     assert summary["summary"]["metrics"][0]["value"] == 0.5
@@ -104,7 +104,7 @@ def test_bad_metrics_are_named(tmp_path: Path) -> None:
         ("[", "specs.json"),
     ):
         (tmp_path / "specs.json").write_text(text)
-        done = scorer("score", "-", "--metrics", str(tmp_path / "specs.json"), given="")
+        done = scorer("score", "-", "--metrics", str(tmp_path / "specs.json"), stdin="")
         assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1)
         assert part in done.stderr
 

@@ -32,8 +32,8 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         self.revision = "1"
         self.introduced = 0
         self.loading = 0
-        self.asked = 0
-        self.words = json.dumps({"explanation": "because", "correct": True})
+        self.calls = 0
+        self.reply = json.dumps({"explanation": "because", "correct": True})
 
     async def GetModelInfo(self, request: Any, context: Any) -> model.GetModelInfoResponse:  # noqa: N802
         if self.loading:
@@ -43,9 +43,9 @@ class Model(model_pb2_grpc.ModelServiceServicer):
         return model.GetModelInfoResponse(model_name="judge", model_revision=self.revision)
 
     async def Generate(self, request: Any, context: Any) -> model.GenerateResponse:  # noqa: N802
-        self.asked += 1
+        self.calls += 1
         return model.GenerateResponse(
-            parts=[model.Part(text=self.words)],
+            parts=[model.Part(text=self.reply)],
             finish_reason=model.FINISH_REASON_END_OF_SEQUENCE,
             usage=model.Usage(input_tokens=90, output_tokens=10),
         )
@@ -91,21 +91,21 @@ async def test_what_a_model_was_asked_before_a_restart_is_not_asked_again(
     cache = tmp_path / "judge.sqlite"
     first = await verdicts(port, cache)
     assert [verdict.outcome for verdict in first] == ["scored"] * 4
-    assert (servicer.asked, servicer.introduced) == (4, 1)
+    assert (servicer.calls, servicer.introduced) == (4, 1)
     again = await verdicts(port, cache)
     assert all(verdict.judge.cached for verdict in again)
-    assert servicer.asked == 4
+    assert servicer.calls == 4
     servicer.revision = "2"  # other weights make another judge
     await verdicts(port, cache)
-    assert servicer.asked == 8
+    assert servicer.calls == 8
 
 
 async def test_a_reply_of_no_use_was_paid_for_all_the_same(served: tuple[Model, int], tmp_path: Path) -> None:
     servicer, port = served
-    servicer.words = "Sure! It is correct."
+    servicer.reply = "Sure! It is correct."
     done = await verdicts(port, tmp_path / "judge.sqlite", 5, budget=Budget(max_tokens=150), concurrency=1)
     assert sorted(verdict.reason for verdict in done) == ["judge_bad_json"] * 2 + ["judge_budget"] * 3
-    assert servicer.asked == 2
+    assert servicer.calls == 2
 
 
 async def test_a_model_that_still_loads_is_waited_for(
@@ -147,12 +147,12 @@ async def test_a_judge_over_tls_with_a_token_and_a_certificate_of_ones_own(
 
     async with serving(config) as (servicer, port):
         assert await outcomes(port, token="t0ken", tls=client) == {"scored"}
-        assert servicer.asked == 2
+        assert servicer.calls == 2
         assert await outcomes(port, token="wrong", tls=client) == {"judge_unreachable"}
         assert await outcomes(port, token="t0ken", tls=Tls(ca=authority.path)) == {"judge_unreachable"}
         assert await outcomes(port, token="t0ken") == {"judge_unreachable"}
         assert await outcomes(port, "grpc", token="t0ken", tls=client) == {"judge_unreachable"}
-        assert servicer.asked == 2
+        assert servicer.calls == 2
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_can_not_help_but_is_not_a_refusal() -> None:
     assert not only_declines("I can't help but notice that the shirt is red.")
 
 
-class _Asked:
+class _Recorder:
     """A judge that records its prompts."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Asked:
 
 @pytest.mark.parametrize("text", [*ONLY, *MORE])
 async def test_the_judge_is_asked_unless_nothing_but_a_refusal_is_there(text: str) -> None:
-    judge = _Asked()
+    judge = _Recorder()
     verdict = await RULE.read(pb.ScoreRequest(key="k", rule="judge_answer", text=text, targets=["red"]), judge)
     assert bool(judge.prompts) == (text in MORE)
     assert verdict.outcome == (Outcome.UNJUDGED if text in MORE else Outcome.REFUSED)

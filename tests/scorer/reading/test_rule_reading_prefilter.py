@@ -35,7 +35,7 @@ SEARCHED = {
 } | {"refusals": refusals.LEXICON.DECLINES}
 FREQUENT = (BEFORE.ANSWER, BEFORE.NOT, BEFORE.HYPOTHETICAL, DOCUMENT.ABSTAIN, refusals.LEXICON.DECLINES)
 MATCHED = {name: pattern for name, pattern in SEARCHED.items() if pattern in AFTER.marked("tail")}
-WORDS = (
+VOCABULARY = (
     *(
         "option",
         "the",
@@ -95,7 +95,7 @@ def test_forms_are_found_as_their_pattern_finds_them(forms: object) -> None:
         assert [match.span() for match in forms.find(text)] == [match.span() for match in forms.pattern.finditer(text)]
 
 
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
+@given(st.lists(st.sampled_from(VOCABULARY), max_size=12).map(" ".join))
 @settings(max_examples=300)
 def test_forms_are_found_in_any_text(text: str) -> None:
     for forms in (forms_of(tuple("ABCD")), _forms(4, False)):

@@ -20,7 +20,7 @@ CASES = [
     if not case.get("open") and not case.get("cut")
 ]
 MATERIALS = ("rubber", "cotton", "kevlar", "leather")
-WORDS = (
+VOCABULARY = (
     *(
         "A",
         "B",
@@ -80,7 +80,7 @@ WORDS = (
         "I'd go with",
     ),
 )
-MESS = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=60)
+MESS = st.lists(st.sampled_from(VOCABULARY), max_size=25).map(" ".join) | st.text(max_size=60)
 QUICK = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -377,7 +377,7 @@ def test_any_text_has_a_verdict(text, step):
     assert verdict.span.start <= verdict.span.end <= len(text)
 
 
-_WORDS = st.sampled_from(
+_VOCABULARY = st.sampled_from(
     (
         *("number", "=", "two", "four", "any", "subject", "cats", "boys", "action", "walking", "changed", "unchanged"),
         *("Image 1", "Image 2", "the", "answer is", "and", "or", ",", ".", "\n", "from", "to", "remains", "not", ":"),
@@ -385,7 +385,7 @@ _WORDS = st.sampled_from(
 )
 
 
-@given(st.lists(_WORDS, max_size=40).map(" ".join), st.sampled_from([(1, IMAGES), (2, CHANGES), (3, FOUR_ANY)]))
+@given(st.lists(_VOCABULARY, max_size=40).map(" ".join), st.sampled_from([(1, IMAGES), (2, CHANGES), (3, FOUR_ANY)]))
 def test_any_words_have_a_verdict(text, step):
     verdict = read(step[0], text, step[1])
     assert all(0 <= value <= 1 for value in verdict.scores.values())
