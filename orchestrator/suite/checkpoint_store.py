@@ -108,7 +108,8 @@ class RemoteCheckpoints(Checkpoints):
             list(pool.map(lambda name: store.download(name, checkpoint.path / name), wanted))
         if checkpoints.fingerprint(checkpoint.path) != checkpoint.fingerprint:
             self.drop(checkpoint)
-            raise RemoteError(f"{store.url} was written anew while it was fetched: run the same command again")
+            self._known.pop(checkpoint.name, None)
+            raise RemoteError(f"{store.url} was written anew while it was fetched")
 
     def drop(self, checkpoint: Found) -> None:
         """Removes the fetched files."""

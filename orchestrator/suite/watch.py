@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -23,7 +24,9 @@ from lyncean.rpc import PLAIN, Credentials
 from orchestrator.errors import ConfigError, IncompleteError
 from orchestrator.report import leaderboard
 from orchestrator.run.local_server import LocalServers
+from orchestrator.run.request import RunRequest
 from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.remote import RemoteError
 from orchestrator.suite import record as records, run as suites
 from orchestrator.suite.checkpoint_store import checkpoints_of
 from orchestrator.suite.checkpoints import Found
@@ -39,6 +42,7 @@ _AGAIN = 60.0
 _UNTIL = re.compile(r"\s*(?:(now)|step\s*>=\s*(\d+))\s*")
 Completed = Callable[[Record], None]
 """Takes the record after each checkpoint."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class Watcher:
         self._checkpoints = checkpoints_of(pattern)
         self._credentials = credentials
         self._tried: dict[str, float] = {}
+        self._complete: Sequence[Found] = ()
         self._waiting: list[Path] = []
         self._told = False
 
@@ -136,40 +141,65 @@ class Watcher:
                 record = await self._evaluate([], session, completed)
                 while not session.stopped:
                     with _signalled() as signalled:
-                        complete, due = await self._next(session, end, signalled)
-                    if due is None:
-                        break
+                        due = await self._next(session, end, signalled)
+                        if due is None or not await self._fetched(due, signalled):
+                            break
                     # One at a time, so that the page shows each as soon as it is evaluated.
-                    record = await self._fetched(due, complete[: complete.index(due) + 1], session, completed)
+                    complete = self._complete[: self._complete.index(due) + 1]
+                    record = await self._evaluate(complete, session, completed)
+                    if record and all(cell.name in session.settled for cell in record.cells if cell.model == due.name):
+                        await asyncio.to_thread(self._checkpoints.drop, due)
         if record is None:
             raise IncompleteError(
                 f"no checkpoint of {self._pattern} is complete{self._not_complete()}; run the same command again"
             )
         return record
 
-    async def _next(self, session: Session, end: End, signalled: asyncio.Event) -> tuple[Sequence[Found], Found | None]:
-        """Returns the complete checkpoints, and the next to evaluate; None at the end, or on a signal."""
+    async def _next(self, session: Session, end: End, signalled: asyncio.Event) -> Found | None:
+        """Returns the next checkpoint to evaluate; None at the end, or on a signal."""
         while True:
-            complete = await asyncio.to_thread(self._find)
+            complete = await self._patiently(self._find, signalled)
+            if complete is None:
+                return None
+            self._complete = complete
             if (due := self._due(complete, session)) is not None or end.reached(complete):
-                return complete, due
+                return due
             if not self._told:
                 self._told = True
                 self._console.print(f"waiting for checkpoints of {self._pattern}", style="dim", highlight=False)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(signalled.wait(), LOOK)
-            if signalled.is_set():
-                return complete, None
+            if await _is_set(signalled, LOOK):
+                return None
 
-    async def _fetched(
-        self, due: Found, complete: Sequence[Found], session: Session, completed: Completed
-    ) -> Record | None:
-        if not self._is_recorded(due):
-            await asyncio.to_thread(self._checkpoints.fetch, due)
-        record = await self._evaluate(complete, session, completed)
-        if record and all(cell.name in session.settled for cell in record.cells if cell.model == due.name):
-            await asyncio.to_thread(self._checkpoints.drop, due)
-        return record
+    async def _fetched(self, due: Found, signalled: asyncio.Event) -> bool:
+        """Makes sure that a checkpoint is on this machine if it is to be asked; returns False on a signal."""
+
+        def fetch() -> bool:
+            self._checkpoints.fetch(due)
+            return True
+
+        return self._is_recorded(due) or bool(await self._patiently(fetch, signalled))
+
+    async def _patiently(self, call: Callable[[], T], signalled: asyncio.Event) -> T | None:
+        """Returns the result of a call that reads a bucket, made again where it fails; None on a signal.
+
+        Raises:
+            RemoteError: If it has failed for as long as the cells are patient.
+        """
+        since: float | None = None
+        while True:
+            try:
+                return await asyncio.to_thread(call)
+            except RemoteError as error:
+                cells = of_file(self._file, self._credentials, self._complete).cells
+                patience = max((cell.request.patience for cell in cells), default=RunRequest(()).patience)
+                if since is None:
+                    since = time.monotonic()
+                    line = f"{error}; tried again for {patience:,.0f} s"
+                    self._console.print(line, style="yellow", highlight=False, soft_wrap=True)
+                elif time.monotonic() - since >= patience:
+                    raise
+            if await _is_set(signalled, LOOK):
+                return None
 
     def _is_recorded(self, due: Found) -> bool:
         """Returns whether all cells of a checkpoint are complete, by the folder's record."""
@@ -207,6 +237,13 @@ class Watcher:
 
     def _not_complete(self) -> str:
         return f" ({len(self._waiting)} are there: {printable(str(self._waiting[0]))})" if self._waiting else ""
+
+
+async def _is_set(signalled: asyncio.Event, seconds: float) -> bool:
+    """Waits for so long, or until the event is set; returns whether it is."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(signalled.wait(), seconds)
+    return signalled.is_set()
 
 
 @contextlib.contextmanager

@@ -23,10 +23,12 @@ from orchestrator.compare import leaderboard
 from orchestrator.run import local_server, servers
 from orchestrator.run.local_server import LocalServer
 from orchestrator.run_folder.lock import lock
+from orchestrator.run_folder.remote import RemoteError
 from orchestrator.run_folder.remote.lease import WRITER
 from orchestrator.run_folder.remote.listing import find_remote_runs
 from orchestrator.run_folder.remote.store import Store
 from orchestrator.suite import bucket, watch
+from orchestrator.suite.checkpoint_store import RemoteCheckpoints
 
 PAGE = ROOT / "docs" / "suites.md"
 ROWS = 40
@@ -332,6 +334,52 @@ def test_a_watcher_whose_bucket_another_process_takes_over_ends_and_says_so(trai
     wait_for(lambda: store.get(WRITER) and store.put_version(WRITER, lease, store.get_version(WRITER)[1]))
     assert "is being written by another process (far, pid 1)" in cluster.ended(process, 3)
     assert store.get(WRITER) == lease
+
+
+@pytest.mark.full
+def test_a_bucket_that_is_away_for_a_while_does_not_end_the_watcher(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = S3Server(training.folder)
+    server.start()
+    server.environment(monkeypatch)
+    cluster = Cluster(training.folder)
+    words = ["eval", "--suite", "night.yaml", "--checkpoints", f"s3://{BUCKET}/ckpt/step_*"]
+    process = cluster.start(*words)
+    assert process.stdout is not None
+    try:
+        assert "waiting for checkpoints" in process.stdout.readline()
+        server.kill()
+        assert re.search(r"cannot be reached \(.*\); tried again for 600 s", process.stdout.readline())
+        server.start()
+        Store(f"s3://{BUCKET}/ckpt").put("step_3/config.json", b"A")
+        assert "step_3 is not complete yet" in process.stdout.readline()
+        night = training.folder / "night.yaml"
+        night.write_text(night.read_text() + "models: {gone: {endpoint: '127.0.0.1:1', patience: 1}}\n")
+        impatient = cluster.start(*words, "--run", "impatient")
+        assert impatient.stdout is not None
+        while "waiting for checkpoints" not in (line := impatient.stdout.readline()):
+            assert line, impatient.communicate()
+        server.kill()
+        assert "Error: s3://lyncean-tests/ckpt cannot be reached" in cluster.ended(impatient, 3)
+    finally:
+        server.kill()
+        process.kill()
+        process.communicate()
+
+
+def test_a_checkpoint_that_is_written_anew_while_it_is_fetched_is_fetched_anew(training: Training, base: str) -> None:
+    store = Store(f"{base}/ckpt/step_1")
+    for name in ("config.json", "STABLE"):
+        store.put(name, b"A")
+    checkpoints = RemoteCheckpoints(f"{base}/ckpt/step_*")
+    ((found,), _) = checkpoints.find()
+    store.put("config.json", b"B")
+    with pytest.raises(RemoteError, match="was written anew while it was fetched"):
+        checkpoints.fetch(found)
+    ((found,), _) = checkpoints.find()
+    checkpoints.fetch(found)
+    assert (found.path / "config.json").read_bytes() == b"B"
 
 
 def test_a_cell_that_was_not_uploaded_yet_stays_in_the_record(training: Training, base: str) -> None:
