@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import NormalDist
@@ -34,12 +37,15 @@ def write(run: Run, folder: Path) -> list[Path]:
     written = [where / f"{date}_results.json"]
     written[0].write_bytes(orjson.dumps(_results(run, date), option=orjson.OPT_INDENT_2))
     files: dict[str, Any] = {}
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
     try:
-        for number, item in enumerate(item for item in run if item.outcome != STEP):
+        for item in run:
+            if item.outcome == STEP:
+                continue
             if item.task not in files:
                 written.append(where / f"{date}_samples_{_UNSAFE.sub('__', item.task)}.jsonl")
                 files[item.task] = written[-1].open("wb")
-            files[item.task].write(orjson.dumps(_sample(number, item)) + b"\n")
+            files[item.task].write(orjson.dumps(_sample(next(numbers[item.task]), item)) + b"\n")
     finally:
         for file in files.values():
             file.close()

@@ -63,6 +63,17 @@ def test_an_empty_label_is_no_overall_metric(tmp_path: Path) -> None:
     assert [line.split(" | ")[0] for line in lines if " 50.0 " in line] == ["| –"]
 
 
+def test_lmms_eval_counts_the_documents_of_each_task(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run", tasks=["marvel", "voila_wd"])
+    for key in ("marvel/1", "marvel/2", "voila_wd/1"):
+        writer.item(key, answer="A", score=1.0, targets=["A"])
+    _, *samples = lmms_eval_export.write(open_run(writer.close()), tmp_path / "out")
+    assert [[orjson.loads(line)["doc_id"] for line in path.read_bytes().splitlines()] for path in samples] == [
+        [0, 1],
+        [0],
+    ]
+
+
 def test_lmms_eval_is_told_which_way_is_up_and_a_standard_error_of_its_level(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run")
     for number in range(4):
