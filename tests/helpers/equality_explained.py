@@ -1,8 +1,9 @@
 """The page of equality's configurations, their samples imported and explained: planted causes are to be found.
 
-`python tests/helpers/equality_explained.py [COUNT]` plays COUNT of the drawn configurations (all of them) by the own
-command of lmms-eval, in which one cause of other results is planted. Its samples are imported, where the own code of
-the task scores them anew, and `orchestrator explain` holds them against a run of ours.
+`python tests/helpers/equality_explained.py [COUNT] [DONE.jsonl]` plays COUNT of the drawn configurations (all of them)
+by the own command of lmms-eval, in which one cause of other results is planted. Its samples are imported, where the
+own code of the task scores them anew, and `orchestrator explain` holds them against a run of ours. DONE.jsonl gets a
+line for each that is played; those that it has are not played again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner, Result
 
@@ -59,22 +61,21 @@ class Explained:
 
 
 def planted(cases: Sequence[Case]) -> list[Case]:
-    """Returns every configuration with one of the causes that can be planted in it, in turn."""
+    """Returns every configuration with a cause that can be planted in it: its dialect, or one of the others in turn."""
     turns: Counter[str] = Counter()
     plants = []
     for case in cases:
-        if case.model or case.answers:
+        if case.answers:
             continue
         kinds = {*case.about["columns"].values()}
-        can = ["model"] * bool(case.about["models"]) + ["image"] * bool(kinds & {"image", "images"})
+        can = ["image"] * bool(kinds & {"image", "images"})
         can += ["limit"] * (case.about["kind"] == "generate_until") + ["reading"]
         if case.about["stratum"] == "dice":  # chance reads the same answer otherwise: no file tells it from a reader
             can = ["reading"]
-        plant = min(can, key=lambda candidate: turns[candidate])
+        plant = "model" if case.model else min(can, key=lambda candidate: turns[candidate])
         turns[plant] += 1
         limited = ["--gen_kwargs", "max_new_tokens=1"] * (plant == "limit")
-        model = case.about["models"][-1] if plant == "model" else ""
-        plants.append(replace(case, plant=plant, model=model, options=limited))
+        plants.append(replace(case, plant=plant, options=limited))
     return plants
 
 
@@ -138,12 +139,12 @@ def explained(explanation: Explained, run: Path, path: Path, bench: Bench) -> No
 
 
 def played(cases: Sequence[Case], folder: Path) -> Iterator[Explained]:
-    """Plays every configuration as it is and with its cause, and yields what came of its samples."""
+    """Plays every configuration without and with its planted cause, and yields what came of its samples."""
     with JudgeServer(equality_draw.judge()) as judge:
         bench = Bench(folder, judge, ROWS)
         try:
             before: list[Case] = []
-            for case in [*planted(cases), None]:  # one is explained while lmms-eval's command plays the next one
+            for case in [*cases, None]:  # one is explained while lmms-eval's command plays the next one
                 if case:
                     bench.start(case)
                 for each in before:
@@ -179,14 +180,35 @@ def main(arguments: Sequence[str]) -> None:
 
     datasets.disable_progress_bars()
     fixture = json.loads(equality_lmms.FIXTURE.read_text())
-    count = int(arguments[0]) if arguments else None
+    count = next((int(argument) for argument in arguments if argument.isdecimal()), None)
+    file = next((Path(argument) for argument in arguments if not argument.isdecimal()), None)
+    cases = planted(equality_lmms.cases(fixture, count))
+    done = list(stored(file, cases)) if file and file.exists() else []
+    places = {entry.case.place for entry in done}
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"HF_HOME": f"{folder}/hub", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-        done = []
-        for entry in played(equality_lmms.cases(fixture, count), Path(folder)):
-            print(entry.case.name, entry.case.plant, dict(entry.causes), entry.failed, entry.imported, flush=True)
+        for entry in played([case for case in cases if case.place not in places], Path(folder)):
+            print(entry.case.place, dict(entry.causes), entry.failed, entry.imported, flush=True)
             done.append(entry)
+            if file:
+                with file.open("a") as lines:
+                    lines.write(json.dumps(outcome(entry)) + "\n")
     print(summary(done))
+
+
+def outcome(entry: Explained) -> dict[str, Any]:
+    """Returns what came of a configuration, as its line in a file."""
+    known = {"imported": entry.imported, "causes": dict(entry.causes), "failed": entry.failed}
+    return {"place": entry.case.place, **known}
+
+
+def stored(file: Path, cases: Sequence[Case]) -> Iterator[Explained]:
+    """Yields what a file has of some configurations."""
+    by_place = {case.place: case for case in cases}
+    for line in file.read_text().splitlines():
+        known = json.loads(line)
+        if case := by_place.get(known.pop("place")):
+            yield Explained(case, **{**known, "causes": Counter(known["causes"])})
 
 
 if __name__ == "__main__":
