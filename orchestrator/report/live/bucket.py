@@ -13,11 +13,15 @@ from typing import Any
 from lyncean.errors import UserError
 from orchestrator.errors import ConfigError
 from orchestrator.report.live.followed import DEPTH, Followed
+from orchestrator.run_folder.durable import write_file
+from orchestrator.run_folder.files import MANIFEST
 from orchestrator.run_folder.reader import Run
 from orchestrator.run_folder.remote.listing import RemoteRun, find_remote_runs
 from orchestrator.run_folder.remote.mirror import Copy
 from orchestrator.run_folder.remote.store import Store
 from orchestrator.run_folder.state import RunState
+from orchestrator.suite.record import FILE
+from orchestrator.suite.training import LEADERBOARD
 
 _EVERY_SECONDS = 30
 _WAIT_SECONDS = 1.0
@@ -126,12 +130,38 @@ class RemoteFollowed:
             self._fetched, self.bytes = None, 0
 
 
+class RemoteSuite:
+    """The record and the leaderboard of a suite in a store.
+
+    Args:
+        store: Its folder in the store.
+        path: Its folder here.
+    """
+
+    def __init__(self, store: Store, path: Path) -> None:
+        self.path, self._store = path, store
+        self._versions: dict[str, str] = {}
+
+    def update(self, listed: RemoteRun) -> None:
+        """Gets what has changed.
+
+        Raises:
+            RemoteError: It cannot be read.
+        """
+        for name in (FILE, LEADERBOARD):
+            version = listed.versions.get(name, "")
+            if version != self._versions.get(name, "") and (data := self._store.get(name)) is not None:
+                write_file(self.path / name, data)
+                self._versions[name] = version
+
+
 class Bucket:
     """The runs below a URL, listed again at most every 30 seconds, and only while somebody looks.
 
     Attributes:
         title: What the page is called.
         problem: Why the runs could not be listed the last time, "" where they were.
+        suites: A local folder with the record and the leaderboard of each suite, by its path below.
 
     Raises:
         RemoteError: It cannot be read.
@@ -141,6 +171,8 @@ class Bucket:
     def __init__(self, url: str) -> None:
         self._store = Store(url)
         self.title, self.problem = self._store.url, ""
+        self.suites: dict[str, Path] = {}
+        self._suites: dict[str, RemoteSuite] = {}
         self._known: dict[str, RemoteFollowed] = {}
         self._numbers = itertools.count()
         self._temporary = TemporaryDirectory(prefix="lyncean-view-", ignore_cleanup_errors=True)
@@ -167,21 +199,35 @@ class Bucket:
             self._looking.release()
 
     def _look(self) -> None:
-        listed = find_remote_runs(self._store, DEPTH - 1)
+        listed = find_remote_runs(self._store, DEPTH - 1, FILE)
         known = {}
         for address, state in listed.items():
+            if FILE in state.versions:
+                if address not in self._suites:
+                    self._suites[address] = RemoteSuite(self._store.below(address), self._folder())
+                self._suites[address].update(state)
+            if MANIFEST not in state.versions:
+                continue
             run = self._known.get(address) or self._new(address)
             run.update(state)
             known[address] = run
         for address in self._known.keys() - known.keys():
             self._known[address].drop()
+        self.suites = {address: suite.path for address, suite in self._suites.items() if address in listed}
         self._known = known
         self._looked = time.monotonic()
 
+    def name(self, address: str) -> str:
+        """Returns the name of what lies at a path below."""
+        return address or self.title.rpartition("/")[2]
+
     def _new(self, address: str) -> RemoteFollowed:
+        return RemoteFollowed(self._store.below(address), self._folder(), self.name(address))
+
+    def _folder(self) -> Path:
         path = Path(self._temporary.name) / str(next(self._numbers))
         path.mkdir()
-        return RemoteFollowed(self._store.below(address), path, address or self.title.rpartition("/")[2])
+        return path
 
     def _evict(self) -> None:
         fetched = sorted((run for run in self._known.values() if run.bytes), key=lambda run: run.used)

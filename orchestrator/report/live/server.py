@@ -22,6 +22,7 @@ from orchestrator.report.live.bucket import Bucket, FetchingError, RemoteFollowe
 from orchestrator.report.live.followed import Folder, Followed
 from orchestrator.report.live.local import LocalHandler, listen
 from orchestrator.report.live.logs import ToolLog, ToolLogs
+from orchestrator.report.live.remote_trainings import RemoteTrainings
 from orchestrator.report.live.trainings import ADDRESS, Trainings
 from orchestrator.report.page import SCRIPTS, document, policy, render
 from orchestrator.run_folder.reader import Run
@@ -47,7 +48,7 @@ class Site:
     def __init__(self, path: Path | Bucket) -> None:
         self.folder = Folder(path) if isinstance(path, Path) else path
         self._logs = ToolLogs(path) if isinstance(path, Path) else None
-        self._trainings = Trainings(path) if isinstance(path, Path) else None
+        self._trainings = Trainings(path) if isinstance(path, Path) else RemoteTrainings(path)
         self._pages: Kept[bytes] = {}
         self._scores: Kept[Scores] = {}
         self._lock, self._rendering = Lock(), Lock()
@@ -87,17 +88,18 @@ class Site:
 
     def trainings(self) -> list[tuple[str, str]]:
         """Returns name and address of the page of each suite with checkpoints."""
-        return self._trainings.links() if self._trainings else []
+        return self._trainings.links()
 
     def series(self, names: Sequence[str]) -> bytes | None:
         """Returns the page of trainings on one axis, made anew when one has grown; None where there is none of them.
 
         Raises:
+            FetchingError: Their runs are being fetched.
             UserError: One is damaged.
         """
         trainings = self._trainings
-        shown = trainings.read(names) if trainings else []
-        if trainings is None or not shown:
+        shown = trainings.read(names)
+        if not shown:
             return None
 
         def make() -> bytes:  # reads again, so that no page is kept that is older than its stamp
@@ -177,6 +179,9 @@ class Handler(LocalHandler):
     def _series(self, names: Sequence[str]) -> None:
         try:
             page = self.site.series(names)
+        except FetchingError as error:
+            self._message(HTTPStatus.ACCEPTED, ", ".join(names), str(error), again=True)
+            return
         except UserError as error:
             self._message(HTTPStatus.INTERNAL_SERVER_ERROR, "This training cannot be read", str(error))
             return

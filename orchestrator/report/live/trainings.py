@@ -50,7 +50,7 @@ class Trainings:
             others += [(f"without {name}", f"/{_address(left)}") for name, left in zip(names, rest, strict=True)]
         return series.render(shown, self._reports(shown), names=self._runs(shown), home="/", others=others)
 
-    def _runs(self, shown: Sequence[Training]) -> dict[Path, str]:
+    def _runs(self, shown: Sequence[Training]) -> Mapping[Path, str]:
         return {source.path: self._name(source.path) for one in shown for source in one.sources}
 
     def _reports(self, shown: Sequence[Training]) -> Mapping[Path, str]:

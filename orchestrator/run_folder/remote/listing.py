@@ -28,13 +28,20 @@ class RemoteRun(NamedTuple):
     lines: tuple[str, ...]
 
     @property
+    def grows(self) -> bool:
+        """True for a run without results."""
+        return MANIFEST in self.versions and RESULTS not in self.versions
+
+    @property
     def stamp(self) -> tuple[tuple[str, ...], ...]:
         """A value that changes whenever the run's page would; its writer's renewals do not change it."""
         return self.lines, *(pair for pair in sorted(self.versions.items()) if pair[0] != WRITER)
 
 
-def find_remote_runs(store: Store, depth: int) -> dict[str, RemoteRun]:
+def find_remote_runs(store: Store, depth: int, *others: str) -> dict[str, RemoteRun]:
     """Returns the run folders at most `depth` levels below a URL, itself included as "", by their paths.
+
+    Folders that have a file of one of the names `others` are returned as well.
 
     Raises:
         RemoteError: If it cannot be read.
@@ -49,13 +56,14 @@ def find_remote_runs(store: Store, depth: int) -> dict[str, RemoteRun]:
                 raise ConfigError(f"{store.url} has more than {_MOST_FOLDERS:,} folders: give the URL of one of them")
             below = []
             for folder, (objects, folders) in zip(level, pool.map(store.listing, level), strict=True):
-                if is_run := MANIFEST in objects:
+                is_run = MANIFEST in objects
+                if is_run or any(name in objects for name in others):
                     versions = {name: f"{it['e_tag']} {it['last_modified']}" for name, it in objects.items()}
                     runs[folder] = RemoteRun(versions, ())
                 known_folders = {*_LOGS, IMAGES} if is_run else ()
                 below += [f"{folder}/{name}".lstrip("/") for name in folders if name not in known_folders]
             level = below
-        growing = [folder for folder, run in runs.items() if RESULTS not in run.versions]
+        growing = [folder for folder, run in runs.items() if run.grows]
         for folder, lines in zip(growing, pool.map(lambda path: _lines(store.below(path)), growing), strict=True):
             runs[folder] = runs[folder]._replace(lines=tuple(lines))
     return runs
