@@ -13,7 +13,8 @@ from orchestrator.compare.series import Change
 from orchestrator.errors import ConfigError, EngineError, IncompleteError, LimitError
 from orchestrator.run.console import Terminal
 from orchestrator.run.local_server import LocalServers
-from orchestrator.suite import checkpoints, record as records, run as suites
+from orchestrator.run.servers import raced
+from orchestrator.suite import bucket, checkpoints, record as records, run as suites
 from orchestrator.suite.checkpoints import Found
 from orchestrator.suite.file import SuiteFile, of_file
 from orchestrator.suite.outputs import board_of
@@ -54,19 +55,20 @@ class Series:
 
     Args:
         suite: The suite's file.
-        run: The suite's folder; default: runs/NAME.
+        run: The suite's folder, or its URL, such as s3://bucket/night; default: runs/NAME.
         progress: True prints progress.
+
+    Attributes:
+        run: The suite's folder on this machine, uploaded to the URL if there is one.
 
     Raises:
         SuiteError: The file is wrong.
-        ConfigError: The folder is a URL.
     """
 
     def __init__(self, suite: str | Path, run: str | Path | None = None, *, progress: bool = False) -> None:
         self._file = SuiteFile.read(Path(suite))
-        if run is not None and "://" in str(run):
-            raise ConfigError(f"run={run}: the folder of a Series is on this machine; give a path")
-        self.run = Path(run) if run is not None else Path("runs") / Path(suite).stem
+        self._place = str(run) if run is not None else str(Path("runs") / Path(suite).stem)
+        self.run = bucket.folder_of(self._place)
         self._console = Terminal(quiet=not progress, markup=False)
         self._kept: LocalServers | None = None
 
@@ -90,8 +92,9 @@ class Series:
             ConfigError: It is not a checkpoint, another one of the series has its step, or its cells failed.
             IncompleteError: Not every item has an answer: the same call resumes.
             RunBusyError: Another process writes to the suite's folder.
+            RemoteError: The bucket cannot be read, or at the end not be written.
         """
-        with held(self.run):
+        with bucket.kept(self._place) as (_, guards), held(self.run):
             entry = _entry(Path(checkpoint), step, self.run)
             suite = of_file(self._file, checkpoints=[entry])
 
@@ -103,7 +106,10 @@ class Series:
                     stack.push_async_callback(local.stop, "model_server")
                     return await suites.run_pass(suite, self.run, self._console, Session(local))
 
-            record = run_async(work())
+            async def guarded() -> Record:
+                return await raced(work(), *(guard() for guard in guards))
+
+            record = run_async(guarded())
             Pages(self.run, self._console)(record)
         cells = [cell for cell in record.cells if cell.step == entry.step]
         for cell in cells:

@@ -33,7 +33,7 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
 
     Args:
         suite: The suite's file.
-        run: The suite's folder; default: runs/NAME.
+        run: The suite's folder or URL; default: runs/NAME.
 
     Raises:
         SuiteError: The file is wrong.
@@ -41,7 +41,7 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
 
     def __init__(self, suite: str | Path, run: str | Path | None = None) -> None:
         self.series = Series(suite, run)
-        self._suite = suite
+        self._suite, self._run = suite, run or self.series.run
         self._waiting: list[tuple[int, Path]] = []
         self._changed = threading.Condition()
         self._closed = False
@@ -88,7 +88,7 @@ class EvaluateCheckpoints(transformers.TrainerCallback):
         if self._failed:
             _LOG.warning(
                 f"{self._failed} checkpoints are not evaluated; goes on with them: orchestrator eval --suite "
-                f"{self._suite} --checkpoints '{args.output_dir}/{_PREFIX}*' --run {self.series.run} --until now"
+                f"{self._suite} --checkpoints '{args.output_dir}/{_PREFIX}*' --run {self._run} --until now"
             )
 
     def _add(self, step: int, path: Path) -> None:

@@ -28,6 +28,11 @@ _ASIDE = re.compile(r"\.superseded\d+$")
 """Names of folders that `download` moved aside."""
 
 
+def folder_of(run: str) -> Path:
+    """Returns the local folder of a suite whose folder is at a path or a URL."""
+    return local_folder(run) if "://" in run else Path(run)
+
+
 @contextlib.contextmanager
 def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
     """Gives the local folder of a suite that is about to be run; that of a URL is uploaded meanwhile and at its end.
@@ -41,13 +46,13 @@ def kept(run: str) -> Iterator[tuple[Path, Sequence[Guard]]]:
         ConfigError: If the URL cannot be used.
     """
     if "://" not in run:
-        yield Path(run), ()
+        yield folder_of(run), ()
         return
     every = upload_seconds()
     store = Store(run)
     lease = Lease(store, max(180.0, 3 * every))
     try:
-        copy = _Copy(local_folder(run), store, lease, every)
+        copy = _Copy(folder_of(run), store, lease, every)
         copy.fetch()
         try:
             yield copy.local, (copy.keep,)

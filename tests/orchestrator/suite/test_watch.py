@@ -58,9 +58,9 @@ class Training:
         (path / "STABLE").touch()
         return path
 
-    def eval(self, *words: str, code: int = 0) -> str:
-        given = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", *words]
-        return commands.orchestrator(*given, folder=self.folder, code=code)
+    def eval(self, *options: str, code: int = 0) -> str:
+        arguments = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", *options]
+        return commands.orchestrator(*arguments, folder=self.folder, code=code)
 
     def record(self, run: str = "runs/night") -> list[dict[str, Any]]:
         cells: list[dict[str, Any]] = json.loads((self.folder / run / "suite.json").read_text())["cells"]
@@ -70,8 +70,8 @@ class Training:
         return {cell["name"]: results_of(self.folder / run / cell["name"]) for cell in self.record(run)}
 
     def board(self, run: str = "runs/night") -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / run / "leaderboard.json").read_text())
-        return found
+        loaded: dict[str, Any] = json.loads((self.folder / run / "leaderboard.json").read_text())
+        return loaded
 
 
 @pytest.fixture
@@ -115,9 +115,9 @@ def test_the_watcher_and_python_give_one_curve(training: Training, monkeypatch: 
     monkeypatch.chdir(training.folder)
     series = Series("night.yaml", run="other")
     for step in (20, 9, 300):
-        found = series.evaluate(elsewhere / f"step_{step}")
-    assert (found.name, found.step, found.results["letters"]["accuracy"].value) == ("step_300", 300, 90.0)
-    assert not found.alarm
+        last = series.evaluate(elsewhere / f"step_{step}")
+    assert (last.name, last.step, last.results["letters"]["accuracy"].value) == ("step_300", 300, 90.0)
+    assert not last.alarm
     assert series.evaluate(elsewhere / "step_20").alarm.startswith("fell from step_9")
     assert training.results("other") == training.results()
     assert training.board("other")["changes"] == board["changes"]
@@ -129,8 +129,8 @@ def test_a_series_that_is_kept_open_starts_one_scorer(training: Training, monkey
     started: list[tuple[str, LocalServer]] = []
 
     class Noted(LocalServer):
-        def __init__(self, module: str, *given: Any, **options: Any) -> None:
-            super().__init__(module, *given, **options)
+        def __init__(self, module: str, *arguments: Any, **options: Any) -> None:
+            super().__init__(module, *arguments, **options)
             started.append((module, self))
 
     monkeypatch.setattr(local_server, "LocalServer", Noted)
@@ -149,12 +149,12 @@ def test_checkpoints_that_are_gone_or_moved_keep_their_cells(training: Training)
     shutil.rmtree(first)
     (training.folder / "moved").mkdir()
     second.rename(training.folder / "moved" / "step_2")
-    words = ["eval", "--suite", "night.yaml", "--checkpoints", "moved/step_*", "--until", "now"]
-    assert commands.orchestrator(*words, folder=training.folder).count("complete already") == 1
+    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", "moved/step_*", "--until", "now"]
+    assert commands.orchestrator(*arguments, folder=training.folder).count("complete already") == 1
     assert training.results() == results
     # Other weights under a name that was evaluated are refused, as another model is.
     (training.folder / "moved" / "step_2" / "config.json").write_text("B")
-    output = commands.orchestrator(*words, folder=training.folder, code=2)
+    output = commands.orchestrator(*arguments, folder=training.folder, code=2)
     assert "step_2-letters: failed" in output
 
 
@@ -215,7 +215,7 @@ def test_one_watcher_at_a_time(training: Training) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--suite", "night.yaml", "--checkpoints", "x", "--until", "width<=8"], "beside --checkpoints write step>="),
         (["--checkpoints", "x"], "--checkpoints needs --suite FILE"),
@@ -223,8 +223,8 @@ def test_one_watcher_at_a_time(training: Training) -> None:
         (["--suite", "night.yaml", "--checkpoints", "x", "--limit", "3"], "--limit beside --suite"),
     ],
 )
-def test_mistakes_are_named(training: Training, words: list[str], message: str) -> None:
-    assert message in commands.orchestrator("eval", *words, folder=training.folder, code=2)
+def test_mistakes_are_named(training: Training, arguments: list[str], message: str) -> None:
+    assert message in commands.orchestrator("eval", *arguments, folder=training.folder, code=2)
 
 
 def test_a_step_belongs_to_one_checkpoint(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,22 +268,22 @@ def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path,
     (tmp_path / "night.yaml").write_text(
         f'tasks: {{marvel: {{synthetic: true, limit: 24}}}}\noptions: {{scorer: "{shared_scorer.address}"}}\n'
     )
-    words = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--until", "step>=2"]
-    cluster.ended(cluster.start(*words, "--run", "whole"))
+    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--until", "step>=2"]
+    cluster.ended(cluster.start(*arguments, "--run", "whole"))
     servers = [
         json.loads((tmp_path / f"whole/step_{step}-marvel/manifest.json").read_text())["replicas"] for step in (1, 2)
     ]
     assert servers[0] == servers[1], "the second was loaded in place of the first"
     for step in (1, 2):
-        process = cluster.start(*words, "--run", "killed")
+        process = cluster.start(*arguments, "--run", "killed")
         wait_for(lambda step=step: cluster.answered(f"killed/step_{step}-marvel") >= 4)
         process.kill()
         process.communicate()
-    cluster.ended(cluster.start(*words, "--run", "killed"))
+    cluster.ended(cluster.start(*arguments, "--run", "killed"))
     for step in (1, 2):
         folders = [tmp_path / run / f"step_{step}-marvel" for run in ("whole", "killed")]
         assert results_of(folders[0]) == results_of(folders[1])
-        keys = [[json.loads(line)["key"] for line in (each / "responses.jsonl").open()] for each in folders]
+        keys = [[json.loads(line)["key"] for line in (folder / "responses.jsonl").open()] for folder in folders]
         assert sorted(keys[0]) == sorted(keys[1]), "nothing was logged twice"
     cluster.close()
 
@@ -322,6 +322,12 @@ def test_a_series_in_a_bucket_goes_on_from_another_machine(training: Training, b
     assert {"suite.json", "leaderboard.html", "series.html"} <= set(store.names(""))
     assert b"step_4" in (store.get("series.html") or b"")
     assert {"step_1-letters", "step_4-letters"} <= find_remote_runs(store, 2).keys(), "`view` lists them"
+    (training.folder / "ckpt" / "step_4").rename(training.folder / "ckpt" / "step_5")
+    shutil.rmtree(local.parent)
+    with Series("night.yaml", run=base) as series:
+        assert series.evaluate("ckpt/step_5").changes
+        assert series.run.absolute() == local.parent
+    assert b"step_5" in (store.get("series.html") or b"")
     with bucket.kept(base), pytest.raises(RunBusyError, match="is being written by another process"):
         with bucket.kept(base):
             raise AssertionError("two write")
@@ -405,12 +411,13 @@ def test_checkpoints_of_a_bucket_are_fetched_while_they_are_evaluated(training: 
     training.eval("--until", "now", code=4)
     shutil.rmtree(training.folder / "ckpt")
     store.put("step_3/config.json", b"A")
-    words = ["eval", "--suite", "night.yaml", "--checkpoints", f"{base}/ckpt/step_*", "--until", "now", "--run", "far"]
-    output = commands.orchestrator(*words, folder=training.folder, code=4)
+    arguments = ["eval", "--suite", "night.yaml", "--checkpoints", f"{base}/ckpt/step_*", "--until", "now"]
+    arguments += ["--run", "far"]
+    output = commands.orchestrator(*arguments, folder=training.folder, code=4)
     assert "step_3 is not complete yet" in output
     assert training.results("far") == training.results()
     fetched = list(training.folder.glob("runs/step_*/*"))
     assert fetched == [], "nothing stays"
-    assert commands.orchestrator(*words, folder=training.folder, code=4).count("complete already") == 2
-    words[4] = f"{base}/*/step_*"
-    assert "the last part alone is a pattern" in commands.orchestrator(*words, folder=training.folder, code=2)
+    assert commands.orchestrator(*arguments, folder=training.folder, code=4).count("complete already") == 2
+    arguments[4] = f"{base}/*/step_*"
+    assert "the last part alone is a pattern" in commands.orchestrator(*arguments, folder=training.folder, code=2)
