@@ -65,8 +65,8 @@ def test_columns_are_metrics_and_slices_of_their_tasks(paper: Paper, table: Tabl
             recipe = paper.runs[name]
             benchmark = find([recipe.task])[recipe.task]
             settings = benchmark.settings(**(recipe.options.get("settings") or {}))
-            given = {name: recipe.options[name] for name in ("method", "repeats", "parity") if name in recipe.options}
-            specs = {spec.name: spec for spec in benchmark.metrics(Variant(recipe.task, **given, settings=settings))}
+            options = {name: recipe.options[name] for name in ("method", "repeats", "parity") if name in recipe.options}
+            specs = {spec.name: spec for spec in benchmark.metrics(Variant(recipe.task, **options, settings=settings))}
             slices = [{*by.labels} for by in specs[column.metric].by]
             assert not column.labels or {*column.labels} in slices
 
@@ -76,7 +76,7 @@ RUNS = [(paper.name, name, recipe) for paper in papers().values() for name, reci
 
 @pytest.mark.parametrize(("paper", "name", "recipe"), RUNS, ids=[f"{paper} {name}" for paper, name, _ in RUNS])
 def test_each_run_can_be_planned(paper: str, name: str, recipe: Recipe) -> None:
-    tools = "grpc:127.0.0.1:50053" if any(each.tool for each in find([recipe.task]).values()) else ()
+    tools = "grpc:127.0.0.1:50053" if any(benchmark.tool for benchmark in find([recipe.task]).values()) else ()
     plan = planned(RunRequest(recipe.task, synthetic=True, limit=1, tools=tools, **recipe.options))
     assert plan.names == [recipe.task] or recipe.task == "reform"
 
@@ -120,8 +120,8 @@ def test_the_parts_of_marvel_make_the_whole_under_the_data_s_names(
     for model, row in table.rows.items():
         if model == "Human":
             continue
-        for at, place in enumerate(whole[1]):
+        for at, source_column in enumerate(whole[1]):
             columns = table.columns[at * parts : (at + 1) * parts]
             values = row[at * parts : (at + 1) * parts]
             mean = sum(column.n * float(value or 0) for column, value in zip(columns, values, strict=True)) / 770
-            assert mean == pytest.approx(whole[0].rows[model][place], abs=0.02), model
+            assert mean == pytest.approx(whole[0].rows[model][source_column], abs=0.02), model

@@ -48,8 +48,8 @@ def test_same_results_in_any_order(cluster: Cluster, shared_scorer: Server) -> N
 
 def test_stage_and_two_turns(cluster: Cluster, shared_scorer: Server) -> None:
     first, second = cluster.model(), cluster.model("--weights", "2")
-    words = ("--task", "toy_two", "--stage", f"second={second.address}", "--limit", "12")
-    cluster.eval("run", [first], shared_scorer, *words)
+    options = ("--task", "toy_two", "--stage", f"second={second.address}", "--limit", "12")
+    cluster.eval("run", [first], shared_scorer, *options)
     assert cluster.counts("run", "toy_two")["planned"] == 12
     assert (second.folder / "calls").read_text().count("/2") == 12
     assert "/2" not in (first.folder / "calls").read_text()
@@ -83,12 +83,12 @@ def test_a_failed_item_is_asked_again_on_resume(cluster: Cluster, shared_scorer:
 
 def test_a_failed_first_turn_fails_the_second_and_both_come_back(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--broken", "4")
-    words = ("--task", "toy_two", "--limit", "8")
-    cluster.eval("run", [server], shared_scorer, *words, code=3)
+    options = ("--task", "toy_two", "--limit", "8")
+    cluster.eval("run", [server], shared_scorer, *options, code=3)
     later = next(line for line in cluster.lines("run") if line["key"] == "toy_two/4:tell")
     assert (later["outcome"], later["error"]["reason"], later["request"]) == ("failed", "earlier_turn", None)
     server.mend("--broken", "4")
-    cluster.eval("run", [server], shared_scorer, *words)
+    cluster.eval("run", [server], shared_scorer, *options)
     assert cluster.counts("run", "toy_two")["scored"] == 8
     assert cluster.calls() == {f"{n}{turn}": 1 for n in range(8) for turn in ("", "/2")}
 
@@ -167,14 +167,14 @@ def test_the_folder_of_another_command(cluster: Cluster, shared_scorer: Server) 
 
 
 def test_an_endpoint_that_is_not_there(cluster: Cluster, shared_scorer: Server) -> None:
-    words = ("eval", "--task", "toy", "--synthetic", "--endpoint", f"127.0.0.1:{free_port()}", "--run", "run")
-    error = one_line(cluster.orchestrator(*words, "--scorer", shared_scorer.address, "--patience", "0.5", code=3))
+    arguments = ("eval", "--task", "toy", "--synthetic", "--endpoint", f"127.0.0.1:{free_port()}", "--run", "run")
+    error = one_line(cluster.orchestrator(*arguments, "--scorer", shared_scorer.address, "--patience", "0.5", code=3))
     assert "Connection refused" in error
     assert "is model-server running there" in error
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("arguments", "hint"),
     [
         (("--task", "toi"), "did you mean toy"),
         (("--task", "toy", "--data", "no/such"), "no data at no/such"),
@@ -185,8 +185,8 @@ def test_an_endpoint_that_is_not_there(cluster: Cluster, shared_scorer: Server) 
         (("--task", "toy", "--synthetic", "--data", "x"), "leave one out"),
     ],
 )
-def test_mistakes_before_anything_starts(cluster: Cluster, words: tuple[str, ...], hint: str) -> None:
-    assert hint in one_line(cluster.orchestrator("eval", *words, code=2))
+def test_mistakes_before_anything_starts(cluster: Cluster, arguments: tuple[str, ...], hint: str) -> None:
+    assert hint in one_line(cluster.orchestrator("eval", *arguments, code=2))
 
 
 def test_embedded_servers_and_default_folder(cluster: Cluster) -> None:
@@ -262,11 +262,11 @@ def test_tokens_are_counted_over_all_commands_of_a_run(cluster: Cluster, shared_
     server = cluster.model("--concurrency", "2")
     budget = ("--max-tokens-total", "50")
     cluster.eval("run", [server], shared_scorer, *budget, code=3)
-    asked = cluster.calls()
-    assert 0 < asked.total() < 40
+    calls = cluster.calls()
+    assert 0 < calls.total() < 40
     error = one_line(cluster.eval("run", [server], shared_scorer, *budget, code=3))
     assert "so far in this run); run the command again with more to resume" in error
-    assert cluster.calls() == asked
+    assert cluster.calls() == calls
     cluster.eval("run", [server], shared_scorer, "--max-tokens-total", "100000")
     assert cluster.calls() == {str(n): 1 for n in range(40)}
 
@@ -311,12 +311,12 @@ def test_a_wrong_token_stops_the_run_at_once(cluster: Cluster, shared_scorer: Se
 
 
 def test_a_run_says_from_its_start_how_many_items_there_will_be(cluster: Cluster, shared_scorer: Server) -> None:
-    words = ("--task", "toy_two", "--limit", "30", "--max-tokens-total", "55")
-    cluster.eval("run", [cluster.model()], shared_scorer, *words, code=3)
+    options = ("--task", "toy_two", "--limit", "30", "--max-tokens-total", "55")
+    cluster.eval("run", [cluster.model()], shared_scorer, *options, code=3)
     manifest = json.loads((cluster.folder / "run" / "manifest.json").read_text())
     assert manifest["expected"] == 30
     assert "planned" not in manifest
-    cluster.eval("shard", [cluster.model()], shared_scorer, *words[:4], "--shard", "0/3")
+    cluster.eval("shard", [cluster.model()], shared_scorer, *options[:4], "--shard", "0/3")
     manifest = json.loads((cluster.folder / "shard" / "manifest.json").read_text())
     assert manifest["expected"] == 10
     assert sum(manifest["planned"].values()) == cluster.counts("shard", "toy_two")["planned"]
@@ -324,8 +324,8 @@ def test_a_run_says_from_its_start_how_many_items_there_will_be(cluster: Cluster
 
 _STOPPED = """
 import asyncio, importlib, os, signal, sys
-place, name = sys.argv.pop(1).split(":")
-module = importlib.import_module(place)
+module_name, name = sys.argv.pop(1).split(":")
+module = importlib.import_module(module_name)
 work = getattr(module, name)
 def asked_to_end(*args, **kwargs):
     os.kill(os.getpid(), signal.SIGTERM)
@@ -337,18 +337,18 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("place", "left"),
+    ("function", "left"),
     [
         ("orchestrator.run.results:write", ["results.json", "report.html"]),
         ("orchestrator.report.finish:write_report", ["report.html"]),
     ],
 )
 def test_sigterm_while_results_and_report_are_made_is_a_stop(
-    place: str, left: list[str], cluster: Cluster, shared_scorer: Server
+    function: str, left: list[str], cluster: Cluster, shared_scorer: Server
 ) -> None:
     servers = [cluster.model()]
     cluster.eval("whole", servers, shared_scorer)
-    command = [sys.executable, "-c", _STOPPED, place, *cluster.words("run", servers, shared_scorer)]
+    command = [sys.executable, "-c", _STOPPED, function, *cluster.words("run", servers, shared_scorer)]
     ended = subprocess.run(
         command, cwd=cluster.folder, env=environment(), capture_output=True, text=True, timeout=300, check=False
     )
@@ -356,7 +356,7 @@ def test_sigterm_while_results_and_report_are_made_is_a_stop(
     assert one_line(ended.stderr).endswith("stopped; run the same command again")
     files = {path.name for path in (cluster.folder / "whole").iterdir()}
     assert files - {path.name for path in (cluster.folder / "run").iterdir()} == set(left)
-    asked = cluster.calls().total()
+    calls = cluster.calls().total()
     cluster.eval("run", servers, shared_scorer)
     assert cluster.results("run") == cluster.results("whole")
-    assert cluster.calls().total() == asked
+    assert cluster.calls().total() == calls

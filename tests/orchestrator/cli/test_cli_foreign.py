@@ -21,17 +21,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("words", FOLDER_COMMANDS, ids=lambda words: " ".join(words[:2]))
-def test_no_folder_a_file_and_an_empty_folder(tmp_path: Path, words: tuple[str, ...]) -> None:
-    refuses_no_folder(words, tmp_path)
+@pytest.mark.parametrize("arguments", FOLDER_COMMANDS, ids=lambda arguments: " ".join(arguments[:2]))
+def test_no_folder_a_file_and_an_empty_folder(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    refuses_no_folder(arguments, tmp_path)
 
 
-@pytest.mark.parametrize("words", FOLDER_COMMANDS, ids=lambda words: " ".join(words[:3]))
+@pytest.mark.parametrize("arguments", FOLDER_COMMANDS, ids=lambda arguments: " ".join(arguments[:3]))
 @pytest.mark.parametrize("content", FILES)
-def test_manifests(tmp_path: Path, words: tuple[str, ...], content: str) -> None:
+def test_manifests(tmp_path: Path, arguments: tuple[str, ...], content: str) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "manifest.json").write_bytes(FILES[content])
-    assert "manifest.json" in error(folder, words)
+    assert "manifest.json" in error(folder, arguments)
     assert sorted(path.name for path in folder.iterdir()) == ["manifest.json"]
     assert not (tmp_path / "merged").exists()

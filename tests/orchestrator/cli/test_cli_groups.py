@@ -15,28 +15,28 @@ from helpers.report_runs import marvel_run
 from orchestrator.cli import COMMANDS, main
 
 
-def told(*words: str) -> str:
-    result = CliRunner().invoke(main, words)
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2, result.output
     return result.output
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("arguments", "hint"),
     [
         (("reprot",), "unknown command 'reprot': did you mean report?"),
         (("generate", "vloia"), "unknown command 'vloia': did you mean voila?"),
         (("xyz",), "there are eval, tasks,"),
     ],
 )
-def test_a_mistyped_command_is_told_the_closest(words: tuple[str, ...], hint: str) -> None:
-    assert hint in told(*words)
+def test_a_mistyped_command_is_told_the_closest(arguments: tuple[str, ...], hint: str) -> None:
+    assert hint in refused(*arguments)
 
 
 def test_a_table_given_for_a_task_is_told_how_to_become_one(tmp_path: Path) -> None:
     table = tmp_path / "animals.csv"
     table.write_text("question,answer\nWhat barks?,dog\n")
-    assert f"`orchestrator new-task {table}` makes a task file" in told("tasks", "--task", str(table))
+    assert f"`orchestrator new-task {table}` makes a task file" in refused("tasks", "--task", str(table))
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("import", "submit")])
@@ -66,7 +66,9 @@ def test_a_full_disk_behind_standard_output_is_one_line() -> None:
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     output = tmp_path / "file" / "x"
-    assert f"{output} cannot be written: Not a directory" in told("generate", "voila-images", "--output", str(output))
+    assert f"{output} cannot be written: Not a directory" in refused(
+        "generate", "voila-images", "--output", str(output)
+    )
 
 
 def test_tasks_say_where_their_data_is_and_how_they_are_asked() -> None:

@@ -20,8 +20,8 @@ sys.exit(",".join(sorted(used)) or 0)
 
 
 def test_a_run_of_one_synthetic_item_imports_what_it_uses(tmp_path: Path) -> None:
-    words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "1", "--model", "demo:hash", "--quiet"]
-    command = [sys.executable, "-c", RAN, *words, "--run", str(tmp_path / "run")]
+    arguments = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "1", "--model", "demo:hash", "--quiet"]
+    command = [sys.executable, "-c", RAN, *arguments, "--run", str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "report.html").exists()

@@ -20,11 +20,11 @@ BELOW = [(name,) for name in COMMANDS if name != "submit"]
 BELOW += [("orchestrator", "eval"), ("scorer", "serve"), ("model-server", "serve"), ("tool-server", "serve")]
 
 
-@pytest.mark.parametrize("words", BELOW)
-def test_every_command_is_below_it(words: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(lyncean, [*words, "--help"], prog_name="lyncean")
+@pytest.mark.parametrize("arguments", BELOW)
+def test_every_command_is_below_it(arguments: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(lyncean, [*arguments, "--help"], prog_name="lyncean")
     assert result.exit_code == 0, result.output
-    assert result.output.startswith(f"Usage: lyncean {' '.join(words)} ")
+    assert result.output.startswith(f"Usage: lyncean {' '.join(arguments)} ")
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def script(attribute: str) -> list[str]:
 
 
 def test_embedded_servers_run_no_file_of_the_working_folder(shadowed: Path) -> None:
-    words = ["eval", "--task", "marvel", "--synthetic", "--limit", "1", "--model", "demo:hash", "--run", "run"]
+    arguments = ["eval", "--task", "marvel", "--synthetic", "--limit", "1", "--model", "demo:hash", "--run", "run"]
     done = subprocess.run(
-        [*script("orchestrator.cli:lyncean"), *words],
+        [*script("orchestrator.cli:lyncean"), *arguments],
         cwd=shadowed,
         env=only_hiding(),
         capture_output=True,
@@ -57,13 +57,13 @@ def test_embedded_servers_run_no_file_of_the_working_folder(shadowed: Path) -> N
     assert not (shadowed / "was-run").exists()
 
 
-@pytest.mark.parametrize("words", [("scorer", "serve"), ("model-server", "serve", "--backend", "demo")])
+@pytest.mark.parametrize("arguments", [("scorer", "serve"), ("model-server", "serve", "--backend", "demo")])
 def test_services_run_no_file_of_the_working_folder(
-    shadowed: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    shadowed: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(shadowed)
     monkeypatch.setenv("PYTHONPATH", only_hiding().get("PYTHONPATH", ""))
-    server = Server(shadowed / "server", [*script("orchestrator.cli:lyncean"), *words])
+    server = Server(shadowed / "server", [*script("orchestrator.cli:lyncean"), *arguments])
     try:
         server.start()
     finally:

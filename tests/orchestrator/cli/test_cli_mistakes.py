@@ -21,7 +21,7 @@ from orchestrator.cli.eval import command
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("options", "hint"),
     [
         (("--set", "max_output_tokens=0"), "give 1 to"),
         (("--set", "max_output_tokens=-1"), "give 1 to"),
@@ -50,16 +50,16 @@ from orchestrator.cli.eval import command
         (("--trust_remote_code",), "--model-option trust-remote-code"),
     ],
 )
-def test_words_that_cannot_be_meant(words: tuple[str, ...], hint: str) -> None:
-    assert hint in mistake(command, "--task", "marvel", "--synthetic", *words)
+def test_words_that_cannot_be_meant(options: tuple[str, ...], hint: str) -> None:
+    assert hint in mistake(command, "--task", "marvel", "--synthetic", *options)
 
 
 def test_a_tasks_name_alone_is_that_task() -> None:
     named = [
-        CliRunner().invoke(main, ["eval", *words, "--synthetic", "--limit", "1", "--dry-run"])
-        for words in (["marvel", "vstar_bench"], ["--task", "marvel", "--task", "vstar_bench"])
+        CliRunner().invoke(main, ["eval", *tasks, "--synthetic", "--limit", "1", "--dry-run"])
+        for tasks in (["marvel", "vstar_bench"], ["--task", "marvel", "--task", "vstar_bench"])
     ]
-    assert [each.exit_code for each in named] == [0, 0], named[0].output
+    assert [result.exit_code for result in named] == [0, 0], named[0].output
     assert named[0].stdout == named[1].stdout
     assert "vstar_bench" in named[0].stdout
 
@@ -96,7 +96,7 @@ def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("arguments", "hint"),
     [
         (("eval", "-t", "marvel", "--synthetic", "--run", ""), "it is empty: give a run folder"),
         (("eval", "-t", "marvel", "--synthetic", "--run", "b\udcff"), "is not UTF-8"),
@@ -108,10 +108,10 @@ def test_numbers_that_cannot_be_meant(option: str, number: str) -> None:
     ],
 )
 def test_an_empty_variable_is_not_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], hint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], hint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, words)
+    result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert hint in result.output
     assert not list(tmp_path.iterdir())
@@ -124,9 +124,9 @@ def test_an_empty_variable_is_not_the_hub(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["s3://key:hush@bucket/rows.parquet", "marvel=https://h/x?token=hush"])
 def test_a_url_is_no_data_and_its_password_is_not_told(word: str) -> None:
-    said = mistake(command, "--task", "marvel", "--data", word)
-    assert "is a URL: download it" in said
-    assert "hush" not in said
+    message = mistake(command, "--task", "marvel", "--data", word)
+    assert "is a URL: download it" in message
+    assert "hush" not in message
 
 
 def test_data_without_a_row_is_no_complete_run(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def test_tls_where_there_is_none(cluster: Cluster, shared_scorer: Server) -> Non
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, shared_scorer: Server) -> None:
-    words = ("eval", "--task", "toy", "--synthetic", "--limit", "12", "--model", "demo:hash", "--run", "run")
-    words += ("--scorer", shared_scorer.address, "--max-unparsed", "1")
-    running = cluster.start(*words, "--max-requests-per-second", "5")
+    arguments = ("eval", "--task", "toy", "--synthetic", "--limit", "12", "--model", "demo:hash", "--run", "run")
+    arguments += ("--scorer", shared_scorer.address, "--max-unparsed", "1")
+    running = cluster.start(*arguments, "--max-requests-per-second", "5")
     answers = cluster.folder / "run" / "responses.jsonl"
     wait_for(lambda: answers.exists() and answers.stat().st_size)
     (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
@@ -166,6 +166,6 @@ def test_a_server_of_its_own_that_was_killed_can_be_resumed(cluster: Cluster, sh
     errors = cluster.ended(running, 3)
     assert "Error: model-server has ended by SIGKILL; every answer is safe" in errors
     kept = answers.read_bytes()
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     assert answers.read_bytes().startswith(kept)
     assert cluster.counts("run")["scored"] + cluster.counts("run")["unparsed"] == 12

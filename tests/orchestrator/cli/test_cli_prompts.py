@@ -17,25 +17,25 @@ from helpers.page_commands import ROOT, commands
 from orchestrator.cli import main
 
 
-def invoke(*words: str) -> Result:
-    return CliRunner().invoke(main, ["prompts", *words])
+def invoke(*options: str) -> Result:
+    return CliRunner().invoke(main, ["prompts", *options])
 
 
-def lines(*words: str) -> list[dict]:
-    result = invoke(*words)
+def lines(*options: str) -> list[dict]:
+    result = invoke(*options)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_five_requests_for_a_puzzle():
     data = shared_data("marvel", "marvel.parquet")
-    found = lines("--task", "marvel", "--data", str(data), "--limit", "2")
-    assert [line["key"] for line in found][:6] == [
+    prompts = lines("--task", "marvel", "--data", str(data), "--limit", "2")
+    assert [line["key"] for line in prompts][:6] == [
         *(f"marvel/1:{name}" for name in ("avr", "fine", "context", "choices", "whole")),
         "marvel/2:avr",
     ]
-    assert len(found) == 10
-    first = found[0]
+    assert len(prompts) == 10
+    first = prompts[0]
     assert (first["rule"], first["target"], first["options"], first["group"]) == (
         "choice_number",
         "3",
@@ -56,22 +56,22 @@ def test_five_requests_for_a_puzzle():
 
 
 def test_later_turns_are_shown_with_stand_ins(tmp_path):
-    found = lines(
+    prompts = lines(
         "--task", "VisualPuzzles_spatial_visual_cot", "--synthetic", "--limit", "1", "--images", str(tmp_path)
     )
-    assert [(line["step"], line["rule"], line["stage"]) for line in found] == [
+    assert [(line["step"], line["rule"], line["stage"]) for line in prompts] == [
         ("diagram", None, "generate"),
         ("answer", "choice", ""),
     ]
-    assert found[0]["request"]["modality"] == "MODALITY_IMAGE"
-    images = [part["image"]["sha256"] for part in found[1]["request"]["messages"][0]["parts"] if "image" in part]
+    assert prompts[0]["request"]["modality"] == "MODALITY_IMAGE"
+    images = [part["image"]["sha256"] for part in prompts[1]["request"]["messages"][0]["parts"] if "image" in part]
     assert len(images) == 2
     for name in images:
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == name
 
 
 def test_likelihood_shuffles_and_repeats():
-    found = lines(
+    prompts = lines(
         "--task",
         "vstar_bench_direct_attributes",
         "--synthetic",
@@ -83,16 +83,16 @@ def test_likelihood_shuffles_and_repeats():
         "--repeats",
         "3",
     )
-    assert [line["key"] for line in found] == [f"vstar_bench_direct_attributes/0{end}" for end in ("", "#1", "#2")]
-    assert len({tuple(line["request"]["continuations"]) for line in found}) > 1
-    assert len({line["target"] for line in found}) == 1
+    assert [line["key"] for line in prompts] == [f"vstar_bench_direct_attributes/0{end}" for end in ("", "#1", "#2")]
+    assert len({tuple(line["request"]["continuations"]) for line in prompts}) > 1
+    assert len({line["target"] for line in prompts}) == 1
 
 
 def test_rows_that_cannot_be_asked_say_why():
     data = shared_data("marvel", "github")
-    found = lines("--task", "marvel", "--data", str(data), "--limit", "4")
-    assert found[-1]["request"] is None
-    assert found[-1]["error"]["reason"] == "unreadable_image"
+    prompts = lines("--task", "marvel", "--data", str(data), "--limit", "4")
+    assert prompts[-1]["request"] is None
+    assert prompts[-1]["error"]["reason"] == "unreadable_image"
 
 
 def test_what_a_row_says_is_no_control_sequence(tmp_path):
@@ -110,7 +110,7 @@ def test_what_a_row_says_is_no_control_sequence(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
         (("--task", "marvle", "--synthetic"), "did you mean marvel"),
         (("--task", "marvel", "--data", "/nowhere/at/all"), "no data at /nowhere/at/all"),
@@ -120,16 +120,16 @@ def test_what_a_row_says_is_no_control_sequence(tmp_path):
         (("--task", "marvel", "--synthetic", "--set", "letters=perhaps"), "a valid boolean"),
     ],
 )
-def test_mistakes_are_one_line(words, message):
-    result = invoke(*words)
+def test_mistakes_are_one_line(options, message):
+    result = invoke(*options)
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
 
 
 def test_rendered_prompts_are_those_of_the_server(demo):
-    words = ("--task", "VisualPuzzles_spatial_visual_cot", "--synthetic", "--limit", "1", "--rendered")
-    diagram, answer = lines(*words, "--endpoint", demo.address)
+    options = ("--task", "VisualPuzzles_spatial_visual_cot", "--synthetic", "--limit", "1", "--rendered")
+    diagram, answer = lines(*options, "--endpoint", demo.address)
     # It draws no images, and says so; the second turn shows an image in the place of the first one's.
     assert diagram["error"]["reason"] == "no_image_output"
     assert answer["request"]["messages"][0]["parts"][-1]["text"] in answer["rendered"]["text"]
@@ -144,9 +144,9 @@ def test_rendered_prompts_are_those_of_the_server(demo):
 
 def test_the_commands_of_the_audit_page_work(demo, tmp_path):
     """docs/audit.md."""
-    words = " && ".join(commands(ROOT / "docs" / "audit.md")).replace("127.0.0.1:50051", demo.address)
+    script = " && ".join(commands(ROOT / "docs" / "audit.md")).replace("127.0.0.1:50051", demo.address)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(["bash", "-ec", words], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True)
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     first, *_, text = done.stdout.decode().splitlines()
     assert json.loads(first)["rendered"]["token_ids"]
@@ -155,7 +155,7 @@ def test_the_commands_of_the_audit_page_work(demo, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
         (("--rendered",), "give --endpoint"),
         (("--endpoint", "127.0.0.1:1"), "give --rendered"),
@@ -163,7 +163,7 @@ def test_the_commands_of_the_audit_page_work(demo, tmp_path):
         (("--rendered", "--endpoint", "nowhere"), "not host:port"),
     ],
 )
-def test_mistakes_about_rendered_prompts(words, message):
-    result = invoke("--task", "marvel", "--synthetic", "--limit", "1", *words)
+def test_mistakes_about_rendered_prompts(options, message):
+    result = invoke("--task", "marvel", "--synthetic", "--limit", "1", *options)
     assert result.exit_code == 2
     assert message in result.output

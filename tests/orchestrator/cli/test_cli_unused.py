@@ -17,7 +17,7 @@ EVAL = ("eval", "--task", "toy", "--synthetic")
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ((*EVAL, "--endpoint", "a:1", "--model", "demo"), "--model starts a model server, --endpoint names"),
         ((*EVAL, "--tls"), "--tls is for servers that run already: give --endpoint or --scorer or --stage"),
@@ -35,8 +35,8 @@ EVAL = ("eval", "--task", "toy", "--synthetic")
         (("compare", ".", ".", "--html-flips", "3"), "--html-flips is for the page: give --html FILE"),
     ],
 )
-def test_of_the_orchestrator(words: tuple[str, ...], message: str) -> None:
-    assert message in mistake(orchestrator, *words)
+def test_of_the_orchestrator(arguments: tuple[str, ...], message: str) -> None:
+    assert message in mistake(orchestrator, *arguments)
 
 
 @pytest.mark.parametrize("word", ["--judge-max-requests=3", "--judge-cache=x", "--judge-reads=none"])

@@ -20,11 +20,11 @@ COMMANDS = {"orchestrator": orchestrator, "scorer": scorer, "model-server": mode
 def test_every_mistake_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(playground(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    found = []
-    for each in listed(extension=False):
-        name, *words = shlex.split(each["type"])
-        result = CliRunner().invoke(COMMANDS[name], words)
-        assert result.exception is None or isinstance(result.exception, SystemExit), each
-        found.append((each, result.exit_code, result.output))
-    assert not wrong(found), "\n".join(wrong(found))
-    assert len(found) > 60
+    outcomes = []
+    for example in listed(extension=False):
+        name, *arguments = shlex.split(example["type"])
+        result = CliRunner().invoke(COMMANDS[name], arguments)
+        assert result.exception is None or isinstance(result.exception, SystemExit), example
+        outcomes.append((example, result.exit_code, result.output))
+    assert not wrong(outcomes), "\n".join(wrong(outcomes))
+    assert len(outcomes) > 60

@@ -21,8 +21,8 @@ from orchestrator.cli import main
 TASK = "data: pairs.csv\nimage: picture\nquestion: question\noptions: [A, B]\nanswer: answer\n"
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in arguments])
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_bundle_json_says_what_there_is(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("pairs.csv/pairs.csv", b"picture,question,A,B,answer\nimages/red.png,Other?,red,blue,A\n", "is not what was"),
         ("pairs.csv/images/red.png", None, "is missing"),
@@ -81,14 +81,16 @@ def test_bundle_json_says_what_there_is(bundle: Path) -> None:
         ("bundle.json", b'{"format": 2, "tasks": {}, "data": {}}', "is of format 2"),
     ],
 )
-def test_what_was_not_fetched_is_an_error(task: Path, bundle: Path, file: str, change: bytes | None, said: str) -> None:
+def test_what_was_not_fetched_is_an_error(
+    task: Path, bundle: Path, file: str, change: bytes | None, message: str
+) -> None:
     if change is None:
         (bundle / file).unlink()
     else:
         (bundle / file).write_bytes(change)
     done = run("prompts", "--task", task, "--data", bundle)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert str(bundle / file) in done.stderr
 
 
@@ -107,27 +109,27 @@ def test_two_tasks_of_one_folder_share_it(tmp_path: Path, task: Path) -> None:
     ]
     (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shutil.copy(task.parent / "images" / "red.png", folder)
-    words = [word for name in ("vstar_bench", "vstar_bench_relative_position") for word in ("--task", name)]
-    sources = [word for name in words[1::2] for word in ("--data", f"{name}={folder}")]
-    done = run("fetch", *words, *sources, "--to", tmp_path / "both")
+    options = [word for name in ("vstar_bench", "vstar_bench_relative_position") for word in ("--task", name)]
+    sources = [word for name in options[1::2] for word in ("--data", f"{name}={folder}")]
+    done = run("fetch", *options, *sources, "--to", tmp_path / "both")
     assert done.exit_code == 0, done.output
     listed = json.loads((tmp_path / "both" / "bundle.json").read_text())
     assert list(listed["tasks"].values()) == ["vstar", "vstar"]
-    assert len(run("prompts", *words, "--data", tmp_path / "both").stdout.splitlines()) == 3
+    assert len(run("prompts", *options, "--data", tmp_path / "both").stdout.splitlines()) == 3
 
 
 def test_mistakes_leave_no_bundle(task: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
-    for words, said in (
+    for arguments, message in (
         (["--task", task, "--to", tmp_path / "full"], "not an empty folder"),
         (["--task", "no_such", "--to", tmp_path / "b"], "there is no task"),
         (["--task", task, "--data", "other=x", "--to", tmp_path / "b"], "give TASK=PATH"),
         (["--task", task, "--data", "pairs=none.csv", "--to", tmp_path / "b"], "no data at none.csv"),
     ):
-        done = run("fetch", *words)
+        done = run("fetch", *arguments)
         assert done.exit_code == 2
-        assert said in done.stderr
+        assert message in done.stderr
         assert not (tmp_path / "b" / "bundle.json").exists()
 
 

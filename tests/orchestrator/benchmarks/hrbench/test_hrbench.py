@@ -28,13 +28,13 @@ COLOURS = ["red", "blue", "green", "white"]
 
 def turned(number: int, question: str, options: list[str] = COLOURS, category: str = "single") -> list[dict[str, Any]]:
     """Returns the rows of a question, the first option of `options` being right."""
-    found = []
+    records = []
     for turn in range(4):
         order = options[turn:] + options[:turn]
         right = "ABCD"[order.index(options[0])]
         row = {"index": 4 * number + turn, "question": question, **dict(zip("ABCD", order, strict=True))}
-        found.append(row | {"answer": right, "category": category, "cycle_category": str(turn)})
-    return found
+        records.append(row | {"answer": right, "category": category, "cycle_category": str(turn)})
+    return records
 
 
 def picture(seed: int) -> bytes:
@@ -43,13 +43,13 @@ def picture(seed: int) -> bytes:
     return buffer.getvalue()
 
 
-def rows(*found: dict[str, Any]) -> list[Row]:
-    return list(grouped(Row(fields, lambda _: picture(0)) for fields in found))
+def rows(*records: dict[str, Any]) -> list[Row]:
+    return list(grouped(Row(fields, lambda _: picture(0)) for fields in records))
 
 
 def sample(row: Row, **variant: Any) -> Any:
-    (made,) = BENCHMARK.samples(row, Variant("hrbench_4k", **{"settings": LetterSettings(), **variant}))
-    return made
+    (planned,) = BENCHMARK.samples(row, Variant("hrbench_4k", **{"settings": LetterSettings(), **variant}))
+    return planned
 
 
 def prompt(row: Row, **variant: Any) -> str:
@@ -78,8 +78,8 @@ def test_the_orders_of_a_question_are_a_group() -> None:
 
 
 def test_metrics_are_averages_over_the_orders() -> None:
-    found = rows(*turned(0, "Cup?"), *turned(1, "Dog?"), *turned(2, "Left?", category="cross"))
-    outcome = score(BENCHMARK, found, VARIANT, lambda sample, _: "D" if sample.key.endswith(("/4", "/9")) else "A")
+    questions = rows(*turned(0, "Cup?"), *turned(1, "Dog?"), *turned(2, "Left?", category="cross"))
+    outcome = score(BENCHMARK, questions, VARIANT, lambda sample, _: "D" if sample.key.endswith(("/4", "/9")) else "A")
     # "A" is right in order 0, "D" in order 1: right are 0, 8 and 9.
     assert outcome.percent("accuracy") == 25
     assert outcome.percent("accuracy", category="single") == 12.5
@@ -88,10 +88,12 @@ def test_metrics_are_averages_over_the_orders() -> None:
     by_order = [outcome.percent("accuracy", cycle_category=str(turn)) for turn in range(4)]
     assert sum(by_order) / 4 == pytest.approx(outcome.percent("accuracy"), abs=0.01)
     assert outcome.percent("all orders right") == 0
-    right = score(BENCHMARK, found, VARIANT, lambda _, turn: turn.scoring.targets[0])
+    right = score(BENCHMARK, questions, VARIANT, lambda _, turn: turn.scoring.targets[0])
     assert (right.percent("accuracy"), right.percent("all orders right", category="cross")) == (100, 100)
     likelihood = Variant("hrbench_4k", method="likelihood", settings=LetterSettings())
-    sure = score(BENCHMARK, found, likelihood, lambda _, turn: prefer(turn.scoring.options, turn.scoring.targets[0]))
+    sure = score(
+        BENCHMARK, questions, likelihood, lambda _, turn: prefer(turn.scoring.options, turn.scoring.targets[0])
+    )
     assert sure.percent("accuracy") == 100
 
 
@@ -122,11 +124,11 @@ def test_mistakes() -> None:
 
 
 def test_synthetic_rows_are_in_the_schema() -> None:
-    found = list(islice(BENCHMARK.synthetic("hrbench_8k", 0), 16))
-    assert all({*COLUMNS, "group"} == set(row.fields) for row in found)
-    assert [row["category"] for row in found] == 2 * (4 * ["single"] + 4 * ["cross"])
-    assert len({row["group"] for row in found}) == 4
-    for four in (found[place : place + 4] for place in range(0, 16, 4)):
+    synthetic = list(islice(BENCHMARK.synthetic("hrbench_8k", 0), 16))
+    assert all({*COLUMNS, "group"} == set(row.fields) for row in synthetic)
+    assert [row["category"] for row in synthetic] == 2 * (4 * ["single"] + 4 * ["cross"])
+    assert len({row["group"] for row in synthetic}) == 4
+    for four in (synthetic[start : start + 4] for start in range(0, 16, 4)):
         assert len({row[row["answer"]] for row in four}) == 1
         assert {row["answer"] for row in four} == set("ABCD")
-    assert found[0].image() == found[3].image()
+    assert synthetic[0].image() == synthetic[3].image()

@@ -33,7 +33,7 @@ def questions(row: Row, variant: Variant = PLAIN) -> dict:
     return {sample.key.rpartition(":")[2]: sample for sample in BENCHMARK.samples(row, variant)}
 
 
-def asked(sample):
+def first_call(sample):
     return sample.turns[0].ask([])
 
 
@@ -79,7 +79,7 @@ def test_groups_are_all_or_nothing(real):
 def test_likelihood(real):
     variant = Variant("marvel", method="likelihood", settings=MarvelSettings())
     for name, sample in questions(real[0], variant).items():
-        call = asked(sample)
+        call = first_call(sample)
         assert call.continuations == sample.turns[0].scoring.options
         assert name not in marvel.COARSE or call.continuations == COUNTS
     outcome = score(BENCHMARK, real, variant, lambda _, turn: prefer(turn.scoring.options, turn.scoring.targets[0]))
@@ -99,18 +99,18 @@ def test_always_the_first_word_is_better_than_chance(real):
 
 def test_question_texts_are_the_data_s_with_one_line_added(real):
     row = real[100]
-    texts = {name: asked(sample).messages[0].parts[1].text for name, sample in questions(row).items()}
+    texts = {name: first_call(sample).messages[0].parts[1].text for name, sample in questions(row).items()}
     assert texts["avr"] == row["avr_question"] + "\nAnswer with the number of the choice: 1, 2, 3 or 4."
     assert texts["fine"] == row["f_perception_question"] + "\nAnswer with one of these two: intersected, parallel."
     for name, text in zip(marvel.COARSE, row["c_perception_question_tuple"], strict=True):
         assert texts[name] == text + "\nAnswer with a number."
     bare = questions(row, Variant("marvel", settings=MarvelSettings(instruct=False)))["avr"]
-    assert asked(bare).messages[0].parts[1].text == row["avr_question"]
+    assert first_call(bare).messages[0].parts[1].text == row["avr_question"]
 
 
 def test_images_are_the_file_s_bytes_but_for_coarse_questions(real):
     for row in (real[0], real[23], real[552]):
-        images = {name: asked(sample).messages[0].parts[0].image.data for name, sample in questions(row).items()}
+        images = {name: first_call(sample).messages[0].parts[0].image.data for name, sample in questions(row).items()}
         assert images["avr"] == images["fine"] == row.image()
         assert images["context"] == images["choices"] == images["whole"]
         before, after = picture(row.image()), picture(images["whole"])
@@ -145,9 +145,9 @@ def test_shuffled_choices_move_with_their_answer(real):
         ]
 
         def right(sample, boxes=boxes):
-            place = int(sample.turns[0].scoring.targets[0]) - 1
-            image = picture(asked(sample).messages[0].parts[0].image.data)
-            return image.crop(boxes[place]).tobytes(), place
+            index = int(sample.turns[0].scoring.targets[0]) - 1
+            image = picture(first_call(sample).messages[0].parts[0].image.data)
+            return image.crop(boxes[index]).tobytes(), index
 
         assert right(plain)[0] == right(mixed)[0]
         places[right(mixed)[1]] += 1
@@ -159,13 +159,13 @@ def test_letters_in_place_of_digits(real):
     variant = Variant("marvel", settings=MarvelSettings(letters=True))
     row = real[0]
     samples = questions(row, variant)
-    texts = {name: asked(samples[name]).messages[0].parts[1].text for name in ("avr", "fine")}
+    texts = {name: first_call(samples[name]).messages[0].parts[1].text for name in ("avr", "fine")}
     assert "(marked by A, B, C, or D). Which choice (either A, B, C, or D) is" in texts["avr"]
     assert texts["avr"].endswith("Answer with the letter of the choice: A, B, C or D.")
     assert "Is the small triangle in choice B in the upper part" in texts["fine"]
     outcome = score(BENCHMARK, real, variant, lambda *_: "A")
     assert outcome.percent("AVR") == 24.81
-    assert asked(samples["avr"]).messages[0].parts[0].image.data != row.image()
+    assert first_call(samples["avr"]).messages[0].parts[0].image.data != row.image()
 
 
 def test_a_question_mark_in_the_blank_panel(real):
@@ -183,7 +183,7 @@ def test_a_question_mark_in_the_blank_panel(real):
     solid = next(row for row in real if row["task_configuration"] == "3D")
     assert marvel_image.with_question_mark(solid.image(), "3D", 1) == solid.image()
     variant = Variant("marvel", settings=MarvelSettings(question_mark=True))
-    plain, marked = (asked(questions(real[0], given)["avr"]) for given in (PLAIN, variant))
+    plain, marked = (first_call(questions(real[0], setup)["avr"]) for setup in (PLAIN, variant))
     assert plain != marked
     with pytest.raises(ValueError, match="leave one out"):
         MarvelSettings(question_mark=True, panels=True)
@@ -191,7 +191,7 @@ def test_a_question_mark_in_the_blank_panel(real):
 
 def test_panel_by_panel(real):
     variant = Variant("marvel", settings=MarvelSettings(panels=True))
-    parts = asked(questions(real[0], variant)["avr"]).messages[0].parts
+    parts = first_call(questions(real[0], variant)["avr"]).messages[0].parts
     names = [part.text for part in parts if part.text][:-1]
     assert names == [*(f"Context panel {i}:" for i in range(1, 5)), *(f"Choice {i}:" for i in range(1, 5))]
     assert all(picture(part.image.data).size == (180, 180) for part in parts if part.image)
@@ -224,9 +224,11 @@ def test_github_checkout(caplog):
     assert source.count == 770
     assert "746 of 770 puzzles have no image" in caplog.text
     rows = list(source)
-    assert asked(questions(rows[0])["avr"]).messages[0].parts[0].image.data == (folder / "Marvel/1.png").read_bytes()
+    assert (
+        first_call(questions(rows[0])["avr"]).messages[0].parts[0].image.data == (folder / "Marvel/1.png").read_bytes()
+    )
     with pytest.raises(BadRowError, match=r"Marvel/4.png cannot be read"):
-        asked(questions(rows[3])["avr"])
+        first_call(questions(rows[3])["avr"])
     same = BENCHMARK.rows("marvel", str(folder / "marvel_label.json"))
     assert same.digest == source.digest
 
@@ -243,9 +245,9 @@ def test_corrupt_and_foreign_images_reject_the_sample(tmp_path, real):
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n broken")
     Image.new("L", (64, 64)).save(tmp_path / "small.png")
     for row, reason in zip(BENCHMARK.rows("marvel", str(tmp_path)), ("bad_image", "unknown_layout"), strict=True):
-        assert asked(questions(row)["avr"]).messages[0].parts[0].image.data == row.image()
+        assert first_call(questions(row)["avr"]).messages[0].parts[0].image.data == row.image()
         with pytest.raises(BadRowError) as caught:
-            asked(questions(row)["whole"])
+            first_call(questions(row)["whole"])
         assert caught.value.reason == reason
 
 

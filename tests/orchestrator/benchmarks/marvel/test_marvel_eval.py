@@ -18,9 +18,9 @@ def always(cluster: Cluster, choice: int) -> Server:
     return server
 
 
-def run(cluster: Cluster, scorer: Server, choice: int, *words: str) -> dict:
+def run(cluster: Cluster, scorer: Server, choice: int, *options: str) -> dict:
     data = shared_data("marvel", "marvel.parquet")
-    cluster.eval("run", [always(cluster, choice)], scorer, "--task", "marvel", "--data", str(data), *words)
+    cluster.eval("run", [always(cluster, choice)], scorer, "--task", "marvel", "--data", str(data), *options)
     return json.loads(cluster.results("run"))["tasks"]["marvel"]
 
 

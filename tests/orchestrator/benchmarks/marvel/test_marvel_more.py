@@ -74,11 +74,11 @@ def test_prompt_with_demonstrations(real):
     row = real[0]
     (demonstration,) = few_shot.choose(row, SHOT)
     (message,) = call(row).messages
-    image, question, worked, target, asked = message.parts
+    image, question, worked, target, final = message.parts
     assert (image.image.data, target.image.data) == (demonstration.image(), row.image())
     assert question.text == f"{demonstration['avr_question']}\n{few_shot.INSTRUCTION}"
     assert worked.text == f"{demonstration['explanation']}\nThe answer is choice {demonstration['answer']}."
-    assert asked.text == f"{row['avr_question']}\n{few_shot.INSTRUCTION}"
+    assert final.text == f"{row['avr_question']}\n{few_shot.INSTRUCTION}"
     turns = call(row, replace(SHOT, settings=few_shot.FewShotSettings(shots=2, chat_turns=True))).messages
     assert [one.role for one in turns] == [model.ROLE_USER, model.ROLE_ASSISTANT] * 2 + [model.ROLE_USER]
 
@@ -157,8 +157,8 @@ def test_descriptions_from_a_file(tmp_path, real):
 
 
 def test_description_mistakes(tmp_path, real):
-    def first(**given):
-        variant = Variant("marvel_described", settings=marvel_described.DescribedSettings(**given))
+    def first(**settings):
+        variant = Variant("marvel_described", settings=marvel_described.DescribedSettings(**settings))
         return list(marvel_described.BENCHMARK.samples(real[0], variant))
 
     with pytest.raises(DataError, match="--set descriptions=FILE"):

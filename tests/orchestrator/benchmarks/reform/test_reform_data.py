@@ -48,10 +48,10 @@ def test_the_61():
 @pytest.mark.parametrize("task", DATASETS)
 def test_each_of_them_opens(task, hub):
     source = open_reform(task, str(hub))
-    found = list(source)
-    assert source.count == len(found) == 3
+    read_rows = list(source)
+    assert source.count == len(read_rows) == 3
     assert len(source.digest) == 64
-    for row, drawn in zip(found, rows(task, 0), strict=False):
+    for row, drawn in zip(read_rows, rows(task, 0), strict=False):
         assert (row.image() or b"").startswith(b"\x89PNG")
         assert set(row.fields) == set(drawn.fields)
         assert not any(isinstance(value, str) and len(value) > 400 for value in row.fields.values())
@@ -66,11 +66,11 @@ def test_a_folder_may_be_the_inner_one_or_a_file_alone(hub):
 
 
 def test_tdiuc_joins_by_question_id_in_its_order(hub):
-    found = list(open_reform("reform_tdiuc_sport", str(hub)))
+    read_rows = list(open_reform("reform_tdiuc_sport", str(hub)))
     # The question file is written in reverse; numbers follow the ids.
-    assert sorted(row["row"] for row in found) == [0, 1, 2]
-    by_number = sorted(found, key=lambda row: row["row"])
-    assert [row["question_id"] for row in by_number] == sorted(row["question_id"] for row in found)
+    assert sorted(row["row"] for row in read_rows) == [0, 1, 2]
+    by_number = sorted(read_rows, key=lambda row: row["row"])
+    assert [row["question_id"] for row in by_number] == sorted(row["question_id"] for row in read_rows)
 
 
 def test_tdiucs_tables_may_have_other_names(tmp_path):
@@ -166,7 +166,7 @@ def test_images_in_base64():
 def test_boxes_are_outlines_about_the_box(boxes, box, outline):
     image = opened(shown(png(), boxes, box))
     assert image.size == (20, 20)
-    assert all(image.getpixel(place) == (255, 0, 0) for place in outline)
+    assert all(image.getpixel(pixel) == (255, 0, 0) for pixel in outline)
     assert image.getpixel((9, 9)) == (255, 255, 255)
     assert image.getpixel((1, 1)) == (255, 255, 255)
 

@@ -25,9 +25,9 @@ FIELDS = {
 }
 
 
-def made(fields=FIELDS, **given):
-    settings = ReformSettings(**given.pop("settings", {}))
-    variant = Variant("reform_visdial", settings=settings, **given)
+def samples_of(fields=FIELDS, **options):
+    settings = ReformSettings(**options.pop("settings", {}))
+    variant = Variant("reform_visdial", settings=settings, **options)
     return list(samples(Row(fields, lambda _: b"\xff\xd8\xff image"), variant))
 
 
@@ -36,7 +36,7 @@ def texts(call):
 
 
 def test_offline_rounds_stand_alone_with_the_true_history():
-    offline = made(settings={"online": "off", "in_context": "off"})
+    offline = samples_of(settings={"online": "off", "in_context": "off"})
     assert [sample.key for sample in offline] == [f"reform_visdial/9_{at}" for at in range(3)]
     assert texts(offline[2].turns[0].ask([]))[1:] == [
         "(B) yes",
@@ -49,14 +49,14 @@ def test_offline_rounds_stand_alone_with_the_true_history():
 
 
 def test_capitals():
-    sample = made(settings={"online": "off", "capitalize": "on"})[1]
-    said = texts(sample.turns[0].ask([]))
-    assert "Can you see the image? Options: (A) Yes" in said[0]
-    assert "What is it? Options: (A) A bmw; (B) A bus." in said[-1]
+    sample = samples_of(settings={"online": "off", "capitalize": "on"})[1]
+    prompt = texts(sample.turns[0].ask([]))
+    assert "Can you see the image? Options: (A) Yes" in prompt[0]
+    assert "What is it? Options: (A) A bmw; (B) A bus." in prompt[-1]
 
 
 def test_likelihood_shows_a_bare_history():
-    sample = made(method="likelihood", settings={"online": "off", "in_context": "off"})[1]
+    sample = samples_of(method="likelihood", settings={"online": "off", "in_context": "off"})[1]
     call = sample.turns[0].ask([])
     assert texts(call)[0].endswith(" is it red?")
     assert texts(call)[1:] == ["yes", "What is it?"]
@@ -64,7 +64,7 @@ def test_likelihood_shows_a_bare_history():
 
 
 def test_online_history_is_what_the_model_said():
-    (sample,) = made(settings={"in_context": "off"})
+    (sample,) = samples_of(settings={"in_context": "off"})
     assert [turn.name for turn in sample.turns] == ["0", "1", "2"]
     first, second = Answer(text="(A)"), Answer(text="no idea")
     assert texts(sample.turns[2].ask([first, second]))[1:4] == [
@@ -77,29 +77,29 @@ def test_online_history_is_what_the_model_said():
 
 
 def test_online_likelihood():
-    (sample,) = made(method="likelihood", settings={"in_context": "off"})
+    (sample,) = samples_of(method="likelihood", settings={"in_context": "off"})
     scores = (model.ContinuationScore(logprob=-4, token_count=4), model.ContinuationScore(logprob=-3, token_count=1))
     assert texts(sample.turns[1].ask([Answer(scores=scores)]))[1] == "yes"
-    (sample,) = made(method="likelihood", settings={"in_context": "off", "likelihood_reduction": "mean"})
+    (sample,) = samples_of(method="likelihood", settings={"in_context": "off", "likelihood_reduction": "mean"})
     assert texts(sample.turns[1].ask([Answer(scores=scores)]))[1] == "no"
 
 
 def test_the_majority_of_the_repeats_is_heard():
-    (sample,) = made(repeats=3, settings={"in_context": "off"})
+    (sample,) = samples_of(repeats=3, settings={"in_context": "off"})
     assert [turn.name for turn in sample.turns[:4]] == ["0", "0#1", "0#2", "1"]
-    assert made(repeats=3, repeat=1) == []
-    said = [Answer(text=text) for text in ("(A)", "(B)", "(B)")]
+    assert samples_of(repeats=3, repeat=1) == []
+    answers = [Answer(text=text) for text in ("(A)", "(B)", "(B)")]
     for turn, repeat in zip(sample.turns[3:6], range(3), strict=True):
-        assert texts(turn.ask([*said, *[Answer(text="x")] * repeat]))[1] == "(B) yes"
+        assert texts(turn.ask([*answers, *[Answer(text="x")] * repeat]))[1] == "(B) yes"
     tied = [Answer(text=text) for text in ("hm", "(A)", "(B)")]
     assert texts(sample.turns[3].ask(tied))[1] == "hm"
     assert {turn.scoring.group for turn in sample.turns} == {"9"}
-    (sample,) = made(repeats=3, parity=True)
+    (sample,) = samples_of(repeats=3, parity=True)
     assert {turn.scoring.group for turn in sample.turns} == {"9_0", "9_1", "9_2"}
 
 
 def test_shuffled_tests_agree_on_texts_not_marks():
-    (sample,) = made(repeats=5, shuffle_options=True, settings={"in_context": "off"})
+    (sample,) = samples_of(repeats=5, shuffle_options=True, settings={"in_context": "off"})
     answers = []
     for turn in sample.turns[:5]:
         assert turn.scoring
@@ -109,14 +109,14 @@ def test_shuffled_tests_agree_on_texts_not_marks():
 
 
 def test_marks_of_a_history_are_drawn_once():
-    offline = made(repeats=2, settings={"online": "off", "option_mark": "random", "in_context": "off"})
-    again = made(repeats=2, repeat=1, settings={"online": "off", "option_mark": "random", "in_context": "off"})
+    offline = samples_of(repeats=2, settings={"online": "off", "option_mark": "random", "in_context": "off"})
+    again = samples_of(repeats=2, repeat=1, settings={"online": "off", "option_mark": "random", "in_context": "off"})
     assert texts(offline[2].turns[0].ask([]))[1:4] == texts(again[2].turns[0].ask([]))[1:4]
 
 
 def test_subsample():
-    assert made({**FIELDS, "row": 1}, settings={"subsample": 1}) == []
-    assert len(made(settings={"subsample": 1})) == 1
+    assert samples_of({**FIELDS, "row": 1}, settings={"subsample": 1}) == []
+    assert len(samples_of(settings={"subsample": 1})) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_subsample():
     ],
 )
 def test_a_broken_dialogue_is_rejected(dialog):
-    (sample,) = made({**FIELDS, "dialog": dialog})
+    (sample,) = samples_of({**FIELDS, "dialog": dialog})
     with pytest.raises(BadRowError):
         sample.turns[0].ask([])
 
@@ -142,6 +142,6 @@ def test_reading_an_answer_for_the_history():
 
 
 def test_layout_history_has_the_prefix():
-    (sample,) = made(settings={"in_context": "off", "prompt_style": "lynx"})
+    (sample,) = samples_of(settings={"in_context": "off", "prompt_style": "lynx"})
     (text,) = texts(sample.turns[1].ask([Answer(text="dunno")]))
     assert "\nBot: The answer is dunno\nUser: What is it? Options" in text

@@ -14,7 +14,7 @@ from helpers.reform_folder import write_folder
 from orchestrator.benchmarks.reform.datasets import DATASETS
 from orchestrator.cli import main
 
-# What the colour of the image decides, whatever the order of the options.
+# Tasks decided by the colour of the image in any order of the options.
 SEEN = [
     task
     for task, dataset in DATASETS.items()
@@ -46,9 +46,9 @@ def data(tmp_path_factory) -> Path:
     return folder
 
 
-def evaluate(colours, scorer, run, *words):
-    given = ["--endpoint", colours.address, "--scorer", scorer.address, "--run", str(run), "--quiet"]
-    return CliRunner().invoke(main, ["eval", *given, *map(str, words)])
+def evaluate(colours, scorer, run, *options):
+    base = ["--endpoint", colours.address, "--scorer", scorer.address, "--run", str(run), "--quiet"]
+    return CliRunner().invoke(main, ["eval", *base, *map(str, options)])
 
 
 def results(run):
@@ -62,17 +62,17 @@ def accuracy(entry):
 @pytest.mark.parametrize("method", ["generate", "likelihood"])
 def test_all_61(method, colours, shared_scorer, data, tmp_path):
     run = tmp_path / "run"
-    words = [word for task in DATASETS if DATASETS[task].family != "captions" for word in ("--task", task)]
-    words += ["--method", method, "--shuffle-options", "--max-unparsed", "1"]
-    done = evaluate(colours, shared_scorer, run, *words, "--data", data)
+    options = [word for task in DATASETS if DATASETS[task].family != "captions" for word in ("--task", task)]
+    options += ["--method", method, "--shuffle-options", "--max-unparsed", "1"]
+    done = evaluate(colours, shared_scorer, run, *options, "--data", data)
     assert done.exit_code == 0, done.output
-    found = results(run)
-    assert len(found) == 57
-    for task, entry in found.items():
+    entries = results(run)
+    assert len(entries) == 57
+    for task, entry in entries.items():
         rounds = 4 if DATASETS[task].family == "dialog" else 1
         assert entry["counts"]["planned"] == 3 * rounds
         assert entry["counts"]["rejected"] == entry["counts"]["failed"] == 0, task
-    assert [task for task in SEEN if accuracy(found[task]) != 1] == []
+    assert [task for task in SEEN if accuracy(entries[task]) != 1] == []
     open_ended = {task for task, dataset in DATASETS.items() if dataset.dimension == "stp"}
     for line in map(json.loads, (run / "responses.jsonl").read_text().splitlines()):
         asked_likelihood = "continuations" in line["request"]
@@ -81,9 +81,9 @@ def test_all_61(method, colours, shared_scorer, data, tmp_path):
 
 def test_captions_are_generated_whatever_the_method(colours, scorer_without_java, data, tmp_path):
     run = tmp_path / "run"
-    words = [word for name in ("textcaps", "nocaps", "flickr30k") for word in ("--task", f"reform_{name}")]
+    options = [word for name in ("textcaps", "nocaps", "flickr30k") for word in ("--task", f"reform_{name}")]
     done = evaluate(
-        colours, scorer_without_java, run, *words, "--data", data, "--limit", 2, "--method", "likelihood", "--parity"
+        colours, scorer_without_java, run, *options, "--data", data, "--limit", 2, "--method", "likelihood", "--parity"
     )
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in (run / "responses.jsonl").read_text().splitlines()]
@@ -100,8 +100,8 @@ def test_captions_are_generated_whatever_the_method(colours, scorer_without_java
 @pytest.mark.parametrize("parity", [(), ("--parity",)])
 def test_repeats_measure_instability(parity, colours, shared_scorer, data, tmp_path):
     run = tmp_path / "run"
-    words = ["--task", "reform_gqa", "--data", data, "--repeats", 5, "--shuffle-options", "--set", "option_mark=random"]
-    done = evaluate(colours, shared_scorer, run, *words, *parity)
+    flags = ["--task", "reform_gqa", "--data", data, "--repeats", 5, "--shuffle-options", "--set", "option_mark=random"]
+    done = evaluate(colours, shared_scorer, run, *flags, *parity)
     assert done.exit_code == 0, done.output
     entry = results(run)["reform_gqa"]
     assert entry["counts"]["planned"] == 15
@@ -116,8 +116,8 @@ def test_repeats_measure_instability(parity, colours, shared_scorer, data, tmp_p
 
 def test_a_dialogue_hears_its_own_answers(colours, shared_scorer, data, tmp_path):
     run = tmp_path / "run"
-    words = ["--task", "reform_visdial", "--data", data, "--limit", 1, "--repeats", 2]
-    assert evaluate(colours, shared_scorer, run, *words).exit_code == 0
+    options = ["--task", "reform_visdial", "--data", data, "--limit", 1, "--repeats", 2]
+    assert evaluate(colours, shared_scorer, run, *options).exit_code == 0
     lines = [json.loads(line) for line in (run / "responses.jsonl").read_text().splitlines()]
     assert [line["turn"] for line in lines] == ["0", "0#1", "1", "1#1", "2", "2#1", "3", "3#1"]
     last = [part["text"] for message in lines[-1]["request"]["messages"] for part in message["parts"] if "text" in part]
@@ -136,8 +136,8 @@ def test_a_dialogue_hears_its_own_answers(colours, shared_scorer, data, tmp_path
 
 def test_a_layout_is_one_text(colours, shared_scorer, data, tmp_path):
     run = tmp_path / "run"
-    words = ["--task", "reform_gqa", "--data", data, "--set", "prompt_style=lynx", "--parity"]
-    assert evaluate(colours, shared_scorer, run, *words).exit_code == 0
+    options = ["--task", "reform_gqa", "--data", data, "--set", "prompt_style=lynx", "--parity"]
+    assert evaluate(colours, shared_scorer, run, *options).exit_code == 0
     for line in map(json.loads, (run / "responses.jsonl").read_text().splitlines()):
         (message,) = line["request"]["messages"]
         assert message["parts"][1]["text"].endswith(".\nBot: The answer is")
@@ -162,16 +162,16 @@ def test_a_bad_row_is_rejected_and_the_rest_goes_on(colours, shared_scorer, data
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("options", "says"),
     [
         (["--set", "option_mark=roman"], "upper, number, random"),
         (["--set", "formulation=KIEOpenEnded"], "SingleChoice"),
         (["--data", "/nowhere"], "no data at"),
     ],
 )
-def test_mistakes_are_one_line(words, says, colours, shared_scorer, tmp_path, data):
-    words = [*words, *([] if "--data" in words else ["--data", data])]
-    done = evaluate(colours, shared_scorer, tmp_path / "run", "--task", "reform_gqa", *words)
+def test_mistakes_are_one_line(options, says, colours, shared_scorer, tmp_path, data):
+    options = [*options, *([] if "--data" in options else ["--data", data])]
+    done = evaluate(colours, shared_scorer, tmp_path / "run", "--task", "reform_gqa", *options)
     assert done.exit_code == 2
     assert says in done.output
     assert "Traceback" not in done.output

@@ -27,7 +27,7 @@ ITEM = {
     "answer_options": ["a", "b"],
     "history": [{"from": "human", "value": "See?"}, {"from": "assistant", "value": "(A) yes"}],
 }
-ASKED = "Which? Options: (A) a; (B) b."
+QUESTION = "Which? Options: (A) a; (B) b."
 
 
 @pytest.mark.skipif(not SHIPPED.exists(), reason="the shipped ReForm-Eval predictions are not here")
@@ -53,43 +53,43 @@ def test_published_prompts_come_out_of_their_records(file, layout, likelihood, c
     [
         (
             Layout("one", "\n", roles=("User", "Bot"), system="S", prefix="The answer is"),
-            f"S\nUser: Look. See?\nBot: (A) yes\nUser: {ASKED}\nBot: The answer is",
+            f"S\nUser: Look. See?\nBot: (A) yes\nUser: {QUESTION}\nBot: The answer is",
         ),
         (
             Layout("two", " ", "</s>", roles=("U", "A"), system="S"),
-            f"S U: Look. See? A: (A) yes</s>U: {ASKED} A:",
+            f"S U: Look. See? A: (A) yes</s>U: {QUESTION} A:",
         ),
         (
             Layout("two", " ", "|", roles=("U", "A"), init=(("U", "<image>"),), prefix="P"),
-            f"U: <image> U: Look. See?|A: (A) yes U: {ASKED}|A: P",
+            f"U: <image> U: Look. See?|A: (A) yes U: {QUESTION}|A: P",
         ),
         (
             Layout("otter", " ", "|", roles=("User", "GPT"), system="S", first_query="<image>{}", prefix="P"),
-            f"SUser: <image>Look. See? GPT:<answer> (A) yes|User: {ASKED} GPT:<answer> P",
+            f"SUser: <image>Look. See? GPT:<answer> (A) yes|User: {QUESTION} GPT:<answer> P",
         ),
         (
             Layout("llama_adapter2", "##", roles=("Input", "Response"), system="S", prefix="P"),
-            f"S##Instruction:\nLook.##Input:\nSee?##Response:\n(A) yes##Input:\n{ASKED}##Response:\nP",
+            f"S##Instruction:\nLook.##Input:\nSee?##Response:\n(A) yes##Input:\n{QUESTION}##Response:\nP",
         ),
         (
             Layout("visualglm", "\n", roles=("Q", "A"), prefix="P"),
-            f"[Round 1]\nQ：Look. See?\nA：(A) yes\n[Round 2]\nQ：{ASKED}\nA：P",
+            f"[Round 1]\nQ：Look. See?\nA：(A) yes\n[Round 2]\nQ：{QUESTION}\nA：P",
         ),
         (
             Layout("llama_2", "<s>", "</s>", roles=("U", "A"), system="S", prefix="P"),
-            f"[INST] <<SYS>>\nS\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {ASKED} [/INST]P",
+            f"[INST] <<SYS>>\nS\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {QUESTION} [/INST]P",
         ),
         (
             Layout("llama_2", "<s>", "</s>", roles=("U", "A")),
-            f"[INST] <<SYS>>\nNone\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {ASKED} [/INST]",
+            f"[INST] <<SYS>>\nNone\n<</SYS>>\n\nLook. See? [/INST] (A) yes </s><s>[INST] {QUESTION} [/INST]",
         ),
         (
             Layout("single", " ", "\n"),
-            f"Look.\nQuestion: See? Answer: (A) yes\nQuestion: {ASKED} Answer:",
+            f"Look.\nQuestion: See? Answer: (A) yes\nQuestion: {QUESTION} Answer:",
         ),
         (
             Layout("mmgpt", "#", "#", roles=("I", "R"), system="S", prefix="P"),
-            f"S#Image:\n<image>#I:\nLook. See?#R:\n(A) yes#I:\n{ASKED}#R:\nP",
+            f"S#Image:\n<image>#I:\nLook. See?#R:\n(A) yes#I:\n{QUESTION}#R:\nP",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_the_end_strips_characters_not_a_prefix():
 def test_an_empty_turn_is_printed_as_an_open_slot():
     item = ITEM | {"history": [{"from": "human", "value": "See?"}, {"from": "assistant", "value": ""}]}
     text = render(Layout("one", "\n", roles=("U", "A"), prefix="P"), item, UPPER)
-    assert text == f"U: Look. See?\nA: PU: {ASKED}\nA: P"
+    assert text == f"U: Look. See?\nA: PU: {QUESTION}\nA: P"
 
 
 def test_unknown_style():

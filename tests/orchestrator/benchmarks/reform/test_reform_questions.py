@@ -21,22 +21,22 @@ GQA = DATASETS["reform_gqa"]
 ITEM = Item(7, "Which?", ("red", "blue", "red", "tan"), 1, rebuilt=True)
 
 
-def variant(task="reform_gqa", **given):
-    settings = ReformSettings(**given.pop("settings", {}))
-    return Variant(task, settings=settings, **given)
+def variant(task="reform_gqa", **options):
+    settings = ReformSettings(**options.pop("settings", {}))
+    return Variant(task, settings=settings, **options)
 
 
-def asked(item=ITEM, number=0, dataset=GQA, made=None, **given):
-    made = made or variant(dataset.task, **given)
-    return question_of(item, "7", number, dataset, wording(dataset), switches(made, dataset), made)
+def make_question(item=ITEM, number=0, dataset=GQA, chosen=None, **options):
+    chosen = chosen or variant(dataset.task, **options)
+    return question_of(item, "7", number, dataset, wording(dataset), switches(chosen, dataset), chosen)
 
 
-def first(task, **given):
-    return next(iter(samples(next(rows(task, 0)), variant(task, **given))))
+def first(task, **options):
+    return next(iter(samples(next(rows(task, 0)), variant(task, **options))))
 
 
 def test_default_shows_an_example_and_upper_marks():
-    question = asked()
+    question = make_question()
     assert question.marks.startswith("ABC")
     assert question.history[1]["value"] == "(A) yes"
     assert question.instruct == OWN["vqa"].generation[0]
@@ -45,44 +45,44 @@ def test_default_shows_an_example_and_upper_marks():
 def test_instructions_cycle_over_rows_or_repeats():
     texts = OWN["vqa"].generation
     off = {"settings": {"random_instruct": "off"}}
-    assert [asked(number=number).instruct for number in range(6)] == [*texts, texts[0]]
-    assert {asked(number=3, repeats=5, repeat=repeat, **off).instruct for repeat in range(5)} == {texts[3]}
-    assert [asked(number=3, repeats=6, repeat=repeat).instruct for repeat in range(6)] == [*texts, texts[0]]
+    assert [make_question(number=number).instruct for number in range(6)] == [*texts, texts[0]]
+    assert {make_question(number=3, repeats=5, repeat=repeat, **off).instruct for repeat in range(5)} == {texts[3]}
+    assert [make_question(number=3, repeats=6, repeat=repeat).instruct for repeat in range(6)] == [*texts, texts[0]]
 
 
 def test_wordings_of_a_question_are_chosen_likewise():
     item = replace(ITEM, question=("a", "b", "c"))
-    assert [asked(item, number=number).text for number in range(4)] == ["a", "b", "c", "a"]
-    assert asked(item, repeats=5, repeat=2).text == "c"
+    assert [make_question(item, number=number).text for number in range(4)] == ["a", "b", "c", "a"]
+    assert make_question(item, repeats=5, repeat=2).text == "c"
 
 
 def test_shuffled_options_keep_the_answer_and_drop_its_doubles():
     item = replace(ITEM, answer=0)
     seen = set()
     for repeat in range(20):
-        question = asked(item, shuffle_options=True, repeat=repeat, repeats=20)
+        question = make_question(item, shuffle_options=True, repeat=repeat, repeats=20)
         assert question.options[question.right] == "red"
         assert sorted(question.options) == ["blue", "red", "tan"]
         seen.add(question.options)
     assert len(seen) > 3
-    assert asked(item).options == item.options
-    assert asked(item).doubles == (0, 2)
+    assert make_question(item).options == item.options
+    assert make_question(item).doubles == (0, 2)
 
 
 def test_lists_that_are_not_rebuilt_keep_doubles_and_the_right_one_of_them():
     item = replace(ITEM, rebuilt=False, answer=2, options=("red", "blue", "red"))
     for repeat in range(10):
-        question = asked(item, shuffle_options=True, repeat=repeat)
+        question = make_question(item, shuffle_options=True, repeat=repeat)
         assert sorted(question.options) == ["blue", "red", "red"]
         assert question.options[question.right] == "red"
 
 
 def test_what_is_drawn_depends_on_seed_and_repeat_alone():
     item = Item(7, "q", answer="3", pool=tuple(range(20)))
-    drawn = [asked(item, seed=seed, repeat=repeat).options for seed in (0, 1) for repeat in (0, 1)]
+    drawn = [make_question(item, seed=seed, repeat=repeat).options for seed in (0, 1) for repeat in (0, 1)]
     assert len(set(drawn)) == 4
     assert all(options[3] == "3" and len(set(options)) == 4 for options in drawn)
-    assert asked(item, seed=1).options == asked(item, seed=1).options
+    assert make_question(item, seed=1).options == make_question(item, seed=1).options
 
 
 def test_an_answer_outside_the_pool_still_gets_three_distractors():
@@ -95,26 +95,26 @@ def test_slots_are_filled_whatever_braces_they_hold():
     dataset = DATASETS["reform_mscoco_itm"]
     item = Item(0, None, ("no", "yes"), 1, slot="a {} b {0}")
     for number in range(5):
-        question = asked(item, number=number, dataset=dataset)
+        question = make_question(item, number=number, dataset=dataset)
         assert "a {} b {0}" in question.text
         assert question.instruct is None
 
 
 def test_fixed_question_and_suffix():
     winoground, mocheg = DATASETS["reform_winoground"], DATASETS["reform_mocheg"]
-    assert asked(dataset=winoground).text == OWN["description"].question["generation"]
+    assert make_question(dataset=winoground).text == OWN["description"].question["generation"]
     likely = variant("reform_winoground", method="likelihood")
-    assert asked(dataset=winoground, made=likely).text == OWN["description"].question["likelihood"]
+    assert make_question(dataset=winoground, chosen=likely).text == OWN["description"].question["likelihood"]
     likely = variant("reform_mocheg", method="likelihood")
-    assert asked(dataset=mocheg, made=likely).instruct.endswith("not enough information.")
-    assert not asked(dataset=mocheg).instruct.endswith("not enough information.")
+    assert make_question(dataset=mocheg, chosen=likely).instruct.endswith("not enough information.")
+    assert not make_question(dataset=mocheg).instruct.endswith("not enough information.")
 
 
 def test_captions_take_the_repeats_instruction_or_draw_one():
     dataset = DATASETS["reform_mscoco"]
     item = Item(0, None, answer=("a bus",))
     texts = OWN["captions"].generation
-    assert [asked(item, dataset=dataset, repeats=5, repeat=repeat).text for repeat in range(5)] == list(texts)
+    assert [make_question(item, dataset=dataset, repeats=5, repeat=repeat).text for repeat in range(5)] == list(texts)
     drawn = {question_of(item, str(row), 0, dataset, wording(dataset), Switches(), variant()).text for row in range(40)}
     assert drawn == set(texts)
 
@@ -122,11 +122,11 @@ def test_captions_take_the_repeats_instruction_or_draw_one():
 def test_the_prefix_is_forgotten_only_where_the_reference_forgets_it_and_under_parity():
     dataset = DATASETS["reform_pets37"]
     style = {"prompt_style": "lynx"}
-    assert asked(dataset=dataset, settings=style).history[1]["value"] == "The answer is (A) yes"
-    assert asked(dataset=dataset, settings=style, parity=True).history[1]["value"] == "(A) yes"
-    assert asked(settings=style, parity=True).history[1]["value"] == "The answer is (A) yes"
-    assert asked(settings=style, method="likelihood").history[1]["value"] == "(A) yes"
-    assert asked(settings={"prompt_style": "blip2"}).history[1]["value"] == "(A) yes"
+    assert make_question(dataset=dataset, settings=style).history[1]["value"] == "The answer is (A) yes"
+    assert make_question(dataset=dataset, settings=style, parity=True).history[1]["value"] == "(A) yes"
+    assert make_question(settings=style, parity=True).history[1]["value"] == "The answer is (A) yes"
+    assert make_question(settings=style, method="likelihood").history[1]["value"] == "(A) yes"
+    assert make_question(settings={"prompt_style": "blip2"}).history[1]["value"] == "(A) yes"
 
 
 def test_vsr_options_end_in_full_stops():
@@ -135,7 +135,7 @@ def test_vsr_options_end_in_full_stops():
 
 
 @pytest.mark.parametrize(
-    ("task", "given", "rule"),
+    ("task", "options", "rule"),
     [
         ("reform_gqa", {}, "choice"),
         ("reform_gqa", {"parity": True}, "reform_choice"),
@@ -150,20 +150,20 @@ def test_vsr_options_end_in_full_stops():
         ("reform_mscoco", {}, "caption"),
     ],
 )
-def test_rules(task, given, rule):
-    assert first(task, **given).turns[0].scoring.rule == rule
+def test_rules(task, options, rule):
+    assert first(task, **options).turns[0].scoring.rule == rule
 
 
 def test_scoring_speaks_of_options_as_shown():
     mark = {"settings": {"option_mark": "lower"}}
     scoring = first("reform_gqa", **mark).turns[0].scoring
     assert scoring.params == {"labels": ["a", "b", "c", "d"]}
-    place = "abcd".index(scoring.targets[0][1])
+    index = "abcd".index(scoring.targets[0][1])
     assert scoring.targets[0][::2] == "()"
     parity = first("reform_gqa", parity=True, **mark).turns[0].scoring
-    assert parity.targets == (str(place),)
+    assert parity.targets == (str(index),)
     likely = first("reform_gqa", method="likelihood", settings={"likelihood_reduction": "mean"}).turns[0].scoring
-    assert likely.targets == (scoring.options[place],)
+    assert likely.targets == (scoring.options[index],)
     assert likely.params == {"reduction": "mean"}
 
 
@@ -208,8 +208,8 @@ def test_parts_of_what_a_run_needs():
 
 
 def test_metrics():
-    def names(*given, **more):
-        return [spec.name for spec in metrics(variant(*given, **more))]
+    def names(*arguments, **more):
+        return [spec.name for spec in metrics(variant(*arguments, **more))]
 
     assert names() == ["Accuracy"]
     assert names(parity=True, repeats=5) == ["Accuracy", "Format hit rate", "Instability"]
@@ -221,16 +221,16 @@ def test_metrics():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_the_references_two_sets_of_defaults(preset):
-    made = switches(variant(settings={"preset": preset}), GQA)
+    bare = switches(variant(settings={"preset": preset}), GQA)
     on = preset == "reform-loader"
-    assert made.option_mark == "random"
-    assert (made.in_context, made.random_instruct, made.shuffle, made.capitalize, made.online) == (on,) * 5
-    own = switches(variant(settings={"preset": preset, "in_context": "on", "option_mark": "lower"}), GQA)
-    assert (own.in_context, own.option_mark) == (True, "lower")
+    assert bare.option_mark == "random"
+    assert (bare.in_context, bare.random_instruct, bare.shuffle, bare.capitalize, bare.online) == (on,) * 5
+    overridden = switches(variant(settings={"preset": preset, "in_context": "on", "option_mark": "lower"}), GQA)
+    assert (overridden.in_context, overridden.option_mark) == (True, "lower")
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("settings", "says"),
     [
         ({"preset": "mine"}, "reform-cli"),
         ({"online": "perhaps"}, "on or off"),
@@ -239,9 +239,9 @@ def test_presets_are_the_references_two_sets_of_defaults(preset):
         ({"prompt_style": "one", "first_query": "no slot"}, "one {}"),
     ],
 )
-def test_mistaken_settings(given, says):
+def test_mistaken_settings(settings, says):
     with pytest.raises(ValueError, match=says):
-        ReformSettings(**given)
+        ReformSettings(**settings)
 
 
 def test_layouts_are_adjustable():

@@ -29,31 +29,31 @@ def test_dimensions_are_plain_means_and_ties_share_the_better_rank():
         "b": {"reform_gqa": 50.0, "reform_whoops": 50.0, "reform_vsr": 80.0},
         "c": {"reform_gqa": 10.0, "reform_whoops": 10.0, "reform_vsr": 90.0},
     }
-    found = standings(models)
-    assert found["a"].dimensions == {"vgr": 50.0, "spatial": 70.0}
-    assert [found[name].ranks["vgr"] for name in "abc"] == [1, 1, 3]
-    assert [found[name].ranks["spatial"] for name in "abc"] == [3, 2, 1]
-    assert found["a"].average == 60.0
-    assert found["b"].average_rank == pytest.approx(1.5)
+    ranked = standings(models)
+    assert ranked["a"].dimensions == {"vgr": 50.0, "spatial": 70.0}
+    assert [ranked[name].ranks["vgr"] for name in "abc"] == [1, 1, 3]
+    assert [ranked[name].ranks["spatial"] for name in "abc"] == [3, 2, 1]
+    assert ranked["a"].average == 60.0
+    assert ranked["b"].average_rank == pytest.approx(1.5)
 
 
 def test_means_that_differ_by_rounding_tie():
     tasks = ("reform_gqa", "reform_ok_vqa", "reform_whoops")
     rights = {"a": (1, 1, 19), "b": (7, 7, 7)}  # of 50
-    found = standings(
+    ranked = standings(
         {name: {task: 100 * (n / 50) for task, n in zip(tasks, of, strict=True)} for name, of in rights.items()}
     )
-    assert found["a"].dimensions["vgr"] != found["b"].dimensions["vgr"], "floating point makes them differ"
-    assert [found[name].ranks["vgr"] for name in "ab"] == [1, 1]
+    assert ranked["a"].dimensions["vgr"] != ranked["b"].dimensions["vgr"], "floating point makes them differ"
+    assert [ranked[name].ranks["vgr"] for name in "ab"] == [1, 1]
 
 
 def test_a_gap_leaves_a_dimension_open_and_is_named():
-    found = standings({"a": {"reform_gqa": 40.0, "reform_vsr": 1.0}, "b": {"reform_gqa": 50.0}})
-    assert found["b"].dimensions == {"vgr": 50.0, "spatial": None}
-    assert found["b"].average is None
-    assert found["b"].average_rank is None
-    assert found["b"].missing == ("reform_vsr",)
-    assert found["a"].average_rank == 1.5
+    ranked = standings({"a": {"reform_gqa": 40.0, "reform_vsr": 1.0}, "b": {"reform_gqa": 50.0}})
+    assert ranked["b"].dimensions == {"vgr": 50.0, "spatial": None}
+    assert ranked["b"].average is None
+    assert ranked["b"].average_rank is None
+    assert ranked["b"].missing == ("reform_vsr",)
+    assert ranked["a"].average_rank == 1.5
     assert standings({}) == {}
 
 
@@ -68,5 +68,5 @@ def test_published_rows():
         "dialog": "reform_visdial",
         "cmi": "reform_snli_ve",
     }
-    (found,) = standings({"BLIP-2": {tasks[key]: value for key, value in row.items()}}).values()
-    assert found.average == pytest.approx(62.92, abs=0.005)
+    (standing,) = standings({"BLIP-2": {tasks[key]: value for key, value in row.items()}}).values()
+    assert standing.average == pytest.approx(62.92, abs=0.005)

@@ -55,9 +55,9 @@ def task(cluster: Cluster) -> Path:
     return folder / "clips.yaml"
 
 
-def evaluate(cluster: Cluster, run: str, server: Server, scorer: Server, *words: str, code: int = 0) -> str:
+def evaluate(cluster: Cluster, run: str, server: Server, scorer: Server, *options: str, code: int = 0) -> str:
     addresses = ("--endpoint", server.address, "--scorer", scorer.address)
-    return cluster.orchestrator("eval", "--run", str(cluster.folder / run), *addresses, *words, code=code)
+    return cluster.orchestrator("eval", "--run", str(cluster.folder / run), *addresses, *options, code=code)
 
 
 def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str]]:
@@ -67,15 +67,15 @@ def verdicts(cluster: Cluster, run: str) -> dict[str, tuple[str, str]]:
 
 def test_clips_are_sent_as_they_are_and_what_was_seen_is_told(cluster, counting, task, shared_scorer):
     evaluate(cluster, "run", counting, shared_scorer, "--task", str(task))
-    found = verdicts(cluster, "run")
-    assert {key: outcome for key, (outcome, _) in found.items()} == {
+    outcomes = verdicts(cluster, "run")
+    assert {key: outcome for key, (outcome, _) in outcomes.items()} == {
         **dict.fromkeys(("q0", "q1", "q2", "q3"), "scored"),
         **dict.fromkeys(("cut", "none"), "rejected"),
     }
-    assert (found["cut"][1], found["none"][1]) == ("bad_video", "no_audio")
+    assert (outcomes["cut"][1], outcomes["none"][1]) == ("bad_video", "no_audio")
     metrics = json.loads(cluster.results("run"))["tasks"]["clips"]["metrics"]
     answered = next(metric["value_answered"] for metric in metrics if metric["name"] == "accuracy")
-    assert answered == 100, found
+    assert answered == 100, outcomes
 
     lines = map(json.loads, (cluster.folder / "run" / "responses.jsonl").read_text().splitlines())
     line = next(line for line in lines if line["key"] == "clips/q0")
@@ -101,8 +101,8 @@ def test_a_video_that_announces_more_than_it_holds_is_rejected(cluster, counting
     (cluster.folder / "clips.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     evaluate(cluster, "bomb", counting, shared_scorer, "--task", str(task))
     assert verdicts(cluster, "bomb") == {"q0": ("rejected", "bad_video"), "q1": ("scored", "")}
-    words = f"its tables announce 50,000,000 samples, the limit for a file of {len(data):,} bytes is 1,000,000"
-    assert words in (cluster.folder / "bomb" / "verdicts.jsonl").read_text()
+    message = f"its tables announce 50,000,000 samples, the limit for a file of {len(data):,} bytes is 1,000,000"
+    assert message in (cluster.folder / "bomb" / "verdicts.jsonl").read_text()
 
 
 def test_blind_sees_grey_and_hears_silence_of_the_same_length(cluster, counting, task, shared_scorer):
@@ -121,12 +121,12 @@ def test_blind_sees_grey_and_hears_silence_of_the_same_length(cluster, counting,
 
 def test_a_server_without_video_is_refused_before_anything_is_asked(cluster, task, shared_scorer):
     server = cluster.model()
-    told = evaluate(cluster, "run", server, shared_scorer, "--task", str(task), code=2)
-    assert "does not claim AUDIO_INPUT, VIDEO_INPUT, which clips needs" in told
+    output = evaluate(cluster, "run", server, shared_scorer, "--task", str(task), code=2)
+    assert "does not claim AUDIO_INPUT, VIDEO_INPUT, which clips needs" in output
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("frames: {count: 4}", "frames: {}"), "frames needs either count or per_second"),
         (("frames: {count: 4}", "frames: {count: 4, per_second: 2}"), "frames needs either count or per_second"),
@@ -134,8 +134,8 @@ def test_a_server_without_video_is_refused_before_anything_is_asked(cluster, tas
         (("video: film", "image: film"), "frames says what is seen of a video: name its column under video"),
     ],
 )
-def test_mistakes_about_frames_are_told_with_their_line(cluster, task, change, said):
+def test_mistakes_about_frames_are_told_with_their_line(cluster, task, change, message):
     task.write_text(TASK.replace(*change))
-    told = cluster.orchestrator("prompts", "--task", str(task), code=2)
-    assert said in told
-    assert "clips.yaml, line 8" in told
+    output = cluster.orchestrator("prompts", "--task", str(task), code=2)
+    assert message in output
+    assert "clips.yaml, line 8" in output

@@ -48,12 +48,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in arguments])
 
 
-def prompts(file: Path, *words: str) -> list[dict[str, Any]]:
-    done = run("prompts", "--task", file, *words)
+def prompts(file: Path, *options: str) -> list[dict[str, Any]]:
+    done = run("prompts", "--task", file, *options)
     assert done.exit_code == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -166,7 +166,7 @@ def test_parquet_with_lists_and_indices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("answer: answer", "anwser: answer"), "line 5: unknown key 'anwser': did you mean answer?"),
         (("answer: answer", "answer: reply"), "line 5: answer: .* has no column 'reply'; it has id, question"),
@@ -193,13 +193,13 @@ def test_parquet_with_lists_and_indices(tmp_path: Path) -> None:
         (("options: [A, B, C, D]", "likelihood: {score: letter}"), "line 4: likelihood needs options"),
     ],
 )
-def test_a_mistake_is_named_with_its_line(folder: Path, change: tuple[str, str], said: str) -> None:
+def test_a_mistake_is_named_with_its_line(folder: Path, change: tuple[str, str], message: str) -> None:
     (folder / "animals.yaml").write_text(TASK.replace(*change))
     done = run("eval", "--task", folder / "animals.yaml", "--run", folder / "run")
     assert done.exit_code == 2
-    assert re.search(said, done.stderr), done.stderr
+    assert re.search(message, done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
-    assert not (folder / "run").exists() or said.startswith("line 8")
+    assert not (folder / "run").exists() or message.startswith("line 8")
 
 
 @pytest.mark.parametrize("empty", [None, "", " "])
@@ -207,9 +207,9 @@ def test_a_row_without_an_id_is_named(tmp_path: Path, empty: str | None) -> None
     rows = [{"name": "a", "q": "Why?", "right": "so"}, {"name": empty, "q": "How?", "right": "so"}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "t.yaml").write_text("{data: rows.jsonl, id: name, question: q, answer: right, rule: contains_word}")
-    said = run("prompts", "--task", tmp_path / "t.yaml")
-    assert said.exit_code == 2
-    assert "row 2: column 'name' is empty: every row needs an id" in said.output
+    done = run("prompts", "--task", tmp_path / "t.yaml")
+    assert done.exit_code == 2
+    assert "row 2: column 'name' is empty: every row needs an id" in done.output
 
 
 def test_an_answer_that_is_no_option_is_named(folder: Path) -> None:
@@ -245,9 +245,9 @@ def test_the_prompt_is_part_of_the_digest(folder: Path) -> None:
 def test_forms_of_options_and_answers_are_guessed(tmp_path: Path, rows: list[dict[str, Any]], form: str) -> None:
     file = tmp_path / "set.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = guess(str(file))
-    assert found.values["answer_is"] == form
-    (tmp_path / "t.yaml").write_text(yaml.safe_dump({**found.values, "data": "set.jsonl"}))
+    guessed = guess(str(file))
+    assert guessed.values["answer_is"] == form
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump({**guessed.values, "data": "set.jsonl"}))
     assert len(prompts(tmp_path / "t.yaml")) == len(rows)
 
 
@@ -262,10 +262,10 @@ def test_what_cannot_be_guessed_is_said(tmp_path: Path) -> None:
 def test_an_empty_cell_hides_neither_images_nor_the_form_of_answers(tmp_path: Path) -> None:
     file = tmp_path / "set.csv"
     file.write_text("image,question,A,B,answer\n1.png,?,x,y,A\n,?,x,y,\n")
-    found = guess(str(file))
-    assert found.values["image"] == "image"
-    assert "CHECK THIS: image is empty in 1 of 2 rows, which will be rejected" in found.reasons
-    assert found.values["answer_is"] == "letter"
+    guessed = guess(str(file))
+    assert guessed.values["image"] == "image"
+    assert "CHECK THIS: image is empty in 1 of 2 rows, which will be rejected" in guessed.reasons
+    assert guessed.values["answer_is"] == "letter"
     file.write_text("image,question,A,B,answer\n17,?,x,y,A\n")
     assert "CHECK THIS: column image is not used: '17' is not the path of an image" in guess(str(file)).reasons
 
@@ -298,9 +298,9 @@ def test_answers_of_many_words_need_a_judge_and_several_images_columns(tmp_path:
     file = tmp_path / "set.jsonl"
     row = {"prompt": "What is there?", "reference": "A dog runs over the grass"}
     file.write_text(json.dumps(row))
-    found = guess(str(file))
-    assert found.values["rule"] == "judge_answer"
-    assert "needs --judge" in found.reasons[-1]
+    guessed = guess(str(file))
+    assert guessed.values["rule"] == "judge_answer"
+    assert "needs --judge" in guessed.reasons[-1]
     file.write_text(json.dumps({**row, "images": ["a.png", "b.png"]}))
     with pytest.raises(DataError, match="column images holds several images a row"):
         guess(str(file))
@@ -334,8 +334,8 @@ def test_a_rule_in_yaml_is_given_to_the_run(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text("question,answer\nIs it?,B\nAnd that?,C\n")
     (tmp_path / "set.yaml").write_text("data: set.csv\nquestion: question\nanswer: answer\nrule: marked\n")
     (tmp_path / "rules.yaml").write_text('rules:\n  - {name: marked, patterns: ["=> (.)"], labels: [A, B, C]}\n')
-    words = ("--task", tmp_path / "set.yaml", "--model", "demo:constant:so => B", "--run", tmp_path / "run")
-    done = run("eval", *words, "--rules", tmp_path / "rules.yaml")
+    options = ("--task", tmp_path / "set.yaml", "--model", "demo:constant:so => B", "--run", tmp_path / "run")
+    done = run("eval", *options, "--rules", tmp_path / "rules.yaml")
     assert done.exit_code == 0, done.output
     (task,) = json.loads((tmp_path / "run" / "results.json").read_text())["tasks"].values()
     assert (task["counts"]["scored"], task["metrics"][0]["value"]) == (2, 50.0)
@@ -347,13 +347,13 @@ def test_yes_and_no_are_the_words_that_they_are(tmp_path: Path, keys: str) -> No
     (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "set.yaml").write_text(f"data: set.jsonl\nquestion: question\nanswer: answer\n{keys}\n")
     first, second = prompts(tmp_path / "set.yaml")
-    words = "no or yes" if "No, Yes" in keys else "true or false" if "True" in keys else "yes or no"
-    assert parts(first)[0].lower() == f"is it?\nanswer {words}."
+    choices = "no or yes" if "No, Yes" in keys else "true or false" if "True" in keys else "yes or no"
+    assert parts(first)[0].lower() == f"is it?\nanswer {choices}."
     assert first["rule"] == "yes_no"
     assert first["target"].lower() in ("yes", "true")
     assert second["target"].lower() in ("no", "false")
     one, _ = prompts(tmp_path / "set.yaml", "--method", "likelihood")
-    assert sorted(word.lower() for word in one["options"]) == sorted(words.split(" or "))
+    assert sorted(word.lower() for word in one["options"]) == sorted(choices.split(" or "))
     rows[1]["answer"] = "perhaps"
     (tmp_path / "set.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "'perhaps' is neither" in run("prompts", "--task", tmp_path / "set.yaml").output

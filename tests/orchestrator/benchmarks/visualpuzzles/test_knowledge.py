@@ -27,18 +27,18 @@ def write(folder: Path, *items: list[tuple[str, str]]) -> Path:
     return folder / "puzzle_questions.json"
 
 
-def asked(data: str | None) -> list[Sample]:
+def samples_of(data: str | None) -> list[Sample]:
     rows = BENCHMARK.rows("VisualPuzzles_knowledge", data)
     return [sample for row in rows for sample in BENCHMARK.samples(row, VARIANT)]
 
 
 def test_each_question_is_asked_alone(tmp_path: Path) -> None:
     file = write(tmp_path, [("What is a net?", "an unfolded solid"), ("What is a cube?", "six squares")], [])
-    found = asked(str(file))
-    assert [sample.key for sample in found] == ["VisualPuzzles_knowledge/7:1", "VisualPuzzles_knowledge/7:2"]
-    (message,) = found[1].turns[0].ask([]).messages
+    samples = samples_of(str(file))
+    assert [sample.key for sample in samples] == ["VisualPuzzles_knowledge/7:1", "VisualPuzzles_knowledge/7:2"]
+    (message,) = samples[1].turns[0].ask([]).messages
     assert [part.text for part in message.parts] == ["What is a cube?"]
-    scoring = found[1].turns[0].scoring
+    scoring = samples[1].turns[0].scoring
     assert (scoring.rule, scoring.targets, scoring.group) == ("judge_answer", ("six squares",), "7")
     assert BENCHMARK.needs(VARIANT) == ()
 
@@ -49,7 +49,7 @@ def test_an_item_is_known_where_all_its_questions_are(cluster: Cluster, monkeypa
     model = Server(cluster.folder / "model", [sys.executable, str(HERE / "answering_server.py")]).start()
     file = write(cluster.folder, [("Colour?", "red"), ("Hue?", "red")], [("Colour?", "red"), ("Hue?", "blue")])
     cluster.servers.append(model)
-    with JudgeServer(Vendor(lambda words: {"explanation": "", "correct": "- red" in words})) as url:
+    with JudgeServer(Vendor(lambda prompt: {"explanation": "", "correct": "- red" in prompt})) as url:
         monkeypatch.setenv("LYNCEAN_JUDGE_KEY", "k3y")
         command = [sys.executable, "-m", "scorer", "serve", "--judge", f"openai:words@{url}"]
         scorer = Server(cluster.folder / "judged", command).start()
@@ -60,11 +60,11 @@ def test_an_item_is_known_where_all_its_questions_are(cluster: Cluster, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [(None, "has no data on the hub"), ([{"id": 1, "questions": ["What?"]}], "question 1 is not a pair")],
 )
-def test_mistakes_are_named(tmp_path: Path, data: object, words: str) -> None:
+def test_mistakes_are_named(tmp_path: Path, data: object, message: str) -> None:
     file = tmp_path / "puzzle_questions.json"
     file.write_text(json.dumps(data))
-    with pytest.raises(DataError, match=re.escape(words)):
-        asked(str(file) if data else None)
+    with pytest.raises(DataError, match=re.escape(message)):
+        samples_of(str(file) if data else None)

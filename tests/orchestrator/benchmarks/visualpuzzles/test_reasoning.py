@@ -16,9 +16,9 @@ from orchestrator.samples import Variant
 ANSWER = "STEP START step <1>\nI see a cube.\nSTEP START step <2>\nSo it has six sides.\nAnswer: (A)"
 
 
-def grade(words: str) -> dict[str, object]:
-    if "Criteria:" in words:
-        met = ("So it has" in words, False, False, True)
+def grade(prompt: str) -> dict[str, object]:
+    if "Criteria:" in prompt:
+        met = ("So it has" in prompt, False, False, True)
         return {"explanation": ""} | {f"criterion_{number}": one for number, one in enumerate(met, 1)}
     return {"explanation": "", "step_1": "visual", "step_2": "logical"}
 
@@ -38,17 +38,17 @@ def test_each_task_is_judged_by_its_rule(cluster: Cluster, monkeypatch: pytest.M
         options = {"synthetic": True, "limit": 2, "scorer": scorer.address}
         models.write_text(json.dumps({"models": {"GPT-4o": {"endpoint": model.address}}, "options": options}))
         tables = [word for name in ("4", "5", "figure-5") for word in ("--table", name)]
-        words = ["visualpuzzles", *tables, "--models", str(models), "--run", str(cluster.folder / "made"), "--json"]
-        output = cluster.orchestrator("reproduce", *words)
+        arguments = ["visualpuzzles", *tables, "--models", str(models), "--run", str(cluster.folder / "made"), "--json"]
+        output = cluster.orchestrator("reproduce", *arguments)
     tables_made, _ = json.JSONDecoder().raw_decode(output[output.index("[\n  {") :])
-    found = {table["table"]: {cell["column"]: cell for cell in table["ours"]["GPT-4o"]} for table in tables_made}
-    steps = found["4"]["VisualPuzzles (200 items)"]
+    cells = {table["table"]: {cell["column"]: cell for cell in table["ours"]["GPT-4o"]} for table in tables_made}
+    steps = cells["4"]["VisualPuzzles (200 items)"]
     assert (steps["value"], steps["printed"], steps["verdict"]) == (50.0, 87.0, "not compared")
-    firsts = {name: cell["value"] for name, cell in found["5"].items() if cell["value"] is not None}
+    firsts = {name: cell["value"] for name, cell in cells["5"].items() if cell["value"] is not None}
     assert {value for name, value in firsts.items() if name.startswith("answer first")} == {100.0}
     assert {value for name, value in firsts.items() if name.startswith("option first")} == {0.0}
-    assert (found["figure-5"]["branching, VisualPuzzles"]["value"]) == 0.0
-    assert (found["figure-5"]["revalidation, VisualPuzzles"]["value"]) == 100.0
+    assert (cells["figure-5"]["branching, VisualPuzzles"]["value"]) == 0.0
+    assert (cells["figure-5"]["revalidation, VisualPuzzles"]["value"]) == 100.0
     shown = [body["messages"][-1]["content"][0]["text"] for body in vendor.requests]
     assert sum("First Order Logic" in text for text in shown) == 2
     assert sum("Think step by step" in text for text in shown) == 2

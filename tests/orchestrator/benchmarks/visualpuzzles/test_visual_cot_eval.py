@@ -37,13 +37,13 @@ def accuracy(cluster: Cluster) -> float:
 def test_one_model_draws_and_answers(cluster, serve, shared_scorer):
     cluster.eval("run", [serve("both")], shared_scorer, *TASK)
     assert accuracy(cluster) == 100
-    found = {line["key"]: line for line in lines(cluster, "responses.jsonl")}
-    assert len(found) == 10
-    drawn = found["VisualPuzzles_visual_cot/algorithmic/0:diagram"]["response"]["parts"]
+    responses = {line["key"]: line for line in lines(cluster, "responses.jsonl")}
+    assert len(responses) == 10
+    drawn = responses["VisualPuzzles_visual_cot/algorithmic/0:diagram"]["response"]["parts"]
     assert [part.get("text") for part in drawn] == ["Here it is.", None]
-    sent = found["VisualPuzzles_visual_cot/algorithmic/0:answer"]["request"]["messages"][0]["parts"]
+    sent = responses["VisualPuzzles_visual_cot/algorithmic/0:answer"]["request"]["messages"][0]["parts"]
     assert sent[1]["image"]["sha256"] == drawn[1]["image"]["sha256"]
-    for line in found.values():
+    for line in responses.values():
         for message in line["request"]["messages"]:
             for part in message["parts"]:
                 if "image" in part:
@@ -70,11 +70,11 @@ def test_an_openai_compatible_endpoint_draws(way, cluster, serve, shared_scorer)
 
 def test_a_model_that_cannot_draw_is_refused_at_the_start(cluster, serve, shared_scorer):
     reader = serve("reader")
-    told = cluster.eval("run", [reader], shared_scorer, *TASK, code=2)
-    assert "does not claim IMAGE_OUTPUT, which VisualPuzzles_visual_cot needs" in told
-    assert "--stage generate=H:P" in told
-    told = cluster.eval("run", [reader], shared_scorer, *TASK, "--stage", f"draw={reader.address}", code=2)
-    assert "--stage draw: VisualPuzzles_visual_cot has no such stage; known here: generate" in told
+    output = cluster.eval("run", [reader], shared_scorer, *TASK, code=2)
+    assert "does not claim IMAGE_OUTPUT, which VisualPuzzles_visual_cot needs" in output
+    assert "--stage generate=H:P" in output
+    output = cluster.eval("run", [reader], shared_scorer, *TASK, "--stage", f"draw={reader.address}", code=2)
+    assert "--stage draw: VisualPuzzles_visual_cot has no such stage; known here: generate" in output
 
 
 def test_words_in_place_of_a_diagram_are_an_outcome_of_their_own(cluster, serve, shared_scorer):
@@ -82,5 +82,5 @@ def test_words_in_place_of_a_diagram_are_an_outcome_of_their_own(cluster, serve,
     assert accuracy(cluster) == 0
     verdicts = lines(cluster, "verdicts.jsonl")
     assert [(line["outcome"], line["reason"]) for line in verdicts] == [("unparsed", "no_image")] * 5
-    said = [line["response"]["parts"][0]["text"] for line in lines(cluster, "responses.jsonl") if "response" in line]
-    assert said == ["I would rather describe it: a circle."] * 5
+    texts = [line["response"]["parts"][0]["text"] for line in lines(cluster, "responses.jsonl") if "response" in line]
+    assert texts == ["I would rather describe it: a circle."] * 5

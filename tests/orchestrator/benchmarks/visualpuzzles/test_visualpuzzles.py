@@ -30,12 +30,12 @@ def make(options=("1", " 2", "3 ", "4"), category: str = "spatial", answer: str 
 
 
 def sample(row: Row, task: str = "VisualPuzzles_direct", **variant):
-    (made,) = BENCHMARK.samples(row, Variant(task, **{"settings": LetterSettings(), **variant}))
-    return made
+    (planned,) = BENCHMARK.samples(row, Variant(task, **{"settings": LetterSettings(), **variant}))
+    return planned
 
 
-def words(made, turn: int = 0, answers=()) -> str:
-    (message,) = made.turns[turn].ask(list(answers)).messages
+def prompt_text(planned, turn: int = 0, answers=()) -> str:
+    (message,) = planned.turns[turn].ask(list(answers)).messages
     return message.parts[-1].text
 
 
@@ -58,16 +58,16 @@ BLOCK = "Question: What is next?\nOptions:\n(A) 1\n(B)  2\n(C) 3 \n(D) 4"
 
 
 def test_prompts():
-    assert words(sample(make(), "VisualPuzzles_direct")) == (
+    assert prompt_text(sample(make(), "VisualPuzzles_direct")) == (
         BLOCK + "\nAnswer the question with the option's letter from the given choices directly."
     )
-    assert words(sample(make(), "VisualPuzzles_spatial")) == words(sample(make(), "VisualPuzzles_direct"))
-    assert words(sample(make(), "VisualPuzzles_cot")) == (
+    assert prompt_text(sample(make(), "VisualPuzzles_spatial")) == prompt_text(sample(make(), "VisualPuzzles_direct"))
+    assert prompt_text(sample(make(), "VisualPuzzles_cot")) == (
         BLOCK + "\nSolve the multiple-choice question and then answer with the option letter from the given choices. "
         "The last line of your response should be of the following format: 'Answer: $LETTER' (without quotes) "
         "where LETTER is one of options. Think step by step before answering."
     )
-    assert words(sample(make(None))) == (
+    assert prompt_text(sample(make(None))) == (
         "Question: What is next?\nOptions: Choose from (A) (B) (C) (D) in the image.\n"
         "Answer the question with the option's letter from the given choices directly."
     )
@@ -81,18 +81,18 @@ def test_decoding():
 
 
 def test_visual_cot_in_two_turns():
-    made = sample(make(), "VisualPuzzles_spatial_visual_cot")
-    assert [turn.name for turn in made.turns] == ["diagram", "answer"]
-    assert [made.item_key(turn) for turn in made.turns] == [
+    planned = sample(make(), "VisualPuzzles_spatial_visual_cot")
+    assert [turn.name for turn in planned.turns] == ["diagram", "answer"]
+    assert [planned.item_key(turn) for turn in planned.turns] == [
         "VisualPuzzles_spatial_visual_cot/17:diagram",
         "VisualPuzzles_spatial_visual_cot/17:answer",
     ]
-    first = made.turns[0].ask([])
-    assert (first.modality, first.stage, made.turns[0].scoring) == (model.MODALITY_IMAGE, "generate", None)
-    assert words(made).startswith(
+    first = planned.turns[0].ask([])
+    assert (first.modality, first.stage, planned.turns[0].scoring) == (model.MODALITY_IMAGE, "generate", None)
+    assert prompt_text(planned).startswith(
         "You are given a spatial reasoning puzzle involving 3D visualization or transformations.\n\n" + BLOCK
     )
-    second = made.turns[1].ask([Answer(text="Here it is", images=(DRAWN,))])
+    second = planned.turns[1].ask([Answer(text="Here it is", images=(DRAWN,))])
     image, diagram, text = second.messages[0].parts
     assert (image.image.data, diagram.image.data) == (PUZZLE, DRAWN.data)
     assert second.config.max_output_tokens == 512
@@ -104,7 +104,7 @@ def test_visual_cot_in_two_turns():
         "Answer with the option letter (A, B, C, or D) directly."
     )
     with pytest.raises(NoAnswerError) as caught:
-        made.turns[1].ask([Answer(text="I cannot draw")])
+        planned.turns[1].ask([Answer(text="I cannot draw")])
     assert caught.value.reason == "no_image"
     drawing = Variant("VisualPuzzles_visual_cot", settings=LetterSettings())
     assert "IMAGE_OUTPUT" in BENCHMARK.stage_needs(drawing)["generate"]
@@ -115,8 +115,8 @@ def test_visual_cot_in_two_turns():
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_questions_with_braces_pass_through(category):
     row = Row(dict(make(category=category).fields) | {"question": "{x} {question} {category}?"}, lambda _: PUZZLE)
-    made = sample(row, "VisualPuzzles_visual_cot")
-    for text in (words(made), words(made, 1, [Answer(images=(DRAWN,))])):
+    planned = sample(row, "VisualPuzzles_visual_cot")
+    for text in (prompt_text(planned), prompt_text(planned, 1, [Answer(images=(DRAWN,))])):
         assert "Question: {x} {question} {category}?\n" in text
         assert text.count("{") == 3
 
@@ -147,14 +147,14 @@ def test_likelihood():
 def test_options_that_are_letters_themselves():
     """Options "B", "A", ... are read by place by every method."""
     row = make(("B", "A", "D", "C"), answer="A")
-    made = sample(row, method="likelihood").turns[0]
+    first_turn = sample(row, method="likelihood").turns[0]
     outcome = score(
         BENCHMARK,
         [row],
         Variant("VisualPuzzles_direct", method="likelihood", settings=LetterSettings()),
         lambda _, turn: prefer(turn.scoring.options, "B"),
     )
-    assert made.scoring.targets == ("B",)
+    assert first_turn.scoring.targets == ("B",)
     assert outcome.percent("accuracy") == 100
 
 
@@ -188,9 +188,9 @@ def test_a_folder_with_a_file_for_each_category(tmp_path):
         table = pa.Table.from_pylist([row | {"image": {"bytes": PUZZLE, "path": None}} for row in rows])
         pq.write_table(table, tmp_path / f"{category}.parquet")
     rows = list(BENCHMARK.rows("VisualPuzzles_inductive", str(tmp_path)))
-    made = sample(rows[2], "VisualPuzzles_inductive")
+    planned = sample(rows[2], "VisualPuzzles_inductive")
     labels = {"category": "inductive", "option_kind": "text"}
-    assert (made.key, made.turns[0].scoring.labels) == ("VisualPuzzles_inductive/2", labels)
+    assert (planned.key, planned.turns[0].scoring.labels) == ("VisualPuzzles_inductive/2", labels)
     assert rows[2].image() == PUZZLE
     with pytest.raises(DataError, match="has no column category"):
         BENCHMARK.rows("VisualPuzzles", str(tmp_path))

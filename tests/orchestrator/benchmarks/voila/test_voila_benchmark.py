@@ -76,7 +76,7 @@ def test_the_steps_are_one_growing_text(rows):
     assert sample.item_key(sample.turns[1]) == f"voila_wd/{rows[0]['id']}:step2"
     first, second, third = README[:3]
     answers = [Answer(text="A1"), Answer(text="A2\n"), Answer(text="A3")]
-    calls = [turn.ask(answers[:place]) for place, turn in enumerate(sample.turns)]
+    calls = [turn.ask(answers[:count]) for count, turn in enumerate(sample.turns)]
     assert [text_of(call) for call in calls] == [
         f"{first} ",
         f"{first} A1 {second} ",
@@ -104,16 +104,16 @@ def test_true_earlier_steps_stand_in_place_of_the_model_s_own(rows, first_step):
     sample = sample_of(rows[0], true_steps=True, first_step=first_step)
     identity = identify(rows[0].fields)
     described, related, _ = voila.truths(identity.question)
-    asked = sample.turns[-1].ask([Answer(text="wrong")] * (3 - first_step))
-    assert text_of(asked) == f"{README[0]} {described} {README[1]} {related} {README[2]} "
+    call = sample.turns[-1].ask([Answer(text="wrong")] * (3 - first_step))
+    assert text_of(call) == f"{README[0]} {described} {README[1]} {related} {README[2]} "
     drawn = sample_of(rows[0], true_steps=True, steps=4).turns[3].ask([Answer(text="wrong")] * 3)
     assert "wrong" not in text_of(drawn)
 
 
-@pytest.mark.parametrize("given", [{"first_step": 4}, {"first_step": 0}, {"first_step": 3, "steps": 2}])
-def test_a_first_step_that_is_not_asked_is_refused(given):
+@pytest.mark.parametrize("settings", [{"first_step": 4}, {"first_step": 0}, {"first_step": 3, "steps": 2}])
+def test_a_first_step_that_is_not_asked_is_refused(settings):
     with pytest.raises(ValueError, match="first_step is"):
-        VoilaSettings(**given)
+        VoilaSettings(**settings)
 
 
 def test_chat_turns(rows):
@@ -144,8 +144,8 @@ def test_step_4_asks_for_an_image_of_what_step_3_said(rows):
         sample.turns[3].ask([*said_so[:2], Answer(text=" ")])
     assert caught.value.reason == "no_answer"
     needs = {
-        frozenset(given.items()): BENCHMARK.needs(Variant("voila_wd", settings=VoilaSettings(**given)))
-        for given in ({}, {"steps": 4}, {"collage": True})
+        frozenset(settings.items()): BENCHMARK.needs(Variant("voila_wd", settings=VoilaSettings(**settings)))
+        for settings in ({}, {"steps": 4}, {"collage": True})
     }
     assert needs == {
         frozenset(): ("IMAGE_INPUT", "MULTI_IMAGE"),
@@ -189,8 +189,8 @@ def knowing(wrong: str = ""):
 
     def say(sample, turn):
         number = sample.key.partition("/")[2]
-        asked = {"step1": README[0], "step2": README[1], "step3": README[2]}[turn.name]
-        return said(KNOWN[number], asked, wrong)
+        prompt = {"step1": README[0], "step2": README[1], "step3": README[2]}[turn.name]
+        return said(KNOWN[number], prompt, wrong)
 
     return say
 
@@ -293,14 +293,14 @@ def server(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, wrong: str = "") -
     monkeypatch.setenv("VOILA_ROWS", "19")
     monkeypatch.setenv("VOILA_WRONG", wrong)
     command = [sys.executable, str(HERE / "voila_server.py")]
-    made = Server(cluster.folder / f"model{len(cluster.servers)}", command).start()
-    cluster.servers.append(made)
-    return made
+    started = Server(cluster.folder / f"model{len(cluster.servers)}", command).start()
+    cluster.servers.append(started)
+    return started
 
 
 def metrics(cluster: Cluster, run: str) -> dict[str, float]:
-    found = json.loads(cluster.results(run))["tasks"]["voila_wd"]["metrics"]
-    return {metric["name"]: metric["value"] for metric in found if not metric.get("labels")}
+    entries = json.loads(cluster.results(run))["tasks"]["voila_wd"]["metrics"]
+    return {metric["name"]: metric["value"] for metric in entries if not metric.get("labels")}
 
 
 def all_scored(planned: int) -> dict[str, int]:
@@ -310,12 +310,12 @@ def all_scored(planned: int) -> dict[str, int]:
     }
 
 
-WORDS = ("--task", "voila_wd", "--limit", "19")
+OPTIONS = ("--task", "voila_wd", "--limit", "19")
 
 
 def test_a_model_that_knows_by_looking(cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch):
     """Real servers, real images: the model tells them by their bytes alone, and lies about the actions."""
-    cluster.eval("run", [server(cluster, monkeypatch, "action")], shared_scorer, *WORDS)
+    cluster.eval("run", [server(cluster, monkeypatch, "action")], shared_scorer, *OPTIONS)
     assert cluster.counts("run", "voila_wd") == all_scored(57)
     for name, value in metrics(cluster, "run").items():
         expected = 0 if re.search(r"action|all three", name) else 100
@@ -328,11 +328,11 @@ def test_all_four_steps_by_a_judge(cluster: Cluster, monkeypatch: pytest.MonkeyP
     folder = cluster.folder / "judged"
     judged = Server(folder, [sys.executable, "-m", "scorer", "serve", "--judge", f"grpc:{knowing.address}"]).start()
     cluster.servers.append(judged)
-    cluster.eval("run", [knowing], judged, *WORDS, "--set", "judge=true", "--set", "steps=4")
+    cluster.eval("run", [knowing], judged, *OPTIONS, "--set", "judge=true", "--set", "steps=4")
     assert cluster.counts("run", "voila_wd") == all_scored(76)
-    found = metrics(cluster, "run")
-    assert len(found) == 4 * 4 + 3
-    assert found == pytest.approx(dict.fromkeys(found, 100))
+    values = metrics(cluster, "run")
+    assert len(values) == 4 * 4 + 3
+    assert values == pytest.approx(dict.fromkeys(values, 100))
     assert {line["judge"]["model"] for line in cluster.lines("run", "verdicts.jsonl")} == {"knowing"}
 
 
@@ -347,9 +347,9 @@ def test_step_4_by_an_openai_compatible_endpoint(cluster: Cluster, monkeypatch: 
     command = [sys.executable, "-m", "scorer", "serve", "--judge", f"grpc:{proxy.address}"]
     judged = Server(cluster.folder / "judged", command).start()
     cluster.servers += [proxy, judged]
-    words = ("--task", "voila_wd", "--limit", "3", "--set", "judge=true", "--set", "steps=4")
-    cluster.eval("run", [proxy], judged, *words)
+    options = ("--task", "voila_wd", "--limit", "3", "--set", "judge=true", "--set", "steps=4")
+    cluster.eval("run", [proxy], judged, *options)
     assert cluster.counts("run", "voila_wd") == all_scored(12)
-    found = {name: value for name, value in metrics(cluster, "run").items() if name.startswith("step 4")}
-    assert found == pytest.approx(dict.fromkeys(found, 100))
-    assert found
+    values = {name: value for name, value in metrics(cluster, "run").items() if name.startswith("step 4")}
+    assert values == pytest.approx(dict.fromkeys(values, 100))
+    assert values

@@ -32,16 +32,16 @@ SPEC = {file_prefix(spec): spec for spec in SPECS}
 def pool(tmp_path_factory) -> Path:
     """Three tiny images of each spec, sizes differing."""
     folder = tmp_path_factory.mktemp("pool")
-    for place, spec in enumerate(SPECS):
+    for number, spec in enumerate(SPECS):
         for copy in range(3):
-            size = (8 + place % 5, 6 + copy)
-            color = (place % 256, place // 256, copy * 80)
+            size = (8 + number % 5, 6 + copy)
+            color = (number % 256, number // 256, copy * 80)
             Image.new("RGB", size, color).save(folder / f"{file_prefix(spec)}{copy + 10}.png")
     return folder
 
 
-def generate(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(main, ["generate", "voila", *map(str, words)])
+def generate(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["generate", "voila", *map(str, arguments)])
     assert result.exit_code == code, result.output
     return result.output
 
@@ -57,8 +57,10 @@ def images_shown(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
 
 def test_testing_table(tmp_path, pool):
     out = tmp_path / "wd.csv"
-    said = generate(*("--distraction", "yes", "--count", 500, "--images", pool, "--split", "testing", "--output", out))
-    assert "500 questions, 26 for each of 19 rules, and one more for rules 1, 2, 3, 4, 5, 6\n" in said
+    output = generate(
+        *("--distraction", "yes", "--count", 500, "--images", pool, "--split", "testing", "--output", out)
+    )
+    assert "500 questions, 26 for each of 19 rules, and one more for rules 1, 2, 3, 4, 5, 6\n" in output
     assert out.read_bytes().startswith(f"{HEADER}\n".encode())
     assert b"\r" not in out.read_bytes()
     rows = table(out)
@@ -75,16 +77,16 @@ def test_testing_table(tmp_path, pool):
 
 
 def test_seed_decides(tmp_path, pool):
-    def made(name: str, *words: object) -> bytes:
+    def generated(name: str, *options: object) -> bytes:
         path = tmp_path / name
         base = ("--distraction", "no", "--count", 50, "--images", pool, "--split", "training", "--output", path)
-        generate(*base, *words)
+        generate(*base, *options)
         return path.read_bytes()
 
-    first = made("a.csv", "--seed", 1)
-    assert made("b.csv", "--seed", 1) == first
-    assert made("c.csv", "--seed", 2) != first
-    assert made("a.csv", "--seed", 1) == first, "a second run replaces the table and does not append"
+    first = generated("a.csv", "--seed", 1)
+    assert generated("b.csv", "--seed", 1) == first
+    assert generated("c.csv", "--seed", 2) != first
+    assert generated("a.csv", "--seed", 1) == first, "a second run replaces the table and does not append"
 
 
 def test_training_uses_images_evenly(tmp_path, pool):
@@ -116,8 +118,8 @@ def test_parquet(tmp_path, pool):
 
 def test_collages(tmp_path, pool):
     out = tmp_path / "nd.csv"
-    words = ("--distraction", "no", "--images", pool, "--split", "testing", "--collage", "--output", out)
-    generate(*words, "--count", 14)
+    options = ("--distraction", "no", "--images", pool, "--split", "testing", "--collage", "--output", out)
+    generate(*options, "--count", 14)
     folder = tmp_path / "Image_Questions"
     assert sorted(path.name for path in folder.iterdir()) == sorted(f"image_questions_{n}.png" for n in range(1, 15))
     row = table(out)[3]
@@ -129,8 +131,8 @@ def test_collages(tmp_path, pool):
     assert picture.size == (sum(widths) + 100, height)
     assert picture.getpixel((widths[0] + 25, 2)) == (255, 255, 255)
     assert picture.getpixel((1, 1)) == parts[0].getpixel((1, 1))
-    generate(*words, "--count", 7)
-    assert len(list(folder.iterdir())) == 7, "a shorter run leaves none of the earlier collages behind"
+    generate(*options, "--count", 7)
+    assert len(list(folder.iterdir())) == 7, "a shorter run leaves none of the earlier collages"
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
@@ -139,8 +141,8 @@ def test_collages_never_take_the_place_of_other_files(tmp_path, pool):
     folder.mkdir()
     (folder / "holiday.jpg").write_bytes(b"x")
     out = tmp_path / "nd.csv"
-    words = ("--distraction", "no", "--count", 7, "--images", pool, "--split", "testing", "--collage", "--output", out)
-    assert "holiday.jpg" in generate(*words, code=2)
+    flags = ("--distraction", "no", "--count", 7, "--images", pool, "--split", "testing", "--collage", "--output", out)
+    assert "holiday.jpg" in generate(*flags, code=2)
     assert (folder / "holiday.jpg").exists()
     assert not out.exists()
 
@@ -151,9 +153,11 @@ def test_collage_scales_to_the_largest_height():
         Image.new("RGB", size, color).save(out, format="PNG")
         return out.getvalue()
 
-    made = Image.open(io.BytesIO(collage([encoded((10, 5), "red"), encoded((7, 20), "lime"), encoded((3, 9), "blue")])))
-    assert made.size == (40 + 50 + 7 + 50 + 6, 20)
-    assert [made.getpixel((x, 10)) for x in (5, 60, 93, 120, 149)] == [
+    joined = Image.open(
+        io.BytesIO(collage([encoded((10, 5), "red"), encoded((7, 20), "lime"), encoded((3, 9), "blue")]))
+    )
+    assert joined.size == (40 + 50 + 7 + 50 + 6, 20)
+    assert [joined.getpixel((x, 10)) for x in (5, 60, 93, 120, 149)] == [
         (255, 0, 0),
         (255, 255, 255),
         (0, 255, 0),
@@ -163,16 +167,16 @@ def test_collage_scales_to_the_largest_height():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("options", "message"),
     [
         (("--distraction", "yes", "--count", 4_000_000), "rule 2 has 170,352 different questions"),
         (("--distraction", "no", "--count", 2_384_929), "rule 1 has 340,704 different questions"),
         (("--distraction", "no", "--count", 0), "0 is not in the range"),
     ],
 )
-def test_counts_beyond_the_space(tmp_path, pool, words, said):
+def test_counts_beyond_the_space(tmp_path, pool, options, message):
     out = tmp_path / "x.csv"
-    assert said in generate(*words, "--images", pool, "--split", "testing", "--output", out, code=2)
+    assert message in generate(*options, "--images", pool, "--split", "testing", "--output", out, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,30 +188,30 @@ def test_missing_image_is_named_and_leaves_nothing(tmp_path, pool):
             (folder / path.name).symlink_to(path)
     out = tmp_path / "x.csv"
     out.write_text("before")
-    said = generate(
+    output = generate(
         *("--distraction", "no", "--count", 7000, "--images", folder, "--split", "testing", "--output", out), code=2
     )
-    assert "no image of 'two cats walking': two_cats_walking_<n>.png is needed" in " ".join(said.split())
-    assert "727 of the 728" in " ".join(said.split())
+    assert "no image of 'two cats walking': two_cats_walking_<n>.png is needed" in " ".join(output.split())
+    assert "727 of the 728" in " ".join(output.split())
     assert out.read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["images", "x.csv"]
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x"])
 def test_output_must_be_a_table(tmp_path, pool, name):
-    words = ("--distraction", "no", "--count", 7, "--images", pool, "--split", "testing", "--output", tmp_path / name)
-    assert ".csv or .parquet" in generate(*words, code=2)
+    options = ("--distraction", "no", "--count", 7, "--images", pool, "--split", "testing", "--output", tmp_path / name)
+    assert ".csv or .parquet" in generate(*options, code=2)
 
 
 def test_folder_without_images(tmp_path):
-    words = ("--distraction", "no", "--count", 7, "--images", tmp_path, "--split", "testing")
-    assert "holds no VOILA image" in generate(*words, "--output", tmp_path / "x.csv", code=2)
+    options = ("--distraction", "no", "--count", 7, "--images", tmp_path, "--split", "testing")
+    assert "holds no VOILA image" in generate(*options, "--output", tmp_path / "x.csv", code=2)
 
 
 def test_fewer_questions_than_rules(tmp_path, pool):
     out = tmp_path / "x.csv"
-    said = generate("--distraction", "no", "--count", 2, "--images", pool, "--split", "testing", "--output", out)
-    assert "0 for each of 7 rules, and one more for rules 1, 5" in said
+    output = generate("--distraction", "no", "--count", 2, "--images", pool, "--split", "testing", "--output", out)
+    assert "0 for each of 7 rules, and one more for rules 1, 5" in output
     assert [row["rule"] for row in table(out)] == [str(rule) for rule in ND_RULES[:2]]
 
 
@@ -223,9 +227,9 @@ def test_drawn_images_serve_the_generator(tmp_path):
 
 @pytest.mark.parametrize("name", ["q.csv", "q.parquet"])
 def test_the_description_in_croissant_is_of_this_table(tmp_path, pool, name):
-    words = ("--distraction", "yes", "--count", 19, "--images", pool, "--split", "training", "--collage")
-    said = generate(*words, "--output", tmp_path / name)
-    assert f"{name}.croissant.json: its description" in said
+    options = ("--distraction", "yes", "--count", 19, "--images", pool, "--split", "training", "--collage")
+    output = generate(*options, "--output", tmp_path / name)
+    assert f"{name}.croissant.json: its description" in output
     described = json.loads((tmp_path / f"{name}.croissant.json").read_text())
     assert "19 questions" in described["description"]
     table, collages = described["distribution"]  # the images are in another folder, to which no path leads
@@ -247,9 +251,9 @@ def test_croissants_own_validator_and_loader_take_it(tmp_path, pool, name, split
     )
     loaded = mlc.Dataset(jsonld=str(tmp_path / f"{name}.croissant.json"))
     assert not loaded.metadata.issues.errors
-    assert [each.id for each in loaded.metadata.record_sets] == ["image", "question"]
+    assert [record_set.id for record_set in loaded.metadata.record_sets] == ["image", "question"]
     shown = {row["image/name"].decode() for row in loaded.records("image")}
     rows = list(loaded.records("question"))
     assert len(rows) == 19
     for row in rows:
-        assert {row[f"question/img{place}"].decode() for place in (1, 2, 3)} <= shown
+        assert {row[f"question/img{number}"].decode() for number in (1, 2, 3)} <= shown

@@ -174,18 +174,18 @@ def test_the_published_rows_agree_in_every_column():
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 1000, 4096, 4097])
 @pytest.mark.parametrize("seed", ["a", "b"])
 def test_permutation(size, seed):
-    found = Permutation(size, seed)(range(size)).tolist()
-    assert sorted(found) == list(range(size))
+    permuted = Permutation(size, seed)(range(size)).tolist()
+    assert sorted(permuted) == list(range(size))
 
 
 @given(st.integers(1, 1 << 40), st.integers(0, 100), st.data())
 def test_permutation_of_any_size(size, seed, data):
     places = data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=20))
     permutation = Permutation(size, str(seed))
-    found = [int(permutation(place)[0]) for place in places]
-    assert len(set(found)) == len(places)
-    assert all(0 <= value < size for value in found)
-    assert permutation(places).tolist() == found
+    permuted = [int(permutation(position)[0]) for position in places]
+    assert len(set(permuted)) == len(places)
+    assert all(0 <= value < size for value in permuted)
+    assert permutation(places).tolist() == permuted
 
 
 def test_draws_are_spread_over_the_space():

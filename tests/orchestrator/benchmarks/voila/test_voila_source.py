@@ -35,35 +35,35 @@ def rows(rules=WD_RULES, count=38):
     return list(generated_rows((next(questions) for _ in range(count)), picture))
 
 
-def write(path, given, header=COLUMNS, change=None):
+def write(path, records, header=COLUMNS, change=None):
     with path.open("w", encoding="utf-8", newline="") as lines:
         writer = csv.writer(lines, lineterminator="\n")
         writer.writerow(header)
-        for place, row in enumerate(given):
+        for number, row in enumerate(records):
             line = {name: row[name] for name in COLUMNS}
             if change:
-                change(place, line)
+                change(number, line)
             writer.writerow(line.values())
     return path
 
 
-def save_images(folder, given):
+def save_images(folder, records):
     folder.mkdir(parents=True, exist_ok=True)
-    for row in given:
+    for row in records:
         for image in (1, 2, 3):
             (folder / row[f"img{image}"]).write_bytes(row.image(f"image{image}"))
 
 
-@pytest.mark.parametrize("place", ["", "Test_Images"])
+@pytest.mark.parametrize("folder", ["", "Test_Images"])
 @pytest.mark.parametrize("header", [COLUMNS, CODE_HEADER])
-def test_table_with_its_images(tmp_path, header, place):
-    given = rows()
-    save_images(tmp_path / place, given)
-    path = write(tmp_path / "voila.csv", reversed(given), header)
+def test_table_with_its_images(tmp_path, header, folder):
+    records = rows()
+    save_images(tmp_path / folder, records)
+    path = write(tmp_path / "voila.csv", reversed(records), header)
     for data in (path, tmp_path):
         source = open_voila("voila_wd", str(data))
         assert source.count == 38
-        for row, true in zip(source, reversed(given), strict=True):
+        for row, true in zip(source, reversed(records), strict=True):
             assert row["id"] == true["id"]
             assert identify(row.fields).problem == ""
             assert [row.image(f"image{n}") for n in (1, 2, 3)] == [true.image(f"image{n}") for n in (1, 2, 3)]
@@ -71,15 +71,15 @@ def test_table_with_its_images(tmp_path, header, place):
 
 
 def test_images_elsewhere_and_drawn(tmp_path):
-    given = rows()
-    path = write(tmp_path / "voila.csv", given)
+    records = rows()
+    path = write(tmp_path / "voila.csv", records)
     with pytest.raises(DataError, match="name their folder as TABLE,images=DIR"):
         open_voila("voila_wd", str(path))
-    save_images(tmp_path / "far" / "away", given)
+    save_images(tmp_path / "far" / "away", records)
     source = open_voila("voila_wd", f"{path},images={tmp_path / 'far' / 'away'}")
-    assert next(iter(source)).image("image2") == given[0].image("image2")
+    assert next(iter(source)).image("image2") == records[0].image("image2")
     pictured = open_voila("voila_wd", f"{path},images=drawn")
-    question = identify(given[0].fields).question
+    question = identify(records[0].fields).question
     assert next(iter(pictured)).image("image2") == draw(question.images[1])
     assert source.digest != pictured.digest
     with pytest.raises(DataError, match="is not a folder of images"):
@@ -87,45 +87,45 @@ def test_images_elsewhere_and_drawn(tmp_path):
 
 
 def test_nd_takes_its_rules_of_a_wd_table(tmp_path):
-    given = rows()
-    save_images(tmp_path, given)
-    source = open_voila("voila_nd", str(write(tmp_path / "voila.csv", given)))
+    records = rows()
+    save_images(tmp_path, records)
+    source = open_voila("voila_nd", str(write(tmp_path / "voila.csv", records)))
     assert source.count == len(list(source)) == 14
     assert {row["rule"] for row in source} == {str(rule) for rule in ND_RULES}
 
 
 def test_ids_are_the_numbers_of_the_questions_never_positions(tmp_path):
-    given = rows()
-    save_images(tmp_path, given)
+    records = rows()
+    save_images(tmp_path, records)
 
-    def renumber(place, line):
-        line["question"] = f"image_questions_{7000 - 11 * place}.png"
+    def renumber(number, line):
+        line["question"] = f"image_questions_{7000 - 11 * number}.png"
 
-    path = write(tmp_path / "voila.csv", given, change=renumber)
+    path = write(tmp_path / "voila.csv", records, change=renumber)
     assert [row["id"] for row in open_voila("voila_wd", str(path))][:3] == ["7000", "6989", "6978"]
-    write(path, [*given, given[0]])
+    write(path, [*records, records[0]])
     with pytest.raises(DataError, match="stands twice"):
         list(open_voila("voila_wd", str(path)))
 
 
 def test_the_drawn_collage_is_used_where_it_is(tmp_path):
-    given = rows()
-    save_images(tmp_path, given)
-    path = write(tmp_path / "voila.csv", given)
+    records = rows()
+    save_images(tmp_path, records)
+    path = write(tmp_path / "voila.csv", records)
     (tmp_path / "Image_Questions").mkdir()
-    (tmp_path / "Image_Questions" / given[0]["question"]).write_bytes(b"a collage")
+    (tmp_path / "Image_Questions" / records[0]["question"]).write_bytes(b"a collage")
     first, second = list(open_voila("voila_wd", str(path)))[:2]
     assert first.image("collage") == b"a collage"
     assert second.image("collage") is None
 
 
 def test_missing_images_are_counted(tmp_path, caplog):
-    given = rows()
-    save_images(tmp_path, given)
-    (tmp_path / given[3]["img2"]).unlink()
+    records = rows()
+    save_images(tmp_path, records)
+    (tmp_path / records[3]["img2"]).unlink()
     with caplog.at_level(logging.WARNING):
-        source = open_voila("voila_wd", str(write(tmp_path / "voila.csv", given)))
-    assert given[3]["img2"] in caplog.text
+        source = open_voila("voila_wd", str(write(tmp_path / "voila.csv", records)))
+    assert records[3]["img2"] in caplog.text
     with pytest.raises(DataError, match="neither in"):
         list(source)[3].image("image2")
 
@@ -148,13 +148,13 @@ def test_a_row_that_contradicts_itself_is_known(column, value, problem):
 
 def test_hub_rows_whatever_their_columns_are_called(tmp_path):
     """The hub's rows have images, and texts under names of their own; no number, and questions may come twice."""
-    given = rows(count=19)
-    given.append(given[4])
+    records = rows(count=19)
+    records.append(records[4])
     table = {
-        **{f"image{n}": [{"bytes": row.image(f"image{n}"), "path": None} for row in given] for n in (1, 2, 3)},
-        "answer": [row["desc_im4"] for row in given],
-        "captions": [row["combined_description"] for row in given],
-        "changes": [row["Real_relations"] for row in given],
+        **{f"image{n}": [{"bytes": row.image(f"image{n}"), "path": None} for row in records] for n in (1, 2, 3)},
+        "answer": [row["desc_im4"] for row in records],
+        "captions": [row["combined_description"] for row in records],
+        "changes": [row["Real_relations"] for row in records],
     }
     features = datasets.Features(
         {name: datasets.Image() if name[:5] == "image" else datasets.Value("string") for name in table}
@@ -163,10 +163,10 @@ def test_hub_rows_whatever_their_columns_are_called(tmp_path):
     made_of.save_to_disk(tmp_path / "saved")
     made_of.to_parquet(tmp_path / "data" / "train-00000-of-00001.parquet")
     for data in (tmp_path / "saved", tmp_path / "data"):
-        found = list(open_voila("voila_wd", str(data)))
-        assert [row["id"] for row in found] == [*(row["id"] for row in given[:-1]), given[4]["id"] + ".2"]
-        assert all(identify(row.fields).problem == "" for row in found)
-        assert found[7].image("image3") == given[7].image("image3")
+        opened = list(open_voila("voila_wd", str(data)))
+        assert [row["id"] for row in opened] == [*(row["id"] for row in records[:-1]), records[4]["id"] + ".2"]
+        assert all(identify(row.fields).problem == "" for row in opened)
+        assert opened[7].image("image3") == records[7].image("image3")
 
 
 def test_generated_slice():
@@ -184,10 +184,10 @@ def test_generated_slice():
 
 def test_generated_draw():
     source = open_voila("voila_wd", "generated:count=57,seed=4")
-    found = list(source)
-    assert [row["rule"] for row in found] == list(WD_RULES) * 3
-    assert [row["id"] for row in found] == [row["id"] for row in source]
-    assert len({row["id"] for row in found}) == 57
+    opened = list(source)
+    assert [row["rule"] for row in opened] == list(WD_RULES) * 3
+    assert [row["id"] for row in opened] == [row["id"] for row in source]
+    assert len({row["id"] for row in opened}) == 57
     assert source.digest != open_voila("voila_wd", "generated:count=57,seed=5").digest
     of_two = open_voila("voila_nd", "generated:count=4,rules=5+9")
     assert [row["rule"] for row in of_two] == [5, 9, 5, 9]
@@ -201,7 +201,7 @@ def test_generated_with_images(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ("generated:count=2384929", "rule 1 has 340,704"),
         ("generated:count=0", "3,861,312 questions"),
@@ -215,8 +215,8 @@ def test_generated_with_images(tmp_path):
         ("generated:images=/nowhere", "cannot be read as a folder"),
     ],
 )
-def test_mistakes(data, said):
-    with pytest.raises(DataError, match=said):
+def test_mistakes(data, message):
+    with pytest.raises(DataError, match=message):
         open_voila("voila_nd", data)
 
 

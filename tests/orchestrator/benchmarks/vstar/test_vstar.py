@@ -28,8 +28,8 @@ def make(text: str = GLOVE, label: str = "A", category: str = "direct_attributes
 
 
 def sample(row: Row, **variant):
-    (made,) = BENCHMARK.samples(row, Variant("vstar_bench", **{"settings": VstarSettings(), **variant}))
-    return made
+    (planned,) = BENCHMARK.samples(row, Variant("vstar_bench", **{"settings": VstarSettings(), **variant}))
+    return planned
 
 
 def prompt(row: Row, **variant) -> str:
@@ -81,8 +81,8 @@ def test_decoding():
 
 
 def test_likelihood_scores_texts_or_letters():
-    made = sample(make(label="C"), method="likelihood")
-    call, scoring = made.turns[0].ask([]), made.turns[0].scoring
+    planned = sample(make(label="C"), method="likelihood")
+    call, scoring = planned.turns[0].ask([]), planned.turns[0].scoring
     assert call.continuations == scoring.options == ("rubber", "cotton", "kevlar", "leather")
     assert scoring.targets == ("kevlar",)
     assert INSTRUCTION not in call.messages[0].parts[1].text
@@ -95,10 +95,10 @@ def test_likelihood_scores_texts_or_letters():
 @given(st.integers(0, 1000), st.sampled_from("ABCD"), st.integers(0, 3))
 def test_shuffled_options_keep_their_answer(seed, label, repeat):
     right = dict(zip("ABCD", ("rubber", "cotton", "kevlar", "leather"), strict=True))[label]
-    made = sample(make(label=label), shuffle_options=True, seed=seed, repeat=repeat)
-    scoring = made.turns[0].scoring
+    planned = sample(make(label=label), shuffle_options=True, seed=seed, repeat=repeat)
+    scoring = planned.turns[0].scoring
     assert scoring.options["ABCD".index(scoring.targets[0])] == right
-    assert f"{scoring.targets[0]}. {right}\n" in made.turns[0].ask([]).messages[0].parts[1].text
+    assert f"{scoring.targets[0]}. {right}\n" in planned.turns[0].ask([]).messages[0].parts[1].text
 
 
 def test_shuffling_and_parity_exclude_each_other():

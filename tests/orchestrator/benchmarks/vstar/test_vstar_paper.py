@@ -27,13 +27,13 @@ def folder(tmp_path: Path) -> Path:
         for stem in ("sa_1", "sa_2", "sa_3"):
             options = [f"The {stem} is {word}." for word in ("right", "wrong", "worse", "worst")]
             boxes = [[564, 142, 155, 157.5], [1, 2, 3, 4]][: number if stem == "sa_1" else 1]
-            found = {
+            annotation = {
                 "target_object": ["glove", "flag"][: len(boxes)],
                 "bbox": boxes,
                 "question": f"What is {name} {stem}?",
                 "options": options[: 2 if name == "relative_position" else 4],
             }
-            (tmp_path / name / f"{stem}.json").write_text(json.dumps(found))
+            (tmp_path / name / f"{stem}.json").write_text(json.dumps(annotation))
             Image.new("RGB", (8, 8), (number * 40, 0, 0)).save(tmp_path / name / f"{stem}.JPG", "JPEG")
     return tmp_path
 
@@ -44,7 +44,7 @@ def samples(folder: Path, variant: Variant) -> list[Sample]:
 
 def test_each_task_has_its_categories(folder: Path) -> None:
     categories = {task: [row["category"] for row in BENCHMARK.rows(task, str(folder))] for task in BENCHMARK.tasks}
-    assert {task: sorted(set(found)) for task, found in categories.items()} == {
+    assert {task: sorted(set(names)) for task, names in categories.items()} == {
         "vstar_bench": ["direct_attributes", "relative_position"],
         "vstar_bench_direct_attributes": ["direct_attributes"],
         "vstar_bench_relative_position": ["relative_position"],
@@ -75,7 +75,7 @@ def test_the_right_option_is_not_always_the_first(folder: Path) -> None:
 
 def test_boxes_are_labels(folder: Path) -> None:
     labels = [sample.turns[0].scoring.labels for sample in samples(folder, PAPER)]
-    assert [found["boxes"] for found in labels] == ["0", "1", "1", "1", "1", "1"]
+    assert [entry["boxes"] for entry in labels] == ["0", "1", "1", "1", "1", "1"]
     assert labels[1]["box"] == "564,142,155,157.5"
     assert labels[1]["targets"] == "glove"
 
@@ -123,13 +123,13 @@ def test_the_appendix_is_sliced_by_category(folder: Path) -> None:
     "changed", [{"method": "generate"}, {"settings": VstarSettings(protocol="paper", letters=True)}]
 )
 def test_the_protocol_is_log_likelihood_of_texts(changed: dict[str, object]) -> None:
-    given = {"method": "likelihood", "settings": VstarSettings(protocol="paper"), **changed}
+    options = {"method": "likelihood", "settings": VstarSettings(protocol="paper"), **changed}
     with pytest.raises(ConfigError, match="protocol=paper scores options' texts"):
-        BENCHMARK.needs(Variant("vstar_bench", **given))
+        BENCHMARK.needs(Variant("vstar_bench", **options))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda folder: (folder / "OCR/sa_1.JPG").unlink(), "0 images of its name"),
         (lambda folder: (folder / "OCR/sa_1.json").write_text("{"), "is not an annotation"),
@@ -137,7 +137,7 @@ def test_the_protocol_is_log_likelihood_of_texts(changed: dict[str, object]) -> 
         (lambda folder: (folder / "test_questions.jsonl").write_text("[]"), "is not the list"),
     ],
 )
-def test_damaged_annotations_are_named(folder: Path, change, words: str) -> None:
+def test_damaged_annotations_are_named(folder: Path, change, message: str) -> None:
     change(folder)
-    with pytest.raises(DataError, match=words):
+    with pytest.raises(DataError, match=message):
         BENCHMARK.rows("vstar_bench", str(folder))

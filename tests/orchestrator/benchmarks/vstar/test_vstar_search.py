@@ -34,19 +34,19 @@ def row(data: bytes = b"", **more: Any) -> Row:
     return Row(fields, lambda _: data or picture(400, 200))
 
 
-def sample(found: Row, method: str = "likelihood", objects: Any = "missing") -> Any:
-    (made,) = BENCHMARK.samples(found, Variant("vstar_search", method=method, settings=SearchSettings(objects)))
-    (turn,) = made.turns
+def sample(data_row: Row, method: str = "likelihood", objects: Any = "missing") -> Any:
+    (planned,) = BENCHMARK.samples(data_row, Variant("vstar_search", method=method, settings=SearchSettings(objects)))
+    (turn,) = planned.turns
     assert isinstance(turn.play, Lookups)
     return turn
 
 
-def result(name: str, *boxes: list[float], patches: int = 3, found: bool = True) -> ToolResult:
-    told = {"object": name, "found": found, "patches": patches, "boxes": boxes, "scores": [0.9] * len(boxes)}
-    return ToolResult("call_0", (text_part(json.dumps(told)), *(image_part(CROP) for _ in boxes)))
+def result(name: str, *boxes: list[float], patches: int = 3, located: bool = True) -> ToolResult:
+    answer = {"object": name, "found": located, "patches": patches, "boxes": boxes, "scores": [0.9] * len(boxes)}
+    return ToolResult("call_0", (text_part(json.dumps(answer)), *(image_part(CROP) for _ in boxes)))
 
 
-def words(call: Call) -> list[str]:
+def call_texts(call: Call) -> list[str]:
     (message,) = call.messages
     return [part.text if part.image is None else f"<{len(part.image.data)}>" for part in message.parts]
 
@@ -69,14 +69,14 @@ def test_it_asks_searches_and_asks_with_crops() -> None:
     turn = sample(row())
     first = turn.ask([])
     image = f"<{len(picture(400, 200))}>"
-    assert words(first) == [image, "What is the color of the dog?"]
+    assert call_texts(first) == [image, "What is the color of the dog?"]
     assert (first.config.max_output_tokens, first.continuations) == (200, ())
     assert turn.play.calls(Answer(text=f"{MISSING} dog, red car.")) == ['{"object": "dog"}', '{"object": "red car"}']
     second = turn.play.follow(
         first, [result("dog", [0, 0, 40, 100]), result("car", [200, 100, 400, 200], [1, 2, 3, 4])]
     )
     crop = f"<{len(CROP)}>"
-    assert words(second) == [
+    assert call_texts(second) == [
         image,
         "Additional visual information to focus on: dog ",
         crop,
@@ -95,17 +95,17 @@ def test_an_answer_without_missing_objects_leads_to_the_question() -> None:
     turn = sample(row())
     first = turn.ask([])
     assert turn.play.calls(Answer(text="Blue.")) == []
-    assert words(turn.play.follow(first, [])) == words(first)
+    assert call_texts(turn.play.follow(first, [])) == call_texts(first)
     failed = ToolResult("call_0", (text_part("There is no image 1"),), is_error=True)
-    assert words(turn.play.follow(first, [failed])) == words(first)
+    assert call_texts(turn.play.follow(first, [failed])) == call_texts(first)
 
 
 def test_by_letters_for_models_without_log_likelihood() -> None:
     turn = sample(row(), "generate")
     first = turn.ask([])
-    assert words(first)[1] == "What is the color of the dog?"
+    assert call_texts(first)[1] == "What is the color of the dog?"
     second = turn.play.follow(first, [result("dog", [0, 0, 40, 100])])
-    assert words(second)[-1].endswith(f"].\nWhat is the color of the dog?\nA. red\nB. blue\n{INSTRUCTION}")
+    assert call_texts(second)[-1].endswith(f"].\nWhat is the color of the dog?\nA. red\nB. blue\n{INSTRUCTION}")
     assert (second.continuations, turn.scoring.rule) == ((), "choice")
 
 
@@ -114,7 +114,7 @@ def test_places_are_of_the_image_as_it_is_shown() -> None:
     exif[0x0112] = 6
     turn = sample(row(picture(400, 200, exif=exif)))
     second = turn.play.follow(turn.ask([]), [result("dog", [0, 0, 200, 400])])
-    assert " at location [0.250,0.000,0.750,1.000]." in words(second)[-1]
+    assert " at location [0.250,0.000,0.750,1.000]." in call_texts(second)[-1]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ FOUND_DOG = result("dog", [100, 100, 140, 120], patches=7)
         ),
         ([result("dog", [0, 0, 9, 9], DOG)], [DOG], True, {"targets": 1, "targets_found": 0, "found": 0, "iou": 0}),
         (
-            [result("dog", [100, 100, 140, 120], found=False)],
+            [result("dog", [100, 100, 140, 120], located=False)],
             [DOG],
             True,
             {"targets": 1, "targets_found": 0, "found": 0, "iou": 0},
@@ -190,10 +190,11 @@ def test_mistakes() -> None:
 
 
 def test_synthetic_rows_have_the_boxes_of_what_they_ask_about() -> None:
-    for found in islice(BENCHMARK.synthetic("vstar_search", 0), 6):
-        assert len(found["targets"]) == len(found["boxes"]) == (1 if found["category"] == "direct_attributes" else 2)
-        assert all(name in found["text"] for name in found["targets"])
-    image = Image.open(io.BytesIO(found.image() or b""))
-    for x, y, width, height in found["boxes"]:
+    for data_row in islice(BENCHMARK.synthetic("vstar_search", 0), 6):
+        count = 1 if data_row["category"] == "direct_attributes" else 2
+        assert len(data_row["targets"]) == len(data_row["boxes"]) == count
+        assert all(name in data_row["text"] for name in data_row["targets"])
+    image = Image.open(io.BytesIO(data_row.image() or b""))
+    for x, y, width, height in data_row["boxes"]:
         assert 0 <= x < x + width <= image.width
         assert 0 <= y < y + height <= image.height
