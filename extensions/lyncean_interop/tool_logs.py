@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import math
 import re
@@ -82,7 +83,7 @@ def _is_samples(path: Path) -> bool:
 def _is_vlmevalkit(path: Path) -> bool:
     """Recognizes a table by its columns, since its suffix is ambiguous."""
     if path.suffix == ".tsv":
-        header = _head(path, 1 << 16).partition(b"\n")[0].strip()
+        header = _head(path, 1 << 16).removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].strip()
         return {name.encode() for name in NEEDED} <= set(header.split(b"\t"))
     return path.suffix == ".xlsx" and all(f">{name}<".encode() in _first_cells(path) for name in NEEDED)
 

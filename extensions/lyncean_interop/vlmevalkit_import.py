@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from lyncean_interop import archives
@@ -46,7 +46,7 @@ def read(path: Path, task: str | None, model: str | None) -> ToolAnswers:
     if not (task or after):
         raise DataError(f"{path.name} does not say its data set (MODEL_DATASET{path.suffix}): give --task")
     rows = _xlsx(path) if path.suffix == ".xlsx" else _tsv(path)
-    return ToolAnswers("VLMEvalKit", task or after, model or before, [_answer(path, row) for row in rows])
+    return ToolAnswers("VLMEvalKit", task or after, model or before, [_answer(row) for row in rows])
 
 
 def _named(path: Path) -> tuple[str, str]:
@@ -62,9 +62,16 @@ def _named(path: Path) -> tuple[str, str]:
 def _tsv(path: Path) -> Iterator[Mapping[str, str]]:
     csv.field_size_limit(128 << 20)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t"):
-                yield {name: value or "" for name, value in row.items() if isinstance(name, str)}
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t")
+            _check(path, rows.fieldnames or NEEDED)
+            for row in rows:
+                if None in row or None in row.values():
+                    raise DataError(
+                        f"{path}, line {rows.line_num}: the row has not as many cells as the header: is the file "
+                        "damaged, or cut short?"
+                    )
+                yield row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
@@ -78,7 +85,8 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
         with archives.unpacked(path) as plain:
             book = openpyxl.load_workbook(plain, read_only=True, data_only=True)
             rows = book.worksheets[0].iter_rows(values_only=True)
-            header = [str(cell) for cell in next(rows, ())]
+            header = [str(cell) for cell in next(rows, NEEDED)]
+            _check(path, header)
             for row in rows:
                 yield {name: "" if cell is None else str(cell) for name, cell in zip(header, row, strict=False)}
     except DataError:
@@ -87,9 +95,17 @@ def _xlsx(path: Path) -> Iterator[Mapping[str, str]]:
         raise DataError(f"{path} cannot be read as a table: {error}") from None
 
 
-def _answer(path: Path, row: Mapping[str, str]) -> Answer:
-    if missing := [name for name in NEEDED if name not in row]:
+def _check(path: Path, header: Collection[str]) -> None:
+    """Checks the columns of a table.
+
+    Raises:
+        DataError: One is missing.
+    """
+    if missing := [name for name in NEEDED if name not in header]:
         raise DataError(f"{path} has no column {', '.join(missing)}: is it a prediction table of VLMEvalKit?")
+
+
+def _answer(row: Mapping[str, str]) -> Answer:
     options = column_options(row)
     listed = [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
     text = row["prediction"]
