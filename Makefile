@@ -87,9 +87,9 @@ gpu: $(VENV)/.test
 equality: setup
 	PYTHONPATH=tests $(BIN)/python tests/helpers/equality_lmms.py $(COUNT)
 
-# Their samples imported and explained, with a cause planted in each.
+# Their samples imported and explained, with a cause planted in each. DONE=FILE keeps what is done, for the next time.
 explained: setup
-	PYTHONPATH=tests $(BIN)/python tests/helpers/equality_explained.py $(COUNT)
+	PYTHONPATH=tests $(BIN)/python tests/helpers/equality_explained.py $(COUNT) $(DONE)
 
 # Whole runs in seeded worlds: make simulate SEEDS=100000 for a night. A violation prints its seed.
 SEEDS ?= 20000
