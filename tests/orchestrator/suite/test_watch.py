@@ -257,6 +257,7 @@ def test_the_page_tells_what_works(training: Training, monkeypatch: pytest.Monke
 
 
 @pytest.mark.weekly
+@pytest.mark.timeout(4000)
 def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path, shared_scorer: Server) -> None:
     """The bundled model itself, in processes of their own that are killed in the middle of a checkpoint."""
     from model_server.demo import CHECKPOINT
@@ -269,17 +270,17 @@ def test_killed_twice_it_gives_the_curve_of_one_that_ran_through(tmp_path: Path,
         f'tasks: {{marvel: {{synthetic: true, limit: 24}}}}\noptions: {{scorer: "{shared_scorer.address}"}}\n'
     )
     arguments = ["eval", "--suite", "night.yaml", "--checkpoints", "ckpt/step_*", "--until", "step>=2"]
-    cluster.ended(cluster.start(*arguments, "--run", "whole"))
+    cluster.ended(cluster.start(*arguments, "--run", "whole"), timeout=900)  # a busy machine takes minutes
     servers = [
         json.loads((tmp_path / f"whole/step_{step}-marvel/manifest.json").read_text())["replicas"] for step in (1, 2)
     ]
     assert servers[0] == servers[1], "the second was loaded in place of the first"
     for step in (1, 2):
         process = cluster.start(*arguments, "--run", "killed")
-        wait_for(lambda step=step: cluster.answered(f"killed/step_{step}-marvel") >= 4)
+        wait_for(lambda step=step: cluster.answered(f"killed/step_{step}-marvel") >= 4, 900)
         process.kill()
         process.communicate()
-    cluster.ended(cluster.start(*arguments, "--run", "killed"))
+    cluster.ended(cluster.start(*arguments, "--run", "killed"), timeout=900)
     for step in (1, 2):
         folders = [tmp_path / run / f"step_{step}-marvel" for run in ("whole", "killed")]
         assert results_of(folders[0]) == results_of(folders[1])
