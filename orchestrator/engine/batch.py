@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any
 
 import grpc
 
@@ -85,6 +87,18 @@ def answers_of(
     for result in response.results:
         if result.index < len(requests):
             yield result.index, _answer(result, requests[result.index], check)
+
+
+async def as_they_end(calls: Mapping[int, Coroutine[Any, Any, Ending]]) -> AsyncIterator[list[Answer]]:
+    """Yields the answers of calls as they come; those still under way end with whoever awaits them."""
+    left = {asyncio.create_task(call): index for index, call in calls.items()}
+    try:
+        while left:
+            done, _ = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            yield [(left.pop(task), task.result()) for task in done]
+    finally:
+        for task in left:
+            task.cancel()
 
 
 def outputs_of(response: Response | None, requests: Sequence[Request], check: Check = checked) -> list[Ending]:

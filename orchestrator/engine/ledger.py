@@ -24,6 +24,8 @@ _SYNC_SECONDS = 0.5
 _DISK_SECONDS = 600.0
 LEAST_DISK_SECONDS = 30.0
 """Seconds that a disk may always take: a full cache is written back meanwhile."""
+_SLOWEST = 1 << 20
+"""Bytes a second at which logs are read at least."""
 _NO_SCORES: Mapping[str, float] = {}
 
 T = TypeVar("T")
@@ -195,20 +197,30 @@ class Ledger:
         """Returns the result of work on the disk, done in a thread that is no longer awaited once it is abandoned.
 
         Raises:
-            RunLogError: If the disk does not answer, or as the work does.
+            RunLogError: If the folder is another process's by now, the disk does not answer, or as the work does.
         """
-        wait = self.disk
+        return await self._bounded(self.disk, work)
+
+    async def reading(self, work: Callable[[], T]) -> T:
+        """Returns the result of work that reads the logs, as `on_disk` does; longer ones may take longer.
+
+        Raises:
+            RunLogError: As of `on_disk`.
+        """
+        return await self._bounded(Wait(self.disk.what, self.disk.limit + self.log.size / _SLOWEST), work)
+
+    async def _bounded(self, wait: Wait, work: Callable[[], T]) -> T:
+        def in_the_folder() -> T:
+            self.log.check_there()
+            return work()
+
         wait.begin()
         try:
-            return await wait.bound(in_thread(work, "disk"))
+            return await wait.bound(in_thread(in_the_folder, "disk"))
         except OverdueError:
             raise self.log.give_up(f"{wait.what} did not answer for {wait.limit:.0f} s") from None
         finally:
             wait.end()
-
-    async def reading(self, work: Callable[[], T]) -> T:
-        """Returns the result of work that reads files of any size, done in a thread without a time limit."""
-        return await in_thread(work, "disk")
 
     def close(self) -> None:
         """Writes as much of the log as possible, at the end of the run or after its error."""

@@ -15,7 +15,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Credentials, call, call_large, call_stream, check_size, dial, parsing, patience
 from lyncean.rpc.channel import Method, NotSentError
 from lyncean.rpc.limiter import Limiter
-from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, bundles, outputs_of
+from orchestrator.engine.batch import MOST_CALLS, Answer, Ending, answers_of, as_they_end, bundles, outputs_of
 from orchestrator.engine.check import bad_response, checked
 from orchestrator.engine.failures import describe, not_there
 from orchestrator.engine.sent import SentFiles, not_held
@@ -305,9 +305,9 @@ class Replica:
                     answered.append((index, answer))
             if answered:
                 yield answered
-        again = await asyncio.gather(*(self.ask(requests[index], timeout, in_full=True) for index in missed))
-        if again:
-            yield list(zip(missed, again, strict=True))
+        again = {index: self.ask(requests[index], timeout, in_full=True) for index in missed}
+        async for answered in as_they_end(again):  # one that hangs keeps no other from the log
+            yield answered
 
     @property
     def identifies(self) -> bool:

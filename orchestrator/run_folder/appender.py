@@ -45,6 +45,11 @@ class Appender:
         return len(self._lines)
 
     @property
+    def size(self) -> int:
+        """Bytes that are written."""
+        return self._written
+
+    @property
     def broken(self) -> RunLogError | None:
         """Reason that nothing is written any more, if any."""
         return self._broken

@@ -120,6 +120,11 @@ class RunLog:
         values = np.where(named & (self._table.checks(slots) != answers), 0, _values(_VERDICTS_OF, part))
         self._table.put_all(low, high, flags=values.astype(np.uint8), mask=_VERDICT)
 
+    @property
+    def size(self) -> int:
+        """Bytes of both logs that are written."""
+        return self.responses.size + self.verdicts.size
+
     def entry(self, key: str) -> Entry:
         """Returns the state of a key."""
         return _entry(self._table.get(key))
@@ -231,6 +236,7 @@ class RunLog:
             RunLogError: If a log is missing or cannot be written, or the lock is lost.
         """
         verdicts = self.begin_sync()
+        self.check_there()
         self.sync_answers()
         self.write_verdicts(verdicts)
         self.sync_verdicts()
@@ -245,14 +251,22 @@ class RunLog:
         self.responses.flush()
         return self.verdicts.pending
 
+    def check_there(self) -> None:
+        """Makes sure that the folder is still this process's.
+
+        Raises:
+            RunLogError: If a log or the lock was deleted, moved or replaced: another process may write there now.
+        """
+        for log in (self.responses, self.verdicts):
+            log.check_there()
+        self._lock.check()
+
     def sync_answers(self) -> None:
         """Makes answers that were written, and images, survive a power cut. May block for long: call it in a thread.
 
         Raises:
-            RunLogError: If a log is missing or cannot be written.
+            RunLogError: If a log cannot be written.
         """
-        for log in (self.responses, self.verdicts):
-            log.check_there()
         try:
             self.images.sync()
             if not self._named:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +14,15 @@ import pytest
 from google.rpc import status_pb2
 from helpers.engine_cluster import Cluster, Server
 from hypothesis import given, strategies as st
+from rich.console import Console
+from simulation.world import plan_of
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError, Overloaded, status_proto
+from lyncean.rpc.errors import NotHeld
 from orchestrator.engine.batch import MOST_BYTES, answers_of, bundles
 from orchestrator.engine.wire import Request
+from orchestrator.run.evaluate import evaluate
 
 ROWS = ("--limit", "120")
 REQUESTS = [Request("Generate", ()), Request("Likelihood", ())]
@@ -130,3 +137,54 @@ def test_a_server_killed_with_batches_in_flight(cluster: Cluster, shared_scorer:
     assert batches(servers[0])
     assert batches(servers[1])
     assert len(cluster.lines("run")) == 120
+
+
+class Forgetting(grpc.GenericRpcHandler):
+    """Holds none of a Batch's files, so that each call is made again alone; that of its first call takes long."""
+
+    def __init__(self) -> None:
+        self.batched = 0
+        self.first: model.GenerateRequest | None = None
+        self.goes_on = asyncio.Event()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        async def info(request: bytes, context: Any) -> bytes:
+            claims = [model.CAPABILITY_GENERATE, model.CAPABILITY_IMAGE_INPUT, model.CAPABILITY_BATCH]
+            info = model.GetModelInfoResponse(model_name="m", model_revision="1", capabilities=claims, boot_id="b")
+            info.max_concurrency = 16
+            return info.SerializeToString()
+
+        async def batch(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            calls = model.BatchRequest.FromString(request).calls
+            self.batched, self.first = max(self.batched, len(calls)), self.first or calls[0].generate
+            refusal = status_proto(NotHeld(()))
+            results = [model.BatchResult(index=index, status=refusal) for index in range(len(calls))]
+            yield model.BatchResponse(results=results).SerializeToString()
+
+        async def generate(request: bytes, context: Any) -> bytes:
+            if self.first == model.GenerateRequest.FromString(request):
+                await self.goes_on.wait()
+            answer = model.GenerateResponse(parts=[model.Part(text="A")])
+            answer.finish_reason = model.FINISH_REASON_END_OF_SEQUENCE
+            answer.served_by.model_revision, answer.served_by.boot_id = "1", "b"
+            return answer.SerializeToString()
+
+        if details.method.endswith("Batch"):
+            return grpc.unary_stream_rpc_method_handler(batch)
+        return grpc.unary_unary_rpc_method_handler(info if details.method.endswith("GetModelInfo") else generate)
+
+
+async def test_a_call_that_is_made_again_keeps_no_other_from_the_log(shared_scorer: Server, tmp_path: Path) -> None:
+    handler, serving, run = Forgetting(), grpc.aio.server(), tmp_path / "run"
+    serving.add_generic_rpc_handlers([handler])
+    port = serving.add_insecure_port("127.0.0.1:0")
+    await serving.start()
+    plan = plan_of("generate", 3, 1, f"127.0.0.1:{port}", shared_scorer.address)
+    going = asyncio.create_task(evaluate(plan, Console(quiet=True), run=run))
+    async with asyncio.timeout(20):  # the run's own timeout for a call is 30 s
+        while not handler.first or (run / "responses.jsonl").read_bytes().count(b"\n") < 2:
+            await asyncio.sleep(0.01)
+    handler.goes_on.set()
+    await going
+    await serving.stop(None)
+    assert handler.batched == 2

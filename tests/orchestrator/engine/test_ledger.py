@@ -8,6 +8,7 @@ import errno
 import inspect
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ import pytest
 
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc.budget import Budget
+from lyncean.rpc.waits import Wait
 from lyncean.scorer.v1 import scorer_pb2 as scorer
 from lyncean.vocabulary.outcomes import Outcome
 from orchestrator.engine import ledger as module
@@ -201,3 +203,13 @@ async def test_what_could_not_be_synced_is_not_taken_for_synced(log: RunLog, mon
     with pytest.raises(RunWriteError):
         log.sync()
     assert lines(log.path / "verdicts.jsonl") == []
+
+
+@pytest.mark.parametrize("of", ["on_disk", "reading"])
+async def test_a_disk_that_hangs_ends_the_run(log: RunLog, of: str) -> None:
+    ledger, answers = Ledger(log, disk=Wait("the disk", 0.05)), threading.Event()
+    with pytest.raises(RunWriteError, match="the disk did not answer for 0 s; what is on the disk is safe"):
+        await asyncio.wait_for(getattr(ledger, of)(answers.wait), 30)
+    answers.set()
+    with pytest.raises(RunWriteError):
+        log.sync()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 from helpers.engine_cluster import Cluster, Server
 
-from orchestrator.run import rescore
+from orchestrator.run import rescore, results
 from orchestrator.run_folder.errors import RunBusyError, RunLockError
 from orchestrator.run_folder.log import RunLog, State
 
@@ -89,6 +90,28 @@ def test_a_lock_file_replaced_while_it_is_taken_is_opened_anew(tmp_path: Path, m
     RunLog(tmp_path).close()
 
 
+@pytest.mark.parametrize(("whole", "code"), [(True, 2), (False, 3)], ids=["the folder", "its lock"])
+def test_results_are_not_written_to_a_folder_that_is_anothers(
+    whole: bool, code: int, cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, others, real = cluster.folder / "run", list[RunLog](), results._add_doubts
+
+    def taken(*arguments: Any) -> None:
+        """All is read and counted; then the folder is deleted, and another process begins there."""
+        real(*arguments)
+        if whole:
+            shutil.rmtree(run)
+        else:
+            (run / ".lock").unlink()
+        others.append(RunLog(run))
+
+    monkeypatch.setattr(results, "_add_doubts", taken)
+    arguments = cluster.words("run", [cluster.model()], shared_scorer, "--limit", "8")
+    assert "was deleted or replaced while" in cluster.orchestrator(*arguments, code=code)
+    others[0].close()
+    assert not (run / "results.json").exists()
+
+
 def test_scoring_again_without_the_lock_leaves_verdicts_and_results(
     cluster: Cluster, shared_scorer: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,13 +120,13 @@ def test_scoring_again_without_the_lock_leaves_verdicts_and_results(
     before = {path.name: path.read_bytes() for path in run.iterdir() if path.suffix in (".json", ".jsonl")}
     real = rescore._score_all
 
-    async def score_all(*words: Any) -> None:
-        await real(*words)
+    async def score_all(*arguments: Any) -> None:
+        await real(*arguments)
         (run / ".lock").unlink()
 
     monkeypatch.setattr(rescore, "_score_all", score_all)
-    words = ("score", "run", "--scorer", shared_scorer.address)
-    assert "run/.lock was deleted or replaced" in cluster.orchestrator(*words, code=3)
+    arguments = ("score", "run", "--scorer", shared_scorer.address)
+    assert "run/.lock was deleted or replaced" in cluster.orchestrator(*arguments, code=3)
     assert {name: (run / name).read_bytes() for name in before} == before
     monkeypatch.undo()
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
