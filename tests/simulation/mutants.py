@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,10 +19,12 @@ from orchestrator.engine import (
     check as check_module,
     dispatch as dispatch_module,
     episode as episode_module,
+    ledger as ledger_module,
     pool as pool_module,
     replica as replica_module,
 )
 from orchestrator.engine.check import checked
+from orchestrator.engine.ledger import Ledger
 from orchestrator.engine.replica import Replica
 from orchestrator.engine.run import Engine
 from orchestrator.engine.sent import SentFiles
@@ -228,6 +230,25 @@ def _verdicts_are_uploaded_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Mirror, "upload", upload)
 
 
+def _answers_wait_for_their_batch(patch: pytest.MonkeyPatch) -> None:
+    async def as_they_end(calls: Mapping[int, Any]) -> AsyncIterator[list[Any]]:
+        if calls:
+            yield list(zip(calls, await asyncio.gather(*calls.values()), strict=True))
+
+    patch.setattr(replica_module, "as_they_end", as_they_end)
+
+
+def _logs_are_read_without_end(patch: pytest.MonkeyPatch) -> None:
+    async def reading(_: Ledger, work: Callable[[], Any]) -> Any:
+        return await ledger_module.in_thread(work, "disk")
+
+    patch.setattr(Ledger, "reading", reading)
+
+
+def _results_go_to_any_folder(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RunLog, "check_there", _nothing)
+
+
 class Mutant(NamedTuple):
     """A repair that is taken out.
 
@@ -275,5 +296,8 @@ MUTANTS = {
         Mutant(_uploads_are_not_looked_at, 8),
         Mutant(_damaged_lines_are_uploaded, 15),
         Mutant(_verdicts_are_uploaded_first, 15),
+        Mutant(_answers_wait_for_their_batch, 400_400),
+        Mutant(_logs_are_read_without_end, 509_620),
+        Mutant(_results_go_to_any_folder, 501_830),
     )
 }

@@ -8,6 +8,7 @@ import random
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -30,6 +31,8 @@ S = grpc.StatusCode
 READY, IDLE = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.IDLE
 FOREIGN = (S.UNIMPLEMENTED, S.NOT_FOUND, S.FAILED_PRECONDITION, S.PERMISSION_DENIED)
 """Response of an ingress without a route; it does not come from the model."""
+BESIDE = ContextVar("BESIDE", default=False)
+"""Whether a call is of the same command once more, at the same time."""
 PASSING = (S.UNAVAILABLE, S.RESOURCE_EXHAUSTED, S.INTERNAL, S.DEADLINE_EXCEEDED, S.UNKNOWN, S.ABORTED)
 
 
@@ -74,7 +77,7 @@ class Network:
     together: int = 0
     """Outputs that were answered in one response with others."""
     calls: list[float] = field(default_factory=list)
-    """Times of calls of Generate or Likelihood."""
+    """Times of this command's calls of Generate or Likelihood."""
     delivered: list[tuple[float, str, str]] = field(default_factory=list)
     """Time, question and address of each whole answer that this command was given."""
     failed: Counter[tuple[str, S]] = field(default_factory=Counter)
@@ -395,7 +398,7 @@ class Channel:
 
     async def _unary(self, method: str, data: bytes, brought: Mapping[bytes, bytes] | None = None) -> bytes:
         net, weather, draw = self._net, self._net.weather, self._net.draw
-        if method != "GetModelInfo":
+        if method != "GetModelInfo" and not BESIDE.get():
             net.calls.append(asyncio.get_running_loop().time())
         await asyncio.sleep(draw.uniform(0.01, 0.4))
         server = net.answering(self.address, self.connected())

@@ -45,7 +45,7 @@ from orchestrator.samples import Call, Sample, Scoring, Turn, Variant, image_par
 from simulation.bucket import URL, Bucket
 from simulation.court import Court
 from simulation.loop import Crash, Loop, deterministic, replaced, run
-from simulation.network import ModelServer, Network, S, Weather, asked_for
+from simulation.network import BESIDE, ModelServer, Network, S, Weather, asked_for
 
 ADDRESSES = ("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1")
 LOGS = ("responses.jsonl", "verdicts.jsonl")
@@ -349,16 +349,25 @@ class World:
         events += [self._swap, self._scorer_silent, self._disk_slow, self._disk_silent, self._tear, self._names]
         events.append(self._sigterm)
         for _ in range(draw.randint(0, 3)):
-            loop.call_later(draw.uniform(0.0, 12.0), draw.choice(events), loop)
+            loop.call_later(draw.uniform(0.0, 12.0), self._befall, draw.choice(events), loop)
         for event in (self._balance, self._second_writer):
             if self.more.random() < 0.08:
-                loop.call_later(self.more.uniform(0.0, 6.0), event, loop)
+                loop.call_later(self.more.uniform(0.0, 6.0), self._befall, event, loop)
         if draw.random() < 0.4:
-            loop.call_later(draw.uniform(0.0, 12.0), self._crash, loop)
+            loop.call_later(draw.uniform(0.0, 12.0), self._befall, self._crash, loop)
         if self.bucket:
             self.bucket.disturb(loop, self.trace)
         if self.court:
             self.court.disturb(loop, self.trace, lambda: self._keeps_silent(loop))
+
+    def _befall(self, event: Callable[[Loop], None], loop: Loop) -> None:
+        """Has something go wrong if the command runs still.
+
+        The last uploads block the event loop and move its clock: what was due meanwhile comes once the command has
+        ended. A folder that is deleted then was whole as the command said 0.
+        """
+        if loop.main and not loop.main.done():
+            event(loop)
 
     def _keeps_silent(self, loop: Loop) -> None:
         self.silent_at = self.silent_at or loop.time()
@@ -438,10 +447,18 @@ class World:
         loop.call_later(self.more.uniform(0.1, 20.0), self.network.balance, address, None)
 
     def _second_writer(self, loop: Loop) -> None:
-        """The same command once more at the same time: it ends at once, and asks nothing."""
+        """The same command once more at the same time: it ends at once, and asks nothing.
+
+        Where the folder is deleted before it looks there, it begins anew, and the first has lost its folder to it.
+        """
+
+        async def once_more() -> None:
+            BESIDE.set(True)
+            await self._evaluate()
+
         if self.disk.open_log and not self.deleted_at:
             self.trace(f"{loop.time():.2f}: the same command once more")
-            self.seconds.append(loop.create_task(self._evaluate()))
+            self.seconds.append(loop.create_task(once_more()))
 
     def _disk_full(self, loop: Loop) -> None:
         self.trace(f"{loop.time():.2f}: the disk is full")
