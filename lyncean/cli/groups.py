@@ -31,6 +31,12 @@ class _Failure(click.ClickException):
         self.exit_code = error.exit_code  # type: ignore[misc]
 
 
+class _Stopped(click.ClickException):
+    """Ctrl-C outside a command's work, such as during its imports; click's own `Aborted!` ends with 1."""
+
+    exit_code = 3
+
+
 class Command(click.Command):
     """A command that reports a user's error as one line on stderr and an exit code, without passwords."""
 
@@ -55,7 +61,7 @@ class Command(click.Command):
         """Runs the command.
 
         Raises:
-            click.ClickException: For a UserError, or wrong arguments.
+            click.ClickException: For a UserError, wrong arguments or Ctrl-C.
         """
         arguments = ctx.meta.get(_WORDS, ())
         try:
@@ -69,6 +75,8 @@ class Command(click.Command):
             raise
         except (click.exceptions.Exit, click.Abort):
             raise
+        except KeyboardInterrupt as error:
+            raise _Stopped("stopped; run the same command again") from error
         except Exception as error:
             tell_parent(_shown(f"{type(error).__name__}: {error}", arguments))
             raise

@@ -137,6 +137,8 @@ def _condition(text: str) -> Condition:
         )
     if name in (CHANGE, WORST_TASK) and abs(number) >= 1 and not match["percent"]:
         raise ConfigError(f"--gate: {text!r}: a change is a share: write {number:g}% or {number / 100:g}")
+    if name in _SHARES and number >= 1 and not match["percent"]:
+        raise ConfigError(f"--gate: {text!r}: {name} is a share of the items: write {number:g}% or {number / 100:g}")
     if name in _SHARES and (labels or match["part"]):
         raise ConfigError(
             f"--gate: {text!r} asks for a part or slice of a count, which has neither: write {name} or TASK/{name}, "
@@ -360,6 +362,11 @@ def _metric(condition: Condition, run: Run, metric: MetricResult) -> Finding:
     if metric.void:
         return Finding(condition.text, run.name, metric.void, FAIL)
     value = {"": metric.value, "low": metric.low, "high": metric.high, "answered": metric.answered}[condition.part]
+    if metric.unit in ("fraction", "percent") and condition.number > 1 and "%" not in condition.text:
+        raise ConfigError(
+            f"--gate: {condition.text!r}: {metric.name} is a share: write {condition.number:g}% or "
+            f"{condition.number / 100:g}"
+        )
     # A gate is in fractions, also for a metric in percent.
     comparable = None if value is None else value / (100 if metric.unit == "percent" else 1)
     passed = comparable is not None and _holds(condition, comparable)

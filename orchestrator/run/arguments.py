@@ -110,7 +110,8 @@ def settings_of(value: Sequence[str] | Mapping[str, object] | None, benchmarks: 
     pairs = pairs_of("--set", value or (), form)
     for name, text in pairs:
         if name not in known:
-            raise ConfigError(f"--set {name}={text}: known settings are {', '.join(known) or 'none for this task'}")
+            there = f"known settings are {', '.join(known)}" if known else f"{', '.join(fields)} has no settings"
+            raise ConfigError(f"--set {name}={text}: {there}")
     return {
         b.name: _instance(b.settings, {name: text for name, text in pairs if name in fields[b.name]})
         for b in benchmarks

@@ -44,6 +44,11 @@ def _check_claims(plan: Plan, stage: str, needs: set[str], info: model.GetModelI
             f"{info.model_name} at {where} does not score continuations (no CAPABILITY_LIKELIHOOD): "
             "use --method generate, or a server with Likelihood"
         )
+    if missing == ["TOOLS"]:
+        raise ConfigError(
+            f"{info.model_name} at {where} does not claim TOOLS, which --tools needs: use another server, or --tools "
+            "zoom with a --protocol in text, such as deepeyes"
+        )
     if missing:
         tasks = ", ".join(plan.names)
         help_ = f"give stage {stage} another model" if stage else "use another model or task"

@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
+from click.testing import CliRunner
 from helpers.light_commands import ROOT, outside_of_cli, shows_help_lightly
+
+from lyncean.cli import Command
 
 ALLOWED = {"model_server/kit/__init__.py"}
 """The kit makes command lines for the servers of its users."""
@@ -46,8 +50,8 @@ def test_help_of_every_subcommand_imports_nothing_heavy(command: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
-@pytest.mark.parametrize("words", [["numbers"], ["model-server", "numbers"]])
-def test_a_command_without_a_model_starts_no_threads_for_matrices(words: list[str]) -> None:
+@pytest.mark.parametrize("args", [["numbers"], ["model-server", "numbers"]])
+def test_a_command_without_a_model_starts_no_threads_for_matrices(args: list[str]) -> None:
     code = """
 import os, sys, types
 import click
@@ -65,8 +69,17 @@ root({"numbers": ("below", ""), "model-server": ("server", "")})(lambda: None)(s
 """
     environment = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
     done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, env=environment, check=True
     )
     threads, inherited = done.stdout.split()
     assert inherited == "False", "children would have one thread as well"
-    assert (threads == "1") == (words == ["numbers"] or len(os.sched_getaffinity(0)) == 1)
+    assert (threads == "1") == (args == ["numbers"] or len(os.sched_getaffinity(0)) == 1)
+
+
+def test_ctrl_c_at_any_moment_of_a_command_is_one_line_and_a_stopped_run() -> None:
+    @click.command(cls=Command)
+    def importing() -> None:
+        raise KeyboardInterrupt
+
+    result = CliRunner().invoke(importing)
+    assert (result.exit_code, result.stderr) == (3, "Error: stopped; run the same command again\n")

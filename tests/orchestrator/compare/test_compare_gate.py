@@ -37,8 +37,8 @@ def test_conditions(text: str, expected: gate.Condition) -> None:
 
 
 def test_commas_separate_conditions_but_not_labels() -> None:
-    found = gate.parse("acc>=0.6, AVR[a=1,b=2]>0 ,no_regression")
-    assert [condition.text for condition in found] == ["acc>=0.6", "AVR[a=1,b=2]>0", "no_regression"]
+    conditions = gate.parse("acc>=0.6, AVR[a=1,b=2]>0 ,no_regression")
+    assert [condition.text for condition in conditions] == ["acc>=0.6", "AVR[a=1,b=2]>0", "no_regression"]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,19 @@ def test_what_is_none_is_named(text: str) -> None:
         gate.parse(text)
 
 
+@pytest.mark.parametrize("text", ["failed<=1", "unparsed<5", "cut<=1"])
+def test_a_share_above_all_items_is_taken_for_percent_without_its_sign(text: str) -> None:
+    with pytest.raises(UserError, match=r"is a share of the items: write \d% or 0.0\d"):
+        gate.parse(text)
+
+
+@pytest.mark.parametrize("text", ["acc>=60", "accuracy<=60", "AVR.low>=2"])
+def test_a_limit_that_no_share_reaches_is_refused(run: Run, text: str) -> None:
+    with pytest.raises(UserError, match=r"is a share: write \d+% or 0\.\d+"):
+        gate.judge(gate.parse(text), run, None)
+    assert gate.judge(gate.parse("acc<=150%"), run, None)[0].verdict == gate.PASS
+
+
 @pytest.mark.parametrize("text", ["unparsed[cat=nonsense]<=5%", "rejected.low<=100%", "marvel/rejected[cat=x]<=0"])
 def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
     with pytest.raises(UserError, match="its share of all planned items"):
@@ -60,10 +73,10 @@ def test_an_outcome_has_neither_slices_nor_parts(text: str) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        found = gate.parse(text)
+        conditions = gate.parse(text)
     except UserError:
         return
-    assert all(condition.name for condition in found)
+    assert all(condition.name for condition in conditions)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +103,7 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("wer<=0.1", "--gate wer<=0.1: .* has no such metric; it has AVR"),
         ("AVR[pattern=Nonsense]>0", "none with these labels"),
@@ -100,13 +113,13 @@ def test_a_run_is_held_against_them(run: Run, text: str, passed: bool) -> None:
         ("change>=0", "needs two runs"),
     ],
 )
-def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> None:
-    with pytest.raises(UserError, match=words):
+def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         gate.judge(gate.parse(text), run, None)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("AVR>=44.2%", "marvel: AVR is 44.16%"),  # 68 of 154 are 44.1558...
         ("AVR>=44.16%", "marvel: AVR is 44.156%"),
@@ -114,6 +127,6 @@ def test_what_the_run_has_not_is_a_mistake(run: Run, text: str, words: str) -> N
         ("AVR>=45%", "marvel: AVR is 44.2%"),
     ],
 )
-def test_no_reason_is_rounded_away(run: Run, text: str, words: str) -> None:
+def test_no_reason_is_rounded_away(run: Run, text: str, message: str) -> None:
     (finding,) = gate.judge(gate.parse(text), run, None)
-    assert finding.what == words
+    assert finding.what == message
