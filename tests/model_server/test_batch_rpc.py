@@ -41,8 +41,8 @@ class Slow(Backend):
             raise ZeroDivisionError("a defect")
         if text == "refuse":
             raise InvalidRequest("refused_here", "no such thing", value="7")
-        words = "x" * 3_000_000 if text == "large" else f"said {text}"
-        return model.GenerateResponse(parts=[model.Part(text=words)], usage=model.Usage(output_tokens=1))
+        answer = "x" * 3_000_000 if text == "large" else f"said {text}"
+        return model.GenerateResponse(parts=[model.Part(text=answer)], usage=model.Usage(output_tokens=1))
 
     async def likelihood(self, request: model.LikelihoodRequest, call: Call) -> model.LikelihoodResponse:
         scores = [model.ContinuationScore(logprob=-len(text), token_count=1) for text in request.continuations]
@@ -62,12 +62,12 @@ def batch(*calls: model.BatchCall) -> model.BatchRequest:
 
 
 async def results(stub: Any, request: model.BatchRequest, timeout: float = 30) -> dict[int, model.BatchResult]:
-    found: dict[int, model.BatchResult] = {}
+    answers: dict[int, model.BatchResult] = {}
     async for response in call_stream(stub.Batch, request, timeout=timeout):
         for result in response.results:
-            assert result.index not in found, "answered twice"
-            found[result.index] = result
-    return found
+            assert result.index not in answers, "answered twice"
+            answers[result.index] = result
+    return answers
 
 
 async def test_each_call_is_answered_as_by_itself(served: Any) -> None:
@@ -75,18 +75,18 @@ async def test_each_call_is_answered_as_by_itself(served: Any) -> None:
         assert model.CAPABILITY_BATCH in (await server.stub.GetModelInfo(model.GetModelInfoRequest())).capabilities
         likelihood = model.LikelihoodRequest(messages=[user("x")], continuations=["a", "bcd"])
         calls = [say("one"), model.BatchCall(likelihood=likelihood), say("refuse"), say("two"), say("break"), say(" ")]
-        found = await results(server.stub, batch(*calls, model.BatchCall()))
-        assert sorted(found) == list(range(7))
-        assert found[0].generate == await server.stub.Generate(calls[0].generate)
-        assert found[1].likelihood == await server.stub.Likelihood(likelihood)
-        assert found[3].generate.parts[0].text == "said two"
+        answers = await results(server.stub, batch(*calls, model.BatchCall()))
+        assert sorted(answers) == list(range(7))
+        assert answers[0].generate == await server.stub.Generate(calls[0].generate)
+        assert answers[1].likelihood == await server.stub.Likelihood(likelihood)
+        assert answers[3].generate.parts[0].text == "said two"
         for index in (2, 4, 5):
             with pytest.raises(CallError) as caught:
                 await server.send(calls[index].generate)
-            error, failure = caught.value, CallError.from_status(found[index].status)
+            error, failure = caught.value, CallError.from_status(answers[index].status)
             assert (failure.code, str(failure)) == (error.code, str(error))
             assert (failure.reason, failure.metadata) == (error.reason, error.metadata)
-        assert CallError.from_status(found[6].status).reason == "empty_call"
+        assert CallError.from_status(answers[6].status).reason == "empty_call"
 
 
 async def test_an_answer_does_not_wait_for_the_others(served: Any) -> None:

@@ -37,7 +37,7 @@ class Runs:
                 job.resolve(f"<{job.work}>")
 
 
-def batcher(run: Runs, metrics: Metrics | None = None, **kwargs: float) -> Batcher[str, str]:
+def make_batcher(run: Runs, metrics: Metrics | None = None, **kwargs: float) -> Batcher[str, str]:
     settings = {"max_batch": 4, "wait": 0.05, "max_queue": 8} | kwargs
     return Batcher(run, metrics=metrics or Metrics(), **settings)  # type: ignore[arg-type]
 
@@ -45,57 +45,57 @@ def batcher(run: Runs, metrics: Metrics | None = None, **kwargs: float) -> Batch
 async def occupied(run: Runs, *, max_queue: int) -> tuple[Batcher[str, str], asyncio.Task[str]]:
     """Returns a batcher whose model has taken "a" and holds it while the gate is shut."""
     run.gate.clear()
-    made = batcher(run, max_batch=1, wait=0.0, max_queue=max_queue)
-    first = asyncio.create_task(made.submit("a", (), 1, Call()))
-    while made._queue or not made._task:
+    batcher = make_batcher(run, max_batch=1, wait=0.0, max_queue=max_queue)
+    first = asyncio.create_task(batcher.submit("a", (), 1, Call()))
+    while batcher._queue or not batcher._task:
         await asyncio.sleep(0.01)
-    return made, first
+    return batcher, first
 
 
 async def test_what_arrives_together_runs_together() -> None:
     run = Runs()
-    made = batcher(run)
-    answers = await asyncio.gather(*[made.submit(name, (), 10, Call()) for name in "abcd"])
+    batcher = make_batcher(run)
+    answers = await asyncio.gather(*[batcher.submit(name, (), 10, Call()) for name in "abcd"])
     assert answers == ["<a>", "<b>", "<c>", "<d>"]
     assert run.batches == [["a", "b", "c", "d"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_lone_request_does_not_wait_for_ever() -> None:
-    made = batcher(Runs(), wait=0.01)
-    assert await asyncio.wait_for(made.submit("a", (), 10, Call()), 5) == "<a>"
-    await made.close()
+    batcher = make_batcher(Runs(), wait=0.01)
+    assert await asyncio.wait_for(batcher.submit("a", (), 10, Call()), 5) == "<a>"
+    await batcher.close()
 
 
 async def test_keys_and_lengths_are_kept_apart() -> None:
     run = Runs()
-    made = batcher(run)
+    batcher = make_batcher(run)
     work = [("a", "k", 100), ("b", "other", 100), ("c", "k", 110), ("d", "k", 900)]
-    await asyncio.gather(*[made.submit(name, key, length, Call()) for name, key, length in work])
+    await asyncio.gather(*[batcher.submit(name, key, length, Call()) for name, key, length in work])
     assert sorted(run.batches) == [["a", "c"], ["b"], ["d"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_full_queue_refuses_with_the_limit() -> None:
     run = Runs()
-    made, first = await occupied(run, max_queue=2)
-    waiting = [asyncio.create_task(made.submit(name, (), 1, Call())) for name in "bc"]
+    batcher, first = await occupied(run, max_queue=2)
+    waiting = [asyncio.create_task(batcher.submit(name, (), 1, Call())) for name in "bc"]
     await asyncio.sleep(0.01)
     with pytest.raises(Overloaded) as caught:
-        await made.submit("d", (), 1, Call())
+        await batcher.submit("d", (), 1, Call())
     assert caught.value.metadata == {"limit": "2", "value": "2"}
     run.gate.set()
     assert await asyncio.gather(first, *waiting) == ["<a>", "<b>", "<c>"]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_cancelled_request_never_runs() -> None:
     run = Runs()
     run.gate.clear()
-    made = batcher(run, max_batch=1, wait=0.0)
-    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    batcher = make_batcher(run, max_batch=1, wait=0.0)
+    first = asyncio.create_task(batcher.submit("a", (), 1, Call()))
     call = Call()
-    second = asyncio.create_task(made.submit("b", (), 1, call))
+    second = asyncio.create_task(batcher.submit("b", (), 1, call))
     await asyncio.sleep(0.05)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -103,35 +103,35 @@ async def test_a_cancelled_request_never_runs() -> None:
     assert call.over
     run.gate.set()
     assert await first == "<a>"
-    assert await made.submit("c", (), 1, Call()) == "<c>"
+    assert await batcher.submit("c", (), 1, Call()) == "<c>"
     assert run.batches == [["a"], ["c"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_cancelled_requests_place_in_the_queue_goes_to_the_next() -> None:
     run = Runs()
-    made, first = await occupied(run, max_queue=1)
-    second = asyncio.create_task(made.submit("b", (), 1, Call()))
-    while not made._queue:
+    batcher, first = await occupied(run, max_queue=1)
+    second = asyncio.create_task(batcher.submit("b", (), 1, Call()))
+    while not batcher._queue:
         await asyncio.sleep(0)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second
-    third = asyncio.create_task(made.submit("c", (), 1, Call()))
+    third = asyncio.create_task(batcher.submit("c", (), 1, Call()))
     await asyncio.sleep(0)
     run.gate.set()
     assert await asyncio.gather(first, third) == ["<a>", "<c>"]
     assert run.batches == [["a"], ["c"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_deadline_in_the_queue_is_told() -> None:
     run = Runs()
     run.gate.clear()
-    made = batcher(run, max_batch=1, wait=0.0)
-    first = asyncio.create_task(made.submit("a", (), 1, Call()))
+    batcher = make_batcher(run, max_batch=1, wait=0.0)
+    first = asyncio.create_task(batcher.submit("a", (), 1, Call()))
     await asyncio.sleep(0.05)
-    late = asyncio.create_task(made.submit("b", (), 1, Call(timeout=0.01)))
+    late = asyncio.create_task(batcher.submit("b", (), 1, Call(timeout=0.01)))
     await asyncio.sleep(0.05)
     run.gate.set()
     with pytest.raises(StatusError) as caught:
@@ -139,36 +139,37 @@ async def test_a_deadline_in_the_queue_is_told() -> None:
     assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
     assert await first == "<a>"
     assert run.batches == [["a"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_out_of_memory_splits_and_goes_on() -> None:
     run, metrics = Runs(fits=1), Metrics()
-    made = batcher(run, metrics)
-    assert await asyncio.gather(*[made.submit(name, (), 1, Call()) for name in "abcd"]) == ["<a>", "<b>", "<c>", "<d>"]
+    batcher = make_batcher(run, metrics)
+    answers = await asyncio.gather(*[batcher.submit(name, (), 1, Call()) for name in "abcd"])
+    assert answers == ["<a>", "<b>", "<c>", "<d>"]
     assert [len(batch) for batch in run.batches] == [4, 2, 1, 1, 1, 1]
     assert metrics.registry.get_sample_value("lyncean_batch_splits_total") == 2
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_request_that_does_not_fit_alone_fails_alone() -> None:
-    made = batcher(Runs(fits=0))
+    batcher = make_batcher(Runs(fits=0))
     with pytest.raises(StatusError) as caught:
-        await made.submit("a", (), 1, Call())
+        await batcher.submit("a", (), 1, Call())
     assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INTERNAL, "out_of_memory")
-    await made.close()
+    await batcher.close()
 
 
 async def test_one_bad_row_leaves_its_neighbours_alone() -> None:
-    made = batcher(Runs())
+    batcher = make_batcher(Runs())
     results = await asyncio.gather(
-        *[made.submit(name, (), 1, Call()) for name in ("a", "bad", "silent")], return_exceptions=True
+        *[batcher.submit(name, (), 1, Call()) for name in ("a", "bad", "silent")], return_exceptions=True
     )
     assert results[0] == "<a>"
     assert isinstance(results[1], InvalidRequest)
     assert isinstance(results[2], StatusError)
     assert results[2].reason == "no_answer"
-    await made.close()
+    await batcher.close()
 
 
 @pytest.mark.parametrize("error", [InvalidRequest("bad", "bad"), ZeroDivisionError()])
@@ -182,16 +183,16 @@ async def test_a_request_that_breaks_its_batch_fails_alone(error: Exception) -> 
             raise error
         runs(jobs)
 
-    made: Batcher[str, str] = Batcher(run, max_batch=4, wait=0.05, max_queue=8, metrics=Metrics())
+    batcher: Batcher[str, str] = Batcher(run, max_batch=4, wait=0.05, max_queue=8, metrics=Metrics())
     names = ("early", "a", "bad", "c")
     early, a, bad, c = await asyncio.gather(
-        *[made.submit(name, (), 1, Call()) for name in names], return_exceptions=True
+        *[batcher.submit(name, (), 1, Call()) for name in names], return_exceptions=True
     )
     assert (early, a, c) == ("resolved before the others broke", "<a>", "<c>")
     assert isinstance(bad, StatusError)
     assert bad.reason == ("bad" if isinstance(error, StatusError) else "model_failed")
     assert runs.batches == [["a"], ["c"]]
-    await made.close()
+    await batcher.close()
 
 
 async def test_a_defect_is_internal_and_the_next_batch_runs() -> None:
@@ -203,13 +204,13 @@ async def test_a_defect_is_internal_and_the_next_batch_runs() -> None:
             raise ZeroDivisionError
         jobs[0].resolve("fine")
 
-    made: Batcher[str, str] = Batcher(run, max_batch=1, wait=0.0, max_queue=4, metrics=Metrics())
+    batcher: Batcher[str, str] = Batcher(run, max_batch=1, wait=0.0, max_queue=4, metrics=Metrics())
     with pytest.raises(StatusError) as caught:
-        await made.submit("a", (), 1, Call())
+        await batcher.submit("a", (), 1, Call())
     assert caught.value.code == grpc.StatusCode.INTERNAL
     assert "ZeroDivisionError" in str(caught.value)
-    assert await made.submit("b", (), 1, Call()) == "fine"
-    await made.close()
+    assert await batcher.submit("b", (), 1, Call()) == "fine"
+    await batcher.close()
 
 
 @pytest.mark.parametrize("max_queue", [0, 1, 3])
@@ -257,8 +258,8 @@ class Joining:
     async def answers(self, *sent: tuple[str, str, int]) -> list[str]:
         """Sends works with their keys and lengths, the first of them before the others; returns the answers."""
         waiting = []
-        for number, each in enumerate(sent):
-            waiting.append(asyncio.ensure_future(self.batcher.submit(*each, Call())))
+        for number, work in enumerate(sent):
+            waiting.append(asyncio.ensure_future(self.batcher.submit(*work, Call())))
             while not self.batcher._running or len(self.batcher._queue) < number:
                 await asyncio.sleep(0.001)
         self.gate.set()

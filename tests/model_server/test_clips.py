@@ -22,13 +22,13 @@ ALL = model.FrameSampling(count=1000)
 
 
 def part(data: bytes, start: float | None = None, end: float | None = None, **sampling: Any) -> model.Video:
-    made = model.Video(data=data)
+    film = model.Video(data=data)
     if sampling:
-        made.sampling.CopyFrom(model.FrameSampling(**sampling))
+        film.sampling.CopyFrom(model.FrameSampling(**sampling))
     for field, value in (("start", start), ("end", end)):
         if value is not None:
-            getattr(made.span, field).FromMilliseconds(round(value * 1000))
-    return made
+            getattr(film.span, field).FromMilliseconds(round(value * 1000))
+    return film
 
 
 @pytest.mark.parametrize(("form", "codec"), FORMS)
@@ -91,7 +91,7 @@ def test_frames_per_second_are_those_on_show_at_each_step(gaps: list[int], rate:
 
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_a_count_of_frames_is_spread_from_the_first_to_the_last(total: int, count: int) -> None:
-    numbers = chosen_frames([Fraction(each) for each in range(total)], model.FrameSampling(count=count))
+    numbers = chosen_frames([Fraction(time) for time in range(total)], model.FrameSampling(count=count))
     assert numbers == sorted(set(numbers))
     assert len(numbers) == min(total, count)
     assert numbers[0] == 0
@@ -148,12 +148,12 @@ def test_audio_is_counted_before_and_while_it_is_decoded(monkeypatch: pytest.Mon
     assert audio_pixels(model.Audio(data=b"nothing")) == 0
     monkeypatch.setattr(clips, "MAX_SAMPLES", 10_000)
     assert audio_pixels(model.Audio(data=flac)) == 4000
-    for data, words in (
+    for data, message in (
         (flac, "its header announces 16,000 samples, the limit is 10,000"),
         (bombs.announcing(flac, 0), "it has more than 10,000 samples"),
         (bombs.announcing(flac, 9_000), "it has more than 10,000 samples"),
     ):
-        with pytest.raises(InvalidRequest, match=f"^the audio: {words}") as caught:
+        with pytest.raises(InvalidRequest, match=f"^the audio: {message}") as caught:
             decode_audio(model.Audio(data=data))
         assert caught.value.reason == "too_much_audio"
     short = model.Audio(data=audio(1.0, 8000))

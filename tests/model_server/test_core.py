@@ -180,21 +180,21 @@ OUTSIDE: dict[str, tuple[Any, Callable[[Core], Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("capability", "asked"),
+    ("capability", "response_format"),
     [
         (model.CAPABILITY_ANSWER_CHOICES, {"choices": {"texts": ["a"]}}),
         (model.CAPABILITY_ANSWER_REGEX, {"regex": "a"}),
         (model.CAPABILITY_ANSWER_JSON_SCHEMA, {"json_schema": "{}"}),
     ],
 )
-async def test_a_format_that_is_not_claimed_is_unimplemented(capability: Any, asked: dict[str, Any]) -> None:
+async def test_a_format_that_is_not_claimed_is_unimplemented(capability: Any, response_format: dict[str, Any]) -> None:
     without, everything = (Core(Recorder(claims)) for claims in ([c for c in ALL if c != capability], ALL))
     without.ready()
     with pytest.raises(StatusError) as caught:
-        await without.generate(request(response_format=asked), Call())
+        await without.generate(request(response_format=response_format), Call())
     assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.UNIMPLEMENTED, "no_response_format")
     everything.ready()
-    await everything.generate(request(response_format=asked), Call())
+    await everything.generate(request(response_format=response_format), Call())
 
 
 @pytest.mark.parametrize("reason", OUTSIDE)

@@ -25,9 +25,9 @@ async def test_bytes_under_another_hash_are_refused_and_not_held(size: int) -> N
     wrong = hashlib.sha256(b"other").digest()
     with pytest.raises(InvalidRequest, match="another SHA-256"):
         await held.complete([message(data, wrong)])
-    asked = message(b"", wrong)
-    await held.complete_batch([[message(data, wrong)], [asked]])
-    assert not asked.parts[0].image.data, "nor does another call of the Batch get them"
+    sent = message(b"", wrong)
+    await held.complete_batch([[message(data, wrong)], [sent]])
+    assert not sent.parts[0].image.data, "nor does another call of the Batch get them"
     with pytest.raises(NotHeld):
         await held.complete([message(b"", wrong)])
 
@@ -37,6 +37,6 @@ async def test_bytes_under_their_hash_are_held(size: int) -> None:
     held, data = HeldFiles(64 << 20, 64 << 20), os.urandom(size)
     digest = hashlib.sha256(data).digest()
     await held.complete([message(data, digest)])
-    asked = message(b"", digest)
-    await held.complete([asked])
-    assert asked.parts[0].image.data == data
+    sent = message(b"", digest)
+    await held.complete([sent])
+    assert sent.parts[0].image.data == data

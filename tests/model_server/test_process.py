@@ -140,8 +140,8 @@ async def test_a_signal_in_the_midst_of_native_code_is_no_crash(tmp_path: Path) 
             assert started.poll() is None
             await asyncio.sleep(0.02)
         started.send_signal(signal.SIGTERM)
-        _, said = await asyncio.to_thread(started.communicate, None, 60)
-        assert (started.returncode, "terminate" in said) == (0, False), said
+        _, stderr = await asyncio.to_thread(started.communicate, None, 60)
+        assert (started.returncode, "terminate" in stderr) == (0, False), stderr
 
 
 async def test_the_demo_and_its_metrics(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ async def test_the_example_server(tmp_path: Path) -> None:
         async with dial(f"127.0.0.1:{port}") as channel:
             await serving(channel)
             stub: Any = model_grpc.ModelServiceStub(channel)
-            said = await call(stub.Generate, request("what?"), timeout=300)
-            assert said.parts[0].text == "The answer is A."
+            reply = await call(stub.Generate, request("what?"), timeout=300)
+            assert reply.parts[0].text == "The answer is A."
             scores = await call(
                 stub.Likelihood,
                 model.LikelihoodRequest(
@@ -221,12 +221,12 @@ def test_where_nothing_can_be_bound_or_written(tmp_path: Path) -> None:
 
 def test_templates_that_are_none(tmp_path: Path) -> None:
     template = tmp_path / "template.jinja"
-    for data, words in (
+    for data, message in (
         (b"\xff\xfe", "cannot be read as text"),
         (b"{% for m in messages %}\n{{ oops", "template cannot be used, line 2"),
     ):
         template.write_bytes(data)
-        assert words in refused("--backend", "transformers", "--model", "demo", "--chat-template", str(template))
+        assert message in refused("--backend", "transformers", "--model", "demo", "--chat-template", str(template))
 
 
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
 
 
 def test_the_demo_model_without_torch_says_what_does_without() -> None:
-    words = "['serve', '--backend', 'transformers', '--model', 'demo', '--port', '0']"
-    code = f"import sys; sys.modules['torch'] = None; from model_server.cli import main; main({words})"
+    arguments = "['serve', '--backend', 'transformers', '--model', 'demo', '--port', '0']"
+    code = f"import sys; sys.modules['torch'] = None; from model_server.cli import main; main({arguments})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert done.stderr.strip().splitlines()[-1] == (

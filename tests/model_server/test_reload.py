@@ -98,17 +98,17 @@ async def test_weights_that_cannot_be_loaded_end_the_server(script: Path) -> Non
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
+    instance = Cluster(tmp_path)
+    yield instance
+    instance.close()
 
 
 def test_a_run_in_progress_refuses_the_new_model(script: Path, cluster: Cluster, shared_scorer: Process) -> None:
     with process(str(script), port_file=script.parent / "port") as (started, port):
         script.with_suffix(".answer").touch()
-        words = ["eval", "--task", "toy", "--synthetic", "--endpoint", f"127.0.0.1:{port}", "--run", "run"]
-        words += ["--scorer", shared_scorer.address, "--concurrency", "1", "--patience", "1"]
-        running = cluster.start(*words)
+        arguments = ["eval", "--task", "toy", "--synthetic", "--endpoint", f"127.0.0.1:{port}", "--run", "run"]
+        arguments += ["--scorer", shared_scorer.address, "--concurrency", "1", "--patience", "1"]
+        running = cluster.start(*arguments)
         wait_for(lambda: cluster.answered() >= 2)
         script.with_suffix(".weights").write_text("second")
         started.send_signal(signal.SIGUSR1)

@@ -25,7 +25,7 @@ class Recorder(Backend):
 
     def __init__(self, *parts: model.Part, without: Any = None, **fields: Any) -> None:
         self.answer = model.GenerateResponse(parts=parts, finish_reason=model.FINISH_REASON_END_OF_SEQUENCE, **fields)
-        self.capabilities = [each for each in ALL if each != without]
+        self.capabilities = [capability for capability in ALL if capability != without]
         self.images = model.TOOL_IMAGES_IN_RESULT
         self.seen: list[model.GenerateRequest] = []
 
@@ -48,12 +48,12 @@ def request(*messages: model.Message, tools: Any = ZOOM, **fields: Any) -> model
     return model.GenerateRequest(messages=messages or [user("Find it.")], tools=tools, **fields)
 
 
-def turn(*parts: model.Part, made: model.Message | None = None) -> model.GenerateRequest:
-    return request(user("Find it."), made or called("a", "b"), results(*parts))
+def turn(*parts: model.Part, answer: model.Message | None = None) -> model.GenerateRequest:
+    return request(user("Find it."), answer or called("a", "b"), results(*parts))
 
 
 def many(count: int) -> list[model.Tool]:
-    return [tool(f"t{place}") for place in range(count)]
+    return [tool(f"t{number}") for number in range(count)]
 
 
 BOTH = (result("a", "x"), result("b", "y"))
@@ -109,15 +109,15 @@ INVALID: dict[str, tuple[str, model.GenerateRequest]] = {
     "empty image in a result": ("bad_image", turn(BOTH[0], result("b", b""))),
     "user's result": ("misplaced_tool_result", request(user("x"), model.Message(role=model.ROLE_USER, parts=BOTH))),
     "user's call": ("misplaced_tool_call", request(ASKS_ITSELF)),
-    "call without id": ("bad_tool_call", turn(result("", "x"), made=called(""))),
-    "id twice": ("bad_tool_call", turn(*BOTH, made=called("a", "a"))),
+    "call without id": ("bad_tool_call", turn(result("", "x"), answer=called(""))),
+    "id twice": ("bad_tool_call", turn(*BOTH, answer=called("a", "a"))),
     "id of before": (
         "bad_tool_call",
         request(user("x"), called("a"), results(BOTH[0]), called("a"), results(BOTH[0])),
     ),
     "long arguments": (
         "bad_tool_call",
-        turn(BOTH[0], made=called("a", arguments=" " * 1_048_577)),
+        turn(BOTH[0], answer=called("a", arguments=" " * 1_048_577)),
     ),
     "calls without results": ("no_tool_results", request(user("x"), called("a"), user("y"))),
     "calls at the end": ("bad_answer_prefix", request(user("x"), called("a"), tools=())),
@@ -129,7 +129,7 @@ INVALID: dict[str, tuple[str, model.GenerateRequest]] = {
         "misplaced_opaque",
         request(user("x"), model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="x")], opaque=b"x"), user()),
     ),
-    "large opaque": ("opaque_too_large", turn(*BOTH, made=called("a", "b", opaque=b"x" * 4_194_305))),
+    "large opaque": ("opaque_too_large", turn(*BOTH, answer=called("a", "b", opaque=b"x" * 4_194_305))),
 }
 INVALID["opaque without calls"][1].messages[2].parts.add(text="y")
 
@@ -141,12 +141,12 @@ async def test_invalid_requests_never_reach_the_model_alone_or_in_a_batch(served
             assert await refusal(server.send(sent)) == ("INVALID_ARGUMENT", reason), name
         good = model.BatchCall(generate=turn(*BOTH))
         batch = model.BatchRequest(calls=[good, *(model.BatchCall(generate=sent) for _, sent in INVALID.values())])
-        found = {}
+        answers = {}
         async for response in call_stream(server.stub.Batch, batch, timeout=60):
-            found |= {each.index: each for each in response.results}
-        assert found.pop(0).HasField("generate")
-        assert {each.status.code for each in found.values()} == {3}
-        assert len(found) == len(INVALID)
+            answers |= {entry.index: entry for entry in response.results}
+        assert answers.pop(0).HasField("generate")
+        assert {entry.status.code for entry in answers.values()} == {3}
+        assert len(answers) == len(INVALID)
         assert len(backend.seen) == 1
 
 
@@ -183,7 +183,7 @@ async def test_good_requests_reach_the_model_as_they_are(served: Any, picture: C
     data = picture()
     digest = hashlib.sha256(data).digest()
     async with served(backend) as server:
-        hashed = turn(BOTH[0], result("b", "y", data), made=called("a", "b", reasoning="hm", opaque=b"\0signed"))
+        hashed = turn(BOTH[0], result("b", "y", data), answer=called("a", "b", reasoning="hm", opaque=b"\0signed"))
         hashed.messages[2].parts[1].tool_result.content[1].image.sha256 = digest
         await server.send(hashed)
         assert backend.seen[-1] == hashed
@@ -216,7 +216,7 @@ async def test_calls_get_ids_that_depend_on_the_request_alone(served: Any) -> No
             assert reply.parts[1].tool_call.arguments == ARGUMENTS
             assert (reply.finish_reason, reply.opaque) == (model.FINISH_REASON_TOOL_CALLS, b"x")
         samples = await server.send(request(samples=2))
-        assert [len(each.output.parts) for each in samples.samples] == [5, 5]
+        assert [len(sample.output.parts) for sample in samples.samples] == [5, 5]
         reply = await server.send(request(tools=()))  # the model's own tools, which nobody calls
         assert [part.text for part in reply.parts] == ["Look."]
         assert (reply.finish_reason, reply.opaque) == (model.FINISH_REASON_TOOL_CALLS, b"")

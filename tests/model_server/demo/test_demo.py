@@ -23,8 +23,8 @@ async def answer(server: Any, message: model.Message, **config: Any) -> str:
 
 async def test_takes_one_of_the_options(served: Any, ask: Any, picture: Any) -> None:
     async with served(KitBackend(HashModel(), Metrics())) as server:
-        said = {await answer(server, ask(picture(seed), LETTERS)) for seed in range(20)}
-        assert said == {"A", "B", "C", "D"}
+        answers = {await answer(server, ask(picture(seed), LETTERS)) for seed in range(20)}
+        assert answers == {"A", "B", "C", "D"}
         again = [await answer(server, ask(picture(5), LETTERS)) for _ in range(3)]
         assert len(set(again)) == 1
         cot = await answer(server, ask(f"{LETTERS} The last line is 'Answer: $LETTER'."))
@@ -53,12 +53,12 @@ async def test_says_what_it_is(served: Any) -> None:
 async def test_likelihood_agrees_with_greedy(served: Any, ask: Any) -> None:
     async with served(KitBackend(HashModel(), Metrics())) as server:
         message = ask(LETTERS)
-        said = await answer(server, message)
+        greedy = await answer(server, message)
         request = model.LikelihoodRequest(messages=[message], continuations=["A", "B", "C", "D"], return_tokens=True)
         reply = await server.send(request)
         best = max(range(4), key=lambda i: reply.scores[i].logprob)
-        assert "ABCD"[best] == said
-        assert [score.is_greedy for score in reply.scores] == [letter == said for letter in "ABCD"]
+        assert "ABCD"[best] == greedy
+        assert [score.is_greedy for score in reply.scores] == [letter == greedy for letter in "ABCD"]
         for score in reply.scores:
             assert score.logprob == pytest.approx(sum(token.logprob for token in score.tokens))
 

@@ -104,11 +104,11 @@ def test_logits_are_those_of_peft_to_the_bit(dtype: str, peft: Any, trained: Any
     adapter, folder = trained("text", target_modules="all-linear"), str(checkpoint_folder("text"))
     served = checkpoints.load(Settings(model=folder, adapter=str(adapter), dtype=dtype)).model
     base = tf.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-    theirs = peft.PeftModel.from_pretrained(base, adapter)
+    reference = peft.PeftModel.from_pretrained(base, adapter)
     ids = torch.arange(5, 45)[None]
     with torch.inference_mode():
-        assert torch.equal(served(ids).logits, theirs(ids).logits)
-        merged = theirs.merge_and_unload()(ids).logits
+        assert torch.equal(served(ids).logits, reference(ids).logits)
+        merged = reference.merge_and_unload()(ids).logits
         assert torch.equal(merged, served(ids).logits) is False, "a merged adapter rounds otherwise"
 
 
@@ -117,7 +117,9 @@ def test_its_files_identify_the_model(trained: Any, checkpoint_folder: Any) -> N
 
     folder = str(checkpoint_folder("text"))
     one, other = (trained("text", name=f"r{rank}", target_modules=["q_proj"], r=rank) for rank in (4, 8))
-    revisions = [checkpoints.load(Settings(model=folder, adapter=str(each))).revision for each in (one, one, other)]
+    revisions = [
+        checkpoints.load(Settings(model=folder, adapter=str(adapter))).revision for adapter in (one, one, other)
+    ]
     assert revisions[0] == revisions[1] != revisions[2]
     plain = checkpoints.load(Settings(model=folder)).revision
     assert all(revision.startswith(f"{plain}+adapter=sha256:") for revision in revisions)
@@ -135,27 +137,27 @@ def test_an_adapter_of_another_model_is_refused(
     def line(adapter: Path, kind: str = "text") -> str:
         return refused("--backend", "transformers", "--model", str(checkpoint_folder(kind)), "--adapter", str(adapter))
 
-    eyes = trained("llava", name="eyes", target_modules=["fc1"])
-    assert "does not fit LlamaForCausalLM (Target modules" in line(eyes)
-    words = trained("text", name="words", target_modules=["q_proj"])
-    assert "does not fit LlavaForConditionalGeneration (it lacks" in line(words, "llava")
-    assert "size mismatch" in line(changed(shutil.copytree(words, tmp_path / "sizes"), r=3))
+    vision_adapter = trained("llava", name="eyes", target_modules=["fc1"])
+    assert "does not fit LlamaForCausalLM (Target modules" in line(vision_adapter)
+    text_adapter = trained("text", name="words", target_modules=["q_proj"])
+    assert "does not fit LlavaForConditionalGeneration (it lacks" in line(text_adapter, "llava")
+    assert "size mismatch" in line(changed(shutil.copytree(text_adapter, tmp_path / "sizes"), r=3))
     from safetensors.torch import load_file, save_file
 
-    other = shutil.copytree(words, tmp_path / "other")
+    other = shutil.copytree(text_adapter, tmp_path / "other")
     weights = load_file(other / "adapter_model.safetensors")
     save_file(
         weights | {"base_model.model.more.weight": weights[min(weights)].clone()}, other / "adapter_model.safetensors"
     )
     assert "the model has a place for none of 1 weights" in line(other)
-    hub = changed(shutil.copytree(words, tmp_path / "hub"), base_model_name_or_path="some/base")
+    hub = changed(shutil.copytree(text_adapter, tmp_path / "hub"), base_model_name_or_path="some/base")
     with pytest.raises(LoadError, match="was trained on some/base, not on other/base: give --model some/base"):
         Settings(model="other/base", adapter=str(hub)).check()
     Settings(model="some/base", adapter=str(hub)).check()
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda folder: (folder / "adapter_config.json").unlink(), "holds no adapter_config.json: give the folder"),
         (lambda folder: (folder / "adapter_model.safetensors").unlink(), "holds no adapter_model.safetensors"),
@@ -168,7 +170,7 @@ def test_an_adapter_of_another_model_is_refused(
 )
 def test_a_folder_that_is_not_an_adapter_is_refused(
     change: Callable[[Path], object],
-    words: str,
+    message: str,
     checkpoint_folder: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +184,7 @@ def test_a_folder_that_is_not_an_adapter_is_refused(
     save_file({}, folder / "adapter_model.safetensors")
     change(folder)
     model_folder = str(checkpoint_folder("text"))
-    assert words in refused("--backend", "transformers", "--model", model_folder, "--adapter", str(folder))
+    assert message in refused("--backend", "transformers", "--model", model_folder, "--adapter", str(folder))
 
 
 def test_an_adapter_in_place_of_its_model_names_both(tmp_path: Path) -> None:

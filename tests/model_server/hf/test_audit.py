@@ -16,8 +16,8 @@ from lyncean.model.v1 import model_pb2 as model
 torch = pytest.importorskip("torch")
 
 
-def system(words: str) -> model.Message:
-    return model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text=words)])
+def system(text: str) -> model.Message:
+    return model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text=text)])
 
 
 async def test_the_prompt_is_what_the_model_was_given(served: Any, hf: Any, ask: Any, picture: Any) -> None:
@@ -76,7 +76,9 @@ def test_the_processor_has_a_hash(hf: Any, checkpoint_folder: Any, tmp_path: Pat
     from model_server.hf.settings import Settings
 
     folder = shutil.copytree(checkpoint_folder("llava"), tmp_path / "copy")
-    plain, moved = (processor_hash(load(Settings(model=str(each)))) for each in (checkpoint_folder("llava"), folder))
+    plain, moved = (
+        processor_hash(load(Settings(model=str(checkpoint)))) for checkpoint in (checkpoint_folder("llava"), folder)
+    )
     assert plain == moved
     changed = processor_hash(load(Settings(model=str(folder), processor={"do_normalize": False})))
     file = next(path for path in folder.glob("*processor_config.json") if "image_mean" in path.read_text())

@@ -42,15 +42,15 @@ def film(first: int = 0) -> bytes:
     """Two seconds, ten frames of patterns."""
     generator = np.random.default_rng(first)
     buffer = io.BytesIO()
-    with av.open(buffer, "w", format="matroska") as made:
-        stream = made.add_stream("ffv1", rate=5)
+    with av.open(buffer, "w", format="matroska") as container:
+        stream = container.add_stream("ffv1", rate=5)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "bgr0"
         for number in range(10):
             blocks = generator.integers(0, 256, (3, 4, 3), np.uint8).repeat(16, 0).repeat(16, 1)
             frame = av.VideoFrame.from_ndarray(blocks, format="rgb24")
             frame.pts, frame.time_base = number, Fraction(1, 5)
-            made.mux(stream.encode(frame))
-        made.mux(stream.encode())
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
     return buffer.getvalue()
 
 
@@ -157,35 +157,35 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
 
     cut = video(one, count=2)
     cut.span.start.FromMilliseconds(500)
-    asked: list[tuple[list[Any], list[Any]]] = []
+    cases: list[tuple[list[Any], list[Any]]] = []
     if kind != "qwen2_audio":
-        asked += [
+        cases += [
             ([video(one, count=4), "What is it?"], [seen(0, 3, 6, 9), "What is it?"]),
             (["How many", video(one, count=3), "dogs?"], ["How many", seen(0, 4, 9), "dogs?"]),
             ([video(one, per_second=2), "Where?"], [seen(0, 2, 5, 7), "Where?"]),
         ]
         single = [0, 0] if kind.startswith("qwen3") else [0]  # whose processor refuses a single frame
-        asked.append(([video(one, count=1), "When?"], [seen(*single), "When?"]))
+        cases.append(([video(one, count=1), "When?"], [seen(*single), "When?"]))
     if kind not in ("qwen2_audio", "smolvlm"):
         parts = ["First", image, "then", video(one, count=4), "Same?"]
-        asked.append((parts, ["First", shown, "then", seen(0, 3, 6, 9), "Same?"]))
+        cases.append((parts, ["First", shown, "then", seen(0, 3, 6, 9), "Same?"]))
     if kind in HEARS:
         late = model.Audio(data=sound(440))
         late.span.start.FromMilliseconds(250)
-        asked += [
+        cases += [
             ([model.Audio(data=sound(440)), "What is it?"], [samples(440, 1.0), "What is it?"]),
             (["Hear", late, "and", model.Audio(data=sound(990, 0.5)), "same?"],
              ["Hear", samples(440, 1.0, 0.25), "and", samples(990, 0.5), "same?"]),
         ]  # fmt: skip
     if kind in BOTH:
         parts = [image, model.Audio(data=sound(440)), video(one, count=2), "Same?"]
-        asked.append((parts, [shown, samples(440, 1.0), seen(0, 9), "Same?"]))
+        cases.append((parts, [shown, samples(440, 1.0), seen(0, 9), "Same?"]))
     async with served(hf(kind, max_batch=1)) as server:
         claimed = set((await server.info()).capabilities)
         assert (model.CAPABILITY_VIDEO_INPUT in claimed) == (kind != "qwen2_audio")
         assert (model.CAPABILITY_AUDIO_INPUT in claimed) == (kind in HEARS)
-        said = []
-        for parts, plainly in asked:
+        outputs = []
+        for parts, plainly in cases:
             reply = await server.send(request(ask(*parts)))
             wanted, logprobs, before = alone(*plainly)
             assert text(reply) == wanted
@@ -196,8 +196,8 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
             assert len(usage.media) == sum(count.values())
             assert (usage.audio_tokens > 0, usage.video_tokens > 0) == (count["audio"] > 0, count["video"] > 0)
             assert (usage.image_tokens > 0) == (image in parts)
-            said.append([round(token.logprob, 4) for token in reply.logprobs])
-        assert len({str(each) for each in said}) == len(said), "other media give other answers"
+            outputs.append([round(token.logprob, 4) for token in reply.logprobs])
+        assert len({str(output) for output in outputs}) == len(outputs), "other media give other answers"
         if kind != "qwen2_audio":
             for part, wanted_usage in ((video(one, count=4), (4, 2000)), (cut, (2, 1500))):
                 (viewed,) = (await server.send(request(ask(part, "What?")))).usage.media
@@ -212,48 +212,48 @@ async def test_equals_the_plain_loop(kind: str, served: Any, hf: Any, checkpoint
 )
 async def test_company_and_kept_features_change_nothing(kind: str, served: Any, hf: Any, picture: Any) -> None:
     one, two, image = film(1), film(2), picture(1)
-    asked = [ask("There is nothing here. Say yes or no.")]
+    messages = [ask("There is nothing here. Say yes or no.")]
     if kind != "qwen2_audio":
-        asked += [
+        messages += [
             ask(video(one, count=4), "Which of these is right? (A) red (B) blue (C) green"),
             ask(video(two, count=4), "What is it?"),
             ask(video(one, count=2), "What is it?"),
             ask(image, "What is it?"),
         ]
     if kind not in ("qwen2_audio", "smolvlm"):
-        asked += [ask(image, video(data, count=4), "Same?") for data in (one, two)]
-        asked += [ask(video(data, count=4), image, "Same?") for data in (one, two)]
+        messages += [ask(image, video(data, count=4), "Same?") for data in (one, two)]
+        messages += [ask(video(data, count=4), image, "Same?") for data in (one, two)]
     if kind in HEARS:
-        asked += [
+        messages += [
             ask(model.Audio(data=sound(440)), "Which of these is right? (A) red (B) blue (C) green"),
             ask(model.Audio(data=sound(990)), "What is it?"),
             ask(model.Audio(data=sound(440, 0.5)), "What?"),
         ]
     if kind in BOTH:
-        asked += [ask(image, model.Audio(data=sound(hertz)), "Same?") for hertz in (440, 990)]
-    sent = [request(message) for message in asked]
+        messages += [ask(image, model.Audio(data=sound(hertz)), "Same?") for hertz in (440, 990)]
+    sent = [request(message) for message in messages]
     scored = [
         model.LikelihoodRequest(messages=[message], continuations=CONTINUATIONS, return_tokens=True)
-        for message in asked
+        for message in messages
     ]
     async with served(hf(kind, max_batch=1, image_cache_bytes=0)) as server:
-        alone = [await server.send(each) for each in sent]
-        wanted = [await server.send(each) for each in scored]
+        alone = [await server.send(call) for call in sent]
+        wanted = [await server.send(call) for call in scored]
     prompter, run = loop(hf(kind)._settings.model)
-    for message, reply in zip(asked, wanted, strict=True):
+    for message, reply in zip(messages, wanted, strict=True):
         prompt = prompter.prepare([message])
         plainly = run(prompt, prompter.join(prompt, CONTINUATIONS))
         for one_score, other in zip(reply.scores, plainly, strict=True):
             assert [t.logprob for t in one_score.tokens] == pytest.approx(other.logprobs, abs=1e-5)
     async with served(hf(kind, max_batch=8, batch_wait=0.1)) as server:
-        replies = await asyncio.gather(*[server.send(each) for each in sent])
-        replies += [await server.send(each) for each in sent]  # again, with the features that are kept
+        replies = await asyncio.gather(*[server.send(call) for call in sent])
+        replies += [await server.send(call) for call in sent]  # again, with the features that are kept
         for one_reply, other_reply in zip(replies, alone * 2, strict=True):
             assert text(one_reply) == text(other_reply)
             logprobs = [token.logprob for token in other_reply.logprobs]
             assert [token.logprob for token in one_reply.logprobs] == pytest.approx(logprobs, abs=1e-4)
             assert one_reply.usage.video_tokens == other_reply.usage.video_tokens
-        scores = await asyncio.gather(*[server.send(each) for each in scored])
+        scores = await asyncio.gather(*[server.send(call) for call in scored])
         for one_scores, other_scores in zip(scores, wanted, strict=True):
             logprobs = [score.logprob for score in other_scores.scores]
             assert [score.logprob for score in one_scores.scores] == pytest.approx(logprobs, abs=1e-4)
@@ -265,7 +265,7 @@ def loop(folder: str) -> tuple[Prompter, Any]:
 
 
 def test_times_are_those_at_which_frames_are_shown(checkpoint_folder: Any) -> None:
-    """Also where frames do not come at one rate, and behind the start of a span."""
+    """Also where frames do not come at one rate, and after the start of a span."""
     prompter, _ = loop(str(checkpoint_folder("qwen3_vl")))
     film = model.Video(data=clips.video([0, 1, 2, 9, 10, 14], 5), sampling=model.FrameSampling(count=4))
     prompt = prompter.prepare([ask(film, "What?")])  # the frames at 0, 0.2, 1.8 and 2.8 seconds

@@ -34,7 +34,7 @@ FORMATS = {
     "schema": model.ResponseFormat(json_schema=SCHEMA),
 }
 KINDS = ("text", "llama", "thinking", "gemma_channels")
-"""Byte-level and SentencePiece's tokens; reasoning behind marks that are special tokens, and that are not."""
+"""Byte-level and SentencePiece's tokens; reasoning between marks that are special tokens or plain ones."""
 
 
 def text(reply: model.GenerateResponse) -> str:
@@ -47,15 +47,15 @@ async def test_every_answer_keeps_its_format(kind: str, served: Any, hf: Any, as
     async with served(hf(kind)) as server:
         claims = {model.CAPABILITY_ANSWER_CHOICES, model.CAPABILITY_ANSWER_REGEX, model.CAPABILITY_ANSWER_JSON_SCHEMA}
         assert claims <= set((await server.info()).capabilities)
-        for name, asked in FORMATS.items():
+        for name, response_format in FORMATS.items():
             for config in ({}, {"temperature": 1.0, "seed": 5, "top_k": 30}):
-                config |= {"response_format": asked, "max_output_tokens": 300}
+                config |= {"response_format": response_format, "max_output_tokens": 300}
                 config |= {"thinking_budget": 5} if thinks else {}
                 reply = await server.generate(ask("What is it?"), **config)
                 ended = reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
                 assert ended, f"{name}: {text(reply)!r}"
-                assert keeps(asked, text(reply)), f"{name}: {text(reply)!r}"
-                assert reply.effective_config.response_format == asked
+                assert keeps(response_format, text(reply)), f"{name}: {text(reply)!r}"
+                assert reply.effective_config.response_format == response_format
                 assert bool(reply.reasoning) is thinks
 
 
@@ -65,16 +65,16 @@ async def test_a_format_is_for_what_follows_the_beginning_of_an_answer(
 ) -> None:
     begun = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="The answer is")])
     async with served(hf(kind)) as server:
-        for name, asked in FORMATS.items():
-            config = model.GenerationConfig(response_format=asked, max_output_tokens=300)
+        for name, response_format in FORMATS.items():
+            config = model.GenerationConfig(response_format=response_format, max_output_tokens=300)
             reply = await server.send(model.GenerateRequest(messages=[ask("What is it?"), begun], config=config))
             assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
-            assert keeps(asked, text(reply)), f"{name}: {text(reply)!r}"
+            assert keeps(response_format, text(reply)), f"{name}: {text(reply)!r}"
             assert not reply.reasoning
 
 
 async def test_a_batch_of_formats_says_what_each_request_says_alone(served: Any, hf: Any, ask: Any) -> None:
-    configs: list[dict[str, Any]] = [{"response_format": asked} for asked in FORMATS.values()]
+    configs: list[dict[str, Any]] = [{"response_format": response_format} for response_format in FORMATS.values()]
     configs += [{**config, "temperature": 1.0, "seed": 3, "top_p": 0.9} for config in configs]
     configs += [{}, {"temperature": 1.0, "seed": 3}]
     for config in configs:
@@ -99,9 +99,9 @@ async def test_a_batch_of_formats_says_what_each_request_says_alone(served: Any,
 
 
 async def test_the_limit_cuts_an_answer_and_says_so(served: Any, hf: Any, ask: Any) -> None:
-    asked = model.ResponseFormat(regex="The answer is [a-z]{40}")
+    response_format = model.ResponseFormat(regex="The answer is [a-z]{40}")
     async with served(hf("text")) as server:
-        reply = await server.generate(ask("x"), response_format=asked, max_output_tokens=4)
+        reply = await server.generate(ask("x"), response_format=response_format, max_output_tokens=4)
         assert reply.finish_reason == model.FINISH_REASON_MAX_TOKENS
         assert text(reply)
         assert "The answer is ".startswith(text(reply)[:14])

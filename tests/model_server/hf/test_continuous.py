@@ -77,39 +77,39 @@ def test_slots_hold_what_each_row_has_read(moves: list[tuple[str, Any]]) -> None
     def drawn(*shape: int) -> torch.Tensor:
         return torch.rand(shape, generator=generator)
 
-    for move, what in moves:
+    for move, argument in moves:
         if move == "add":
-            padded, cache = max(what), DynamicCache()
-            mask = torch.tensor([[0] * (padded - length) + [1] * length for length in what])
-            keys = [drawn(len(what), 2, padded, 3) for _ in range(4)]
+            padded, cache = max(argument), DynamicCache()
+            mask = torch.tensor([[0] * (padded - length) + [1] * length for length in argument])
+            keys = [drawn(len(argument), 2, padded, 3) for _ in range(4)]
             for layer in range(2):
                 cache.update(keys[2 * layer], keys[2 * layer + 1], layer)
-            state = Prefill(drawn(len(what), 5), cache, mask, mask.sum(-1), {})
-            kept = list(range(0, len(what), 2))
-            slots.add(state, kept, [what[row] + 50 for row in kept])
-            most = max([most, *(what[row] + 50 for row in kept)])
-            rows += [keys[2][row, 0, padded - what[row] :] for row in kept]
-            limits += [what[row] + 50 for row in kept]
+            state = Prefill(drawn(len(argument), 5), cache, mask, mask.sum(-1), {})
+            kept = list(range(0, len(argument), 2))
+            slots.add(state, kept, [argument[row] + 50 for row in kept])
+            most = max([most, *(argument[row] + 50 for row in kept)])
+            rows += [keys[2][row, 0, padded - argument[row] :] for row in kept]
+            limits += [argument[row] + 50 for row in kept]
         elif move == "remove" and rows:
-            place = what % len(rows)
-            slots.cache.layers[1].keys[place] = float("nan")
-            last = slots.remove(place)
-            rows[place], limits[place] = rows[last], limits[last]
+            slot = argument % len(rows)
+            slots.cache.layers[1].keys[slot] = float("nan")
+            last = slots.remove(slot)
+            rows[slot], limits[slot] = rows[last], limits[last]
             rows.pop()
             limits.pop()
         elif move == "next" and rows:
             left = min(limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True))
-            for _ in range(min(what, left)):
+            for _ in range(min(argument, left)):
                 visible, here, before = slots.next_token(torch.device("cpu"))
                 keys = [drawn(len(rows), 2, 1, 3) for _ in range(2)]
                 for layer in range(2):
                     seen, _ = slots.cache.update(*keys, layer)
                 assert not seen.isnan().any()
-                rows = [torch.cat([row, keys[0][place, 0]]) for place, row in enumerate(rows)]
-                for place, row in enumerate(rows):
-                    assert torch.equal(seen[place, 0, : len(row)], row)
-                    assert visible[place, 0].tolist() == [token < len(row) for token in range(seen.shape[2])]
-                    assert (here[place].tolist(), before.shape[1]) == ([len(row) - 1], seen.shape[2])
+                rows = [torch.cat([row, keys[0][slot, 0]]) for slot, row in enumerate(rows)]
+                for slot, row in enumerate(rows):
+                    assert torch.equal(seen[slot, 0, : len(row)], row)
+                    assert visible[slot, 0].tolist() == [token < len(row) for token in range(seen.shape[2])]
+                    assert (here[slot].tolist(), before.shape[1]) == ([len(row) - 1], seen.shape[2])
             assert slots.cache.layers[1].keys.shape[2] <= max(most, *map(len, rows)), "no longer than a row may become"
 
 
@@ -130,8 +130,8 @@ def test_slots_hold_the_state_of_each_row(moves: list[int]) -> None:
             slots.add(state, kept, [90] * move)
             rows += [states[row].clone() for row in kept]
         elif rows:
-            place = move % len(rows)
-            rows[place] = rows[slots.remove(place)]
+            slot = move % len(rows)
+            rows[slot] = rows[slots.remove(slot)]
             rows.pop()
         if rows:
             for shown, more in ((slots.cache.get_conv_state(0), 0), (slots.cache.get_recurrent_state(0), 1)):

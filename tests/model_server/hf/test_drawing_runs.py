@@ -31,9 +31,9 @@ def test_visual_cot_and_voilas_fourth_step(
     command = [*module, "scorer", "serve", "--judge", f"grpc:{judge.address}"]
     scorer = Server(cluster.folder / "scorer", command).start()
     cluster.servers += [server, judge, scorer]
-    words = ("--limit", "1", "--generation", "max_output_tokens=30", "--max-unparsed", "1")
-    cluster.eval("cot", [server], shared_scorer, "--task", COT, *words)
-    cluster.eval("voila", [server], scorer, "--task", "voila_wd", "--set", "steps=4", *words)
+    options = ("--limit", "1", "--generation", "max_output_tokens=30", "--max-unparsed", "1")
+    cluster.eval("cot", [server], shared_scorer, "--task", COT, *options)
+    cluster.eval("voila", [server], scorer, "--task", "voila_wd", "--set", "steps=4", *options)
     lines: dict[str, Any] = {line["key"]: line for run in ("cot", "voila") for line in cluster.lines(run)}
     drawn = {name: line for name, line in lines.items() if name.endswith((":diagram", ":step4"))}
     assert len(drawn) == 2
@@ -43,8 +43,8 @@ def test_visual_cot_and_voilas_fourth_step(
         data = (cluster.folder / run / "images" / part["image"]["sha256"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == part["image"]["sha256"]
         assert Image.open(io.BytesIO(data)).size == (32, 32)
-        asked = [part for message in line["request"]["messages"] for part in message["parts"]]
-        assert sum("image" in part for part in asked) == (1 if COT in name else 0), "Visual CoT shows the puzzle"
+        prompt_parts = [part for message in line["request"]["messages"] for part in message["parts"]]
+        assert sum("image" in part for part in prompt_parts) == (1 if COT in name else 0), "Visual CoT shows the puzzle"
         answer = lines.get(name.replace(":diagram", ":answer"))
         if run == "cot":
             sent = answer["request"]["messages"][0]["parts"]  # type: ignore[index]

@@ -35,18 +35,18 @@ def requests(kind: str, ask: Any, picture: Any) -> list[model.GenerateRequest]:
     """Different lengths, images, orders and ways of decoding."""
     one, two = picture(1), picture(2, (40, 60))
     blank = kind in TEXT_ONLY
-    made = [
+    messages = [
         ask(*([] if blank else [one]), "Which of these is right? (A) red (B) blue (C) green"),
         ask(*([] if blank else [two]), "What is it?"),
         ask(*([] if blank else [two]), "How many dogs are there in the picture? Answer with a number only."),
         ask(*([] if blank else [one]), "What is it?"),
     ]
     if not blank and kind not in SINGLE_IMAGE:
-        made += [ask(one, "Compare", two, "with the first."), ask(two, "Compare", one, "with the first.")]
+        messages += [ask(one, "Compare", two, "with the first."), ask(two, "Compare", one, "with the first.")]
     if kind not in NEEDS_IMAGE:
-        made += [ask("There is no image here. Say yes or no."), ask("Say it.")]
-    # One token alone is always the token of its text, unless it is no text at all.
-    made += [made[0], made[1], made[2]]
+        messages += [ask("There is no image here. Say yes or no."), ask("Say it.")]
+    # One token alone is always the token of its text, unless its text is empty.
+    messages += [messages[0], messages[1], messages[2]]
     configs: list[dict[str, Any]] = [
         {"max_output_tokens": 7},
         {"max_output_tokens": 5, "temperature": 1.0, "seed": 3},
@@ -58,14 +58,14 @@ def requests(kind: str, ask: Any, picture: Any) -> list[model.GenerateRequest]:
             messages=[message],
             config=model.GenerationConfig(
                 top_logprobs=1,
-                **({"max_output_tokens": 1} if place >= len(made) - 3 else configs[place % len(configs)]),
+                **({"max_output_tokens": 1} if number >= len(messages) - 3 else configs[number % len(configs)]),
             ),
         )
-        for place, message in enumerate(made)
+        for number, message in enumerate(messages)
     ]
 
 
-def said(reply: model.GenerateResponse) -> tuple[Any, ...]:
+def summary(reply: model.GenerateResponse) -> tuple[Any, ...]:
     return (
         "".join(part.text for part in reply.parts),
         reply.finish_reason,
@@ -111,7 +111,7 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
 
     async with served(hf(kind, max_batch=8, batch_wait=0.1)) as server:
         together = await asyncio.gather(*[server.send(request) for request in sent])
-        assert [said(reply) for reply in together] == [said(reply) for reply in alone]
+        assert [summary(reply) for reply in together] == [summary(reply) for reply in alone]
         for one, other in zip(together, alone, strict=True):
             assert [t.logprob for t in one.logprobs] == pytest.approx([t.logprob for t in other.logprobs], abs=1e-4)
         company = await asyncio.gather(*[scores(server, request.messages[0], CONTINUATIONS) for request in sent])
@@ -121,7 +121,7 @@ async def test_family(kind: str, served: Any, hf: Any, ask: Any, picture: Any) -
             assert [s.token_count for s in one] == [s.token_count for s in other]
             assert one[1].logprob == one[6].logprob  # the same continuation twice
     if kind not in TEXT_ONLY:
-        assert said(alone[0])[4] > 0, "image tokens are counted"
+        assert summary(alone[0])[4] > 0, "image tokens are counted"
         different = [a.logprob != b.logprob for a, b in zip(alone_scores[1], alone_scores[3], strict=True)]
         assert any(different), "another image gives other scores"
 

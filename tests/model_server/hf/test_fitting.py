@@ -16,9 +16,9 @@ CONTINUATIONS = [f"{number} is {word}" for number in range(10) for word in ("yes
 
 
 class Small:
-    """A model on a device that holds so many rows, or so many tokens of one row, behind a prompt.
+    """A model on a device that holds so many rows, or so many tokens of one row, after a prompt.
 
-    A pass that does not fit ends behind some layers: their keys are in the cache, those of the last layer are not.
+    A pass that does not fit ends after some layers: their keys are in the cache, those of the last layer are not.
     """
 
     def __init__(self, net: Any, most: int) -> None:

@@ -77,7 +77,7 @@ async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any, checkpoint_
     async with served(hf("text")) as server:
         reply = await server.generate(ask("What is it?"), max_output_tokens=12, top_logprobs=1)
     tokens = [token.token_id for token in reply.logprobs]
-    last = next(place for place, token in enumerate(tokens) if place and token not in tokens[:place])
+    last = next(number for number, token in enumerate(tokens) if number and token not in tokens[:number])
     before = b"".join(token.token for token in reply.logprobs[:last]).decode()
     folder = shutil.copytree(checkpoint_folder("text"), tmp_path / "checkpoint")
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [tokens[last]]}))
@@ -87,7 +87,7 @@ async def test_the_end_of_a_sequence(served: Any, hf: Any, ask: Any, checkpoint_
         assert text(reply) == before
         assert reply.usage.output_tokens == last
         reply = await server.generate(ask("What is it?"), max_output_tokens=12, top_logprobs=1)
-        # What ended the sequence is no output token, and has no log-probability among them.
+        # The token that ended the sequence is not an output token and has no log-probability among them.
         assert [token.token_id for token in reply.logprobs] == tokens[:last]
         assert reply.usage.output_tokens == last
 
@@ -124,7 +124,7 @@ async def test_seeds(served: Any, hf: Any, ask: Any) -> None:
             return text(reply), reply.effective_config.seed
 
         drawn = await asyncio.gather(*[draw(seed=seed) for seed in range(6)])
-        assert len({said for said, _ in drawn}) > 3
+        assert len({output for output, _ in drawn}) > 3
         assert [await draw(seed=seed) for seed in range(6)] == drawn
         unseeded, seed = await draw()
         assert (await draw(seed=seed))[0] == unseeded, "the seed that was drawn is told and repeats the output"
@@ -182,7 +182,7 @@ class Memory:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         rows, added = kwargs["input_ids"].shape
-        held = sum(layer.keys.shape[0] * layer.keys.shape[2] for each in self._caches for layer in each.layers[:1])
+        held = sum(layer.keys.shape[0] * layer.keys.shape[2] for cache in self._caches for layer in cache.layers[:1])
         if kwargs["past_key_values"].get_seq_length() == 0:
             self.sizes.append(rows)
         if held + rows * added > self.limit:
@@ -200,7 +200,7 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
     backend = hf("text", metrics=metrics, batch_wait=0.2, max_batch=6)
     async with served(backend) as server:
         sent = [request(ask(f"What is {n}?"), max_output_tokens=12) for n in range(6)]
-        alone = [await server.send(each) for each in sent]
+        alone = [await server.send(query) for query in sent]
         tokens = alone[0].usage.input_tokens + 12
         # Two rows fit beside nothing else, three only until their cache has grown.
         memory = Memory(backend._loaded.checkpoint.model, 3 * tokens - 15)
@@ -211,7 +211,7 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
             assert [text(reply) for reply in await asyncio.gather(*map(server.send, sent))] == list(map(text, alone))
             return list(memory.sizes)
 
-        # Whatever of the batch of six had stayed alive would leave no room for two rows.
+        # Tensors left over from the batch of six would leave no room for two rows.
         # Six are a full batch, which starts at once, and none may join the end of the batch before.
         backend._batcher.wait = 60.0
         await asyncio.wrap_future(backend._batcher._thread.submit(int))
@@ -226,7 +226,7 @@ async def test_a_batch_that_does_not_fit_is_freed_split_and_learned_from(
 
 
 def test_the_budget_is_what_the_device_has_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bookkeeping alone, with a device's counters in its place: 7 bytes a token, and 1,000 whatever the batch."""
+    """The bookkeeping alone, with a device's counters in its place: 7 bytes a token, and 1,000 for any batch."""
     peaks: list[int] = []
     devices = [torch.device("cuda", 0), torch.device("cuda", 1)]
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
@@ -249,8 +249,8 @@ async def test_a_device_that_fails_ends_the_server(
         assert (await refusal(server.send(sent)))[1] == "model_failed"
         assert not ended, "the device works on"
         monkeypatch.setattr(backend, "_device_works", lambda: False)
-        asked = [server.send(sent) for _ in range(3)]
-        failures: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+        attempts = [server.send(sent) for _ in range(3)]
+        failures: list[Any] = await asyncio.gather(*attempts, return_exceptions=True)
         codes = sorted(failure.code.name for failure in failures)
         assert codes == ["INTERNAL", "UNAVAILABLE", "UNAVAILABLE"], "what may be at fault is sent again only once"
         assert {failure.reason for failure in failures} == {"device_lost"}
@@ -296,13 +296,13 @@ def test_company_changes_nothing(kind: str, served: Any, hf: Any, ask: Any, pict
         @given(REQUESTS)
         def check(drawn: list[tuple[str, tuple[int, ...], dict[str, Any]]]) -> None:
             sent = [
-                request(ask(*[pictures[seed] for seed in seeds], words), **({"seed": 1} | config))
-                for words, seeds, config in drawn
+                request(ask(*[pictures[seed] for seed in seeds], question), **({"seed": 1} | config))
+                for question, seeds, config in drawn
             ]
 
             async def run() -> tuple[list[Any], list[Any]]:
-                company = await asyncio.gather(*[many.send(each) for each in sent])
-                return company, [await one.send(each) for each in sent]
+                company = await asyncio.gather(*[many.send(query) for query in sent])
+                return company, [await one.send(query) for query in sent]
 
             for got, wanted in zip(*runner.run(run()), strict=True):
                 assert text(got) == text(wanted)
@@ -361,7 +361,7 @@ def test_rows_are_drawn_alike_alone_together_and_plainly(seed: int, size: int, d
     together = sample(logits, configs, generators())
     assert together == [drawn_plainly(*row) for row in rows]
     assert together == [
-        sample(logits[row : row + 1], [configs[row]], [each])[0] for row, each in enumerate(generators())
+        sample(logits[row : row + 1], [configs[row]], [generator])[0] for row, generator in enumerate(generators())
     ]
 
 
@@ -406,8 +406,8 @@ async def test_what_is_no_number_is_no_answer(served: Any, hf: Any, ask: Any) ->
         net, tokenizer = backend._loaded.checkpoint.model, backend._loaded.checkpoint.tokenizer
         with torch.no_grad():
             net.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids("Ġdogs")] = float("nan")
-        asked = [server.send(each) for each in sent]
-        one, other, drawn = await asyncio.gather(*asked, return_exceptions=True)
+        attempts = [server.send(query) for query in sent]
+        one, other, drawn = await asyncio.gather(*attempts, return_exceptions=True)
         assert text(other) == text(healthy)
         for failure in (one, drawn):
             assert (failure.code.name, failure.reason) == ("INTERNAL", "not_finite")

@@ -100,7 +100,7 @@ def test_the_join_rule(loaded: Any, prompt_end: str, continuation: str) -> None:
     assert joined.start < len(joined.ids)
 
     inside = len(text.encode())
-    ends = [_bytes_until(tokenizer, joined.ids, place + 1) for place in range(len(joined.ids))]
+    ends = [_bytes_until(tokenizer, joined.ids, number + 1) for number in range(len(joined.ids))]
     assert all(end <= inside for end in ends[: joined.start])
     assert ends[joined.start] > inside
     assert ends[-1] == len((text + continuation).encode())
@@ -262,22 +262,22 @@ def test_a_blind_model_proves_nothing(loaded: Any) -> None:
 
 
 async def test_where_long_texts_scale_all_positions_nothing_is_shared(served: Any, hf: Any, ask: Any) -> None:
-    """The check at load asks short questions; behind the border a pass would scale its shorter texts too."""
+    """The check at load asks short questions; after the border a pass would scale its shorter texts too."""
     prompts = [ask("Which option" + " yes" * count) for count in (170, 185, 195)]
     config = model.GenerationConfig(max_output_tokens=3, top_logprobs=1)
     sent = [model.GenerateRequest(messages=[prompt], config=config) for prompt in prompts]
     async with served(hf("longrope", batch_wait=0.2)) as server:
-        alone = [await server.send(each) for each in sent]
+        alone = [await server.send(call) for call in sent]
         lengths = [reply.usage.input_tokens for reply in alone]
         assert lengths[0] < lengths[1] < 200 < lengths[2]
-        together = await asyncio.gather(*[server.send(each) for each in sent])
+        together = await asyncio.gather(*[server.send(call) for call in sent])
         for one, other in zip(alone, together, strict=True):
             wanted = [token.logprob for token in one.logprobs]
             assert [token.logprob for token in other.logprobs] == pytest.approx(wanted, abs=1e-4)
 
         async def score(*continuations: str) -> list[float]:
             request = model.LikelihoodRequest(messages=[prompts[1]], continuations=continuations)
-            return [each.logprob for each in (await server.send(request)).scores]
+            return [result.logprob for result in (await server.send(request)).scores]
 
         crossing = " yes no yes no yes no yes no yes no"
         assert await score("no", crossing) == pytest.approx([*await score("no"), *await score(crossing)], abs=1e-4)
@@ -371,13 +371,13 @@ def test_a_checkpoint_with_missing_weights_is_refused(checkpoint_folder: Any, tm
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [({"device": "cuda:7"}, "GPU|cuda"), ({"device": "tpux"}, "unknown"), ({"dtype": "int3"}, "unknown")],
 )
-def test_settings_that_cannot_work(checkpoint_folder: Any, changes: dict[str, str], words: str) -> None:
+def test_settings_that_cannot_work(checkpoint_folder: Any, changes: dict[str, str], message: str) -> None:
     from model_server.backend import LoadError
 
     if changes.get("device") == "cuda:7" and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(LoadError, match=words):
+    with pytest.raises(LoadError, match=message):
         checkpoints.load(Settings(model=str(checkpoint_folder("text")), **changes))

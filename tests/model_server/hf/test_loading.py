@@ -56,7 +56,7 @@ async def test_a_causal_model_with_an_image_processor_sees(
         assert model.CAPABILITY_IMAGE_INPUT in info.capabilities
         assert info.properties["likelihood_method"] == "packed"
         question = ask(picture(1), "Which is right?")
-        scores = [await each.score(question, ["A", "B"]) for each in (server, plain)]
+        scores = [await instance.score(question, ["A", "B"]) for instance in (server, plain)]
         assert scores[0].scores == scores[1].scores
     (far / "processor_config.json").unlink()
     (far / "preprocessor_config.json").unlink(missing_ok=True)
@@ -90,9 +90,9 @@ async def test_settings_of_the_processor_are_obeyed_and_identify_the_model(
 ) -> None:
     question = ask(picture(1, (112, 56)), "What is it?")
     async with served(hf(kind)) as plain, served(hf(kind, processor=settings)) as changed:
-        usage = [(await each.generate(question, max_output_tokens=1)).usage for each in (plain, changed)]
+        usage = [(await instance.generate(question, max_output_tokens=1)).usage for instance in (plain, changed)]
         assert 0 < usage[1].image_tokens < usage[0].image_tokens
-        infos = [await each.info() for each in (plain, changed)]
+        infos = [await instance.info() for instance in (plain, changed)]
         text = ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(settings.items()))
         assert infos[1].model_revision == f"{infos[0].model_revision}+{text}"
         assert (infos[0].properties.get("processor"), infos[1].properties["processor"]) == (None, text)
@@ -108,7 +108,7 @@ def test_an_encoder_of_a_package_that_is_missing_names_it(checkpoint_folder: Any
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "words"),
+    ("kind", "settings", "message"),
     [
         ("qwen2_vl", {"max_pixel": 1}, "max_pixel: Qwen2VLImageProcessor has no such setting; it has .*max_p"),
         ("qwen2_vl", {"max_pixels": "many"}, '--processor max_pixels="many": '),
@@ -116,9 +116,9 @@ def test_an_encoder_of_a_package_that_is_missing_names_it(checkpoint_folder: Any
     ],
 )
 def test_settings_that_no_processor_has(
-    kind: str, settings: dict[str, Any], words: str, checkpoint_folder: Any
+    kind: str, settings: dict[str, Any], message: str, checkpoint_folder: Any
 ) -> None:
-    with pytest.raises(LoadError, match=words):
+    with pytest.raises(LoadError, match=message):
         checkpoints.load(Settings(model=str(checkpoint_folder(kind)), processor=settings))
 
 
@@ -148,10 +148,10 @@ def test_a_model_that_cannot_take_its_own_images_is_not_loaded(
     def wrong(*args: Any, **kwargs: Any) -> Any:
         raise ValueError("the image has 256 patches, and the model has places for 1024")
 
-    place = {
+    target = {
         "processor": "transformers.LlavaProcessor.__call__",
         "model": "transformers.LlavaModel.get_image_features",
     }[part]
-    monkeypatch.setattr(place, wrong)
+    monkeypatch.setattr(target, wrong)
     with pytest.raises(LoadError, match=r"llava model takes images, and fails at one of .*processor"):
         hf("llava").load()

@@ -19,7 +19,7 @@ def test_the_page_says_what_was_recorded() -> None:
 
 
 def test_most_types_pass() -> None:
-    assert sum(each.get("passes", False) for each in KNOWN.values()) >= 60
+    assert sum(entry.get("passes", False) for entry in KNOWN.values()) >= 60
 
 
 @pytest.mark.weekly
@@ -32,7 +32,7 @@ def test_every_type_of_the_library_is_recorded() -> None:
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("kind", [kind for kind, each in KNOWN.items() if "unbuilt" not in each])
+@pytest.mark.parametrize("kind", [kind for kind, entry in KNOWN.items() if "unbuilt" not in entry])
 def test_a_type_does_what_was_recorded(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     again = found(kind, tmp_path)

@@ -40,16 +40,16 @@ class Loop:
         self.net = tf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
     def logprobs(self, prompt: str, continuation: str) -> list[float]:
-        """The log-probability of each token behind the prompt, each by a forward pass of its own."""
+        """The log-probability of each token after the prompt, each by a forward pass of its own."""
         before = self.tokenizer(prompt)["input_ids"]
         ids = self.tokenizer(prompt + continuation)["input_ids"]
         assert ids[: len(before)] == before, "the texts of this test do not merge"
-        found = []
-        for place in range(len(before), len(ids)):
+        logprobs = []
+        for position in range(len(before), len(ids)):
             with torch.no_grad():
-                logits = self.net(torch.tensor([ids[:place]])).logits[0, -1].float()
-            found.append(float(logits.log_softmax(-1)[ids[place]]))
-        return found
+                logits = self.net(torch.tensor([ids[:position]])).logits[0, -1].float()
+            logprobs.append(float(logits.log_softmax(-1)[ids[position]]))
+        return logprobs
 
     def greedy(self, prompt: str, count: int) -> list[int]:
         ids = self.tokenizer(prompt)["input_ids"]
@@ -90,13 +90,13 @@ async def test_scores_and_words_behind_a_beginning_equal_a_plain_loop(
         assert reply.usage.input_tokens == len(loop.tokenizer(prompt)["input_ids"])
 
         config = model.GenerationConfig(max_output_tokens=6, temperature=0)
-        said = await server.send(model.GenerateRequest(messages=messages, config=config))
+        generated = await server.send(model.GenerateRequest(messages=messages, config=config))
         ids = loop.greedy(prompt, 6)
-        assert "".join(part.text for part in said.parts) == loop.tokenizer.decode(ids, skip_special_tokens=True)
-        assert said.reasoning == ""
+        assert "".join(part.text for part in generated.parts) == loop.tokenizer.decode(ids, skip_special_tokens=True)
+        assert generated.reasoning == ""
         # The same among others, all in one batch.
         others = [begun("Yes", reasoning), messages, begun("I am not sure that it is the", reasoning)]
-        calls = [model.LikelihoodRequest(messages=each, continuations=OPTIONS) for each in others]
+        calls = [model.LikelihoodRequest(messages=conversation, continuations=OPTIONS) for conversation in others]
         for one, other in zip((await asyncio.gather(*map(server.send, calls)))[1].scores, reply.scores, strict=True):
             assert one.logprob == pytest.approx(other.logprob, abs=1e-4)
 

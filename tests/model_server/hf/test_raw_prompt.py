@@ -44,18 +44,18 @@ async def test_a_prompt_is_scored_token_by_token(served: Any, hf: Any, checkpoin
     async with served(hf("text")) as server:
         assert model.CAPABILITY_RAW_PROMPT in (await server.info()).capabilities
         by_text, by_tokens = [
-            await server.send(model.LikelihoodRequest(raw_prompt=each, score_prompt=True))
-            for each in (raw(BEFORE + "B is blue"), tokens(ids))
+            await server.send(model.LikelihoodRequest(raw_prompt=prompt, score_prompt=True))
+            for prompt in (raw(BEFORE + "B is blue"), tokens(ids))
         ]
         assert list(by_text.prompt_tokens) == list(by_tokens.prompt_tokens)
-        found = by_text.prompt_tokens
-        assert [token.token_id for token in found] == ids
-        assert b"".join(token.token for token in found).decode() == BEFORE + "B is blue"
-        assert (found[0].logprob, len(found[0].top)) == (0, 0)
-        for place, token in enumerate(found[1:]):
-            assert token.logprob == pytest.approx(float(wanted[place, ids[place + 1]]), abs=1e-5)
-            assert token.top[0].token_id == int(wanted[place].argmax())
-            assert token.top[0].logprob == pytest.approx(float(wanted[place].max()), abs=1e-5)
+        scored = by_text.prompt_tokens
+        assert [token.token_id for token in scored] == ids
+        assert b"".join(token.token for token in scored).decode() == BEFORE + "B is blue"
+        assert (scored[0].logprob, len(scored[0].top)) == (0, 0)
+        for position, token in enumerate(scored[1:]):
+            assert token.logprob == pytest.approx(float(wanted[position, ids[position + 1]]), abs=1e-5)
+            assert token.top[0].token_id == int(wanted[position].argmax())
+            assert token.top[0].logprob == pytest.approx(float(wanted[position].max()), abs=1e-5)
         assert (by_text.usage.input_tokens, by_text.usage.output_tokens) == (len(ids), len(ids) - 1)
         (alone,) = (
             await server.send(model.LikelihoodRequest(raw_prompt=tokens(ids[:1]), score_prompt=True))
@@ -65,8 +65,8 @@ async def test_a_prompt_is_scored_token_by_token(served: Any, hf: Any, checkpoin
 
 async def test_what_a_client_renders_is_answered_and_scored_as_the_conversation(served: Any, hf: Any) -> None:
     async with served(hf("text", max_batch=1)) as server:
-        asked = model.LikelihoodRequest(messages=conversation(), continuations=OPTIONS, return_tokens=True)
-        ours = await server.send(asked)
+        likelihood = model.LikelihoodRequest(messages=conversation(), continuations=OPTIONS, return_tokens=True)
+        ours = await server.send(likelihood)
         other = await server.send(model.LikelihoodRequest(raw_prompt=raw(BEFORE), continuations=OPTIONS))
         assert [score.logprob for score in other.scores] == [score.logprob for score in ours.scores]
         for text, score in zip(OPTIONS, ours.scores, strict=True):
@@ -76,12 +76,12 @@ async def test_what_a_client_renders_is_answered_and_scored_as_the_conversation(
             assert sum(token.logprob for token in owned) == pytest.approx(score.logprob, abs=1e-5)
             assert all(token.logprob == token.top[0].logprob for token in owned) == score.is_greedy
         config = model.GenerationConfig(max_output_tokens=8)
-        said = [
+        replies = [
             await server.send(model.GenerateRequest(config=config, **prompt))
             for prompt in ({"messages": conversation()}, {"raw_prompt": raw(BEFORE)})
         ]
-        assert len({each.parts[0].text for each in said}) == 1
-        assert len({each.usage.input_tokens for each in said}) == 1
+        assert len({reply.parts[0].text for reply in replies}) == 1
+        assert len({reply.usage.input_tokens for reply in replies}) == 1
 
 
 async def test_a_multimodal_model_takes_text_and_tokens(served: Any, hf: Any, checkpoint_folder: Any) -> None:
@@ -89,8 +89,8 @@ async def test_a_multimodal_model_takes_text_and_tokens(served: Any, hf: Any, ch
     async with served(hf("llava")) as server:
         ids = tokenizer("The sky is blue")["input_ids"]
         one, two = [
-            await server.send(model.LikelihoodRequest(raw_prompt=each, score_prompt=True))
-            for each in (raw("The sky is blue"), tokens(ids))
+            await server.send(model.LikelihoodRequest(raw_prompt=prompt, score_prompt=True))
+            for prompt in (raw("The sky is blue"), tokens(ids))
         ]
         assert [token.token_id for token in one.prompt_tokens] == ids
         assert list(one.prompt_tokens) == list(two.prompt_tokens)

@@ -27,17 +27,17 @@ async def test_reasoning_is_apart_from_the_answer(kind: str, served: Any, hf: An
         assert model.CAPABILITY_REASONING in (await server.info()).capabilities
         reply = await server.generate(ask("What is it?"), max_output_tokens=30, top_logprobs=1)
         tokens = [token.token.decode() for token in reply.logprobs]
-        place = tokens.index(KINDS[kind].closes)
-        assert place >= 5
-        said = "".join(token for token in tokens[place + 1 :] if token != KINDS[kind].closes)
-        assert (reply.reasoning, text(reply)) == ("".join(tokens[:place]).strip(), said.lstrip())
-        assert said.strip()
-        assert (reply.usage.reasoning_tokens, reply.usage.output_tokens) == (place + 1, 30)
+        closing = tokens.index(KINDS[kind].closes)
+        assert closing >= 5
+        answer = "".join(token for token in tokens[closing + 1 :] if token != KINDS[kind].closes)
+        assert (reply.reasoning, text(reply)) == ("".join(tokens[:closing]).strip(), answer.lstrip())
+        assert answer.strip()
+        assert (reply.usage.reasoning_tokens, reply.usage.output_tokens) == (closing + 1, 30)
 
-        cut = await server.generate(ask("What is it?"), max_output_tokens=place)
+        cut = await server.generate(ask("What is it?"), max_output_tokens=closing)
         assert cut.finish_reason == model.FINISH_REASON_MAX_TOKENS
         assert (cut.reasoning, [part.text for part in cut.parts]) == (reply.reasoning, [""])
-        assert cut.usage.reasoning_tokens == cut.usage.output_tokens == place
+        assert cut.usage.reasoning_tokens == cut.usage.output_tokens == closing
 
         # A stop string that stands in the reasoning as well ends the answer alone.
         stop = tokens[0].strip()
@@ -86,8 +86,8 @@ async def test_a_model_without_marks_claims_nothing(served: Any, hf: Any, ask: A
             assert await refusal(server.generate(ask("x"), **field)) == ("UNIMPLEMENTED", f"no_{next(iter(field))}")
 
 
-WORDS = st.lists(st.sampled_from(["yes", " no", "The answer", " is B", "\n\n", "1 < 2"]), max_size=4).map("".join)
-OUTPUTS = st.tuples(st.sampled_from([*MARKS[:2], MARKS[2]]), st.booleans(), WORDS, st.booleans(), WORDS)
+TEXTS = st.lists(st.sampled_from(["yes", " no", "The answer", " is B", "\n\n", "1 < 2"]), max_size=4).map("".join)
+OUTPUTS = st.tuples(st.sampled_from([*MARKS[:2], MARKS[2]]), st.booleans(), TEXTS, st.booleans(), TEXTS)
 
 
 @given(OUTPUTS)

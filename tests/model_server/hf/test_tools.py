@@ -89,12 +89,12 @@ def test_what_a_template_makes_of_tools_is_found_out(
     if template == "llama4":  # the library has it; it prints the user's parts as a Python list
         from transformers.models.llama4.processing_llama4 import chat_template as template
     backend, _ = serving(kind, template)
-    found = Prompter(checkpoints.load(backend._settings), 10**8).template.tools
+    tools = Prompter(checkpoints.load(backend._settings), 10**8).template.tools
     if not form:
-        assert found is None
+        assert tools is None
         return
-    assert found is not None
-    assert (found.form.name, found.rendering.images, found.reasoning_kept) == (form, images, kept)
+    assert tools is not None
+    assert (tools.form.name, tools.rendering.images, tools.reasoning_kept) == (form, images, kept)
 
 
 async def test_a_template_that_drops_tools_claims_none(served: Any, serving: Any) -> None:
@@ -125,16 +125,16 @@ async def test_a_model_looks_and_looks_again(served: Any, serving: Any, picture:
         assert {part.tool_call.arguments for part in first.parts[1:]} == {'{"label":  "cup"}'}  # to the last blank
         assert first.finish_reason == model.FINISH_REASON_TOOL_CALLS
         assert '"description": "Zooms."' in first.prompt.text
-        assert [(each.width, each.height) for each in first.usage.images] == [(64, 64)]
+        assert [(image.width, image.height) for image in first.usage.images] == [(64, 64)]
 
         script[:] = ["In the cup."]
         crops = results(result("call_0", "one", picture(2, (96, 64))), result("call_1", picture(3, (64, 96)), "two"))
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, reasoning="A plan.")
-        second = await server.send(sent(question, said, crops))
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, reasoning="A plan.")
+        second = await server.send(sent(question, answer, crops))
         assert [part.text for part in second.parts] == ["In the cup."]
         assert second.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
         assert "<think>\nA plan.\n</think>\n\nI look.\n" + CALL + "\n" + CALL in second.prompt.text
-        sizes = [(each.width, each.height) for each in second.usage.images]
+        sizes = [(image.width, image.height) for image in second.usage.images]
         assert sizes == [(64, 64), (96, 64), (64, 96)]  # in the order in which they are shown
         tokens = [wide // 32 * (high // 32) for wide, high in sizes]
         assert second.usage.image_tokens == sum(tokens)
@@ -143,7 +143,7 @@ async def test_a_model_looks_and_looks_again(served: Any, serving: Any, picture:
         assert "one<|vision_start|>" in pads[0]
 
         hidden = results(result("call_0", "<|image_pad|>"), result("call_1", "two"))
-        assert await refusal(server.send(sent(question, said, hidden))) == ("INVALID_ARGUMENT", "placeholder_in_text")
+        assert await refusal(server.send(sent(question, answer, hidden))) == ("INVALID_ARGUMENT", "placeholder_in_text")
         written = sent(question, tools=[tool(description="<|image_pad|>")])
         assert await refusal(server.send(written)) == ("INVALID_ARGUMENT", "placeholder_in_text")
 
@@ -153,8 +153,10 @@ async def test_images_stand_behind_results_that_are_text(
 ) -> None:
     backend, _ = serving("qwen3_vl", templates.IMAGES_BEHIND, "Yes.")
     async with served(backend) as server:
-        asked = sent(user("Where?"), called("a", arguments='{"label": "x"}'), results(result("a", picture(), "one")))
-        text = (await server.send(asked)).prompt.text
+        conversation = sent(
+            user("Where?"), called("a", arguments='{"label": "x"}'), results(result("a", picture(), "one"))
+        )
+        text = (await server.send(conversation)).prompt.text
         assert "<tool_response>\none\n</tool_response><|im_end|>\n<|im_start|>user\n<|vision_start|>" in text
 
 
@@ -196,9 +198,9 @@ async def test_each_familys_calls_are_read_and_written_again(
         assert (first.parts[0].tool_call.name, first.parts[0].tool_call.arguments) == (name, arguments)
         assert first.parts[0].tool_call.id == ("abcdefghi" if "abcdefghi" in says else "call_0")
         script[:] = ["Here."]
-        told = results(result(first.parts[0].tool_call.id, "In the cup."))
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts)
-        second = await server.send(sent(user("Where?"), said, told))
+        tool_results = results(result(first.parts[0].tool_call.id, "In the cup."))
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts)
+        second = await server.send(sent(user("Where?"), answer, tool_results))
         assert [part.text for part in second.parts] == ["Here."]
         if "[ARGS]" not in says and "label: 7" not in says:
             assert says.replace("</s>", "") in second.prompt.text.replace('{"label":"7"}', '{"label": "7"}')
@@ -245,8 +247,8 @@ async def test_a_call_that_is_forbidden_is_not_decoded(served: Any, serving: Any
     async with served(backend) as server:
         net, tokenizer = backend._loaded.checkpoint.model, backend._loaded.checkpoint.tokenizer
         rows = net.get_output_embeddings().weight
-        said = await server.send(sent(user("Where?")))
-        first = tokenizer(said.parts[0].text, add_special_tokens=False)["input_ids"][0]
+        reply = await server.send(sent(user("Where?")))
+        first = tokenizer(reply.parts[0].text, add_special_tokens=False)["input_ids"][0]
         with torch.no_grad():
             rows[tokenizer.convert_tokens_to_ids("<tool_call>")] = 1.5 * rows[first]
         tempted = await server.send(sent(user("Where?")))

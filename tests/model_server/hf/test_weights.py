@@ -44,7 +44,7 @@ def folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "message"),
     [
         (cut, "is cut short or damaged .*: download it again"),
         (cut_in_the_header, "is cut short or damaged .*: download it again"),
@@ -54,12 +54,12 @@ def folder(file: Path) -> None:
         (folder, "cannot be read .Is a directory.: check its owner"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, damage: Callable[[Path], None], words: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
     file = tmp_path / "model.safetensors"
     save_file({"weight": np.zeros((50, 50), np.float32)}, file)
     check([file])
     damage(file)
-    with pytest.raises(LoadError, match=f"model.safetensors {words}" if damage is not pointer else words):
+    with pytest.raises(LoadError, match=f"model.safetensors {message}" if damage is not pointer else message):
         check([file])
 
 

@@ -245,7 +245,7 @@ async def test_the_batching_hook(served: Any, ask: Any) -> None:
         batch_wait = 60.0  # a full batch does not wait
 
         def generate_batch(self, requests: Sequence[Request]) -> list[str]:
-            return [f"{each.text} of {len(requests)}" for each in requests]
+            return [f"{request.text} of {len(requests)}" for request in requests]
 
     async with served(echo(Together)) as server:
         replies = await asyncio.gather(*[server.generate(ask(text)) for text in "abcd"])
@@ -381,51 +381,51 @@ async def test_prompts_are_shown_and_limits_kept(served: Any, ask: Any, picture:
         info = await server.info()
         assert model.CAPABILITY_RENDERED_PROMPT in info.capabilities
         assert (info.media_limits.max_images, info.media_limits.max_image_pixels) == (1, 48 * 36)
-        asked = request(ask("two words"))
-        assert not (await server.send(asked)).HasField("prompt")
-        asked.return_prompt = True
-        reply = await server.send(asked)
+        sent = request(ask("two words"))
+        assert not (await server.send(sent)).HasField("prompt")
+        sent.return_prompt = True
+        reply = await server.send(sent)
         assert (reply.prompt.text, list(reply.prompt.token_ids)) == ("<s>two words", [1, 2, 3])
         too_many, too_large = ask(picture(1), picture(2)), ask(picture(1, size=(49, 36)))
         assert await refusal(server.send(request(too_many))) == ("INVALID_ARGUMENT", "too_many_images")
         assert await refusal(server.send(request(too_large))) == ("INVALID_ARGUMENT", "image_too_large")
         system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Be brief.")])
-        asked.messages.insert(0, system)
-        assert await refusal(server.send(asked)) == ("UNIMPLEMENTED", "no_system_messages")
+        sent.messages.insert(0, system)
+        assert await refusal(server.send(sent)) == ("UNIMPLEMENTED", "no_system_messages")
     async with served(echo(Echo)) as server:
         assert (await server.info()).system_messages == model.SYSTEM_MESSAGES_UNSPECIFIED
-        asked = request(ask("two words"))
-        asked.return_prompt = True
-        assert await refusal(server.send(asked)) == ("UNIMPLEMENTED", "no_rendered_prompt")
+        sent = request(ask("two words"))
+        sent.return_prompt = True
+        assert await refusal(server.send(sent)) == ("UNIMPLEMENTED", "no_rendered_prompt")
 
 
 async def test_audio_and_videos_are_decoded_and_reported(served: Any) -> None:
     film, tone = model.Video(data=clips.video(10, 5)), model.Audio(data=clips.audio(0.5, 8000))
     few = model.Video(data=film.data, sampling=model.FrameSampling(per_second=1))
     kinds = [{"video": film}, {"audio": tone}, {"text": "how"}, {"video": few}]
-    asked = model.Message(role=model.ROLE_USER, parts=[model.Part(**kind) for kind in kinds])
+    message = model.Message(role=model.ROLE_USER, parts=[model.Part(**kind) for kind in kinds])
     async with served(echo(Listener)) as server:
         info = await server.info()
         assert {model.CAPABILITY_AUDIO_INPUT, model.CAPABILITY_VIDEO_INPUT} <= set(info.capabilities)
         assert (info.media_limits.max_frames, info.media_limits.max_images) == (8, 256)
-        reply = await server.send(request(asked))
+        reply = await server.send(request(message))
         assert reply.parts[0].text == "['8000/16000'] ['0,3,6,9', '0,5'] how"
         usage = reply.usage
         assert (usage.input_tokens, usage.video_tokens, usage.audio_tokens) == (1 + 60 + 13, 60, 13)
-        told = [(each.frames, each.sample_rate, each.duration.ToMilliseconds()) for each in usage.media]
-        assert told == [(4, 0, 2000), (0, 16_000, 500), (2, 0, 2000)]
-        asked.parts[0].video.sampling.count = 9
-        assert await refusal(server.send(request(asked))) == ("INVALID_ARGUMENT", "too_many_frames")
-        asked.parts[0].video.ClearField("sampling")
-        asked.parts[1].audio.data = b"no sound"
-        assert await refusal(server.send(request(asked))) == ("INVALID_ARGUMENT", "bad_audio")
+        reported = [(clip.frames, clip.sample_rate, clip.duration.ToMilliseconds()) for clip in usage.media]
+        assert reported == [(4, 0, 2000), (0, 16_000, 500), (2, 0, 2000)]
+        message.parts[0].video.sampling.count = 9
+        assert await refusal(server.send(request(message))) == ("INVALID_ARGUMENT", "too_many_frames")
+        message.parts[0].video.ClearField("sampling")
+        message.parts[1].audio.data = b"no sound"
+        assert await refusal(server.send(request(message))) == ("INVALID_ARGUMENT", "bad_audio")
 
 
 async def test_the_page_reads_a_prompt_once(
     served: Any, ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[3] / "docs/plug-your-own.md").read_text(encoding="utf-8")
-    (code,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "generate_samples" in each)
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "generate_samples" in block)
     (tmp_path / "words.py").write_text(code)
     kits: list[type[Model]] = []
     monkeypatch.setattr("model_server.kit.main", kits.append)
@@ -491,13 +491,13 @@ class StreamedLater(Scorer):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("kind", "message"),
     [
         (Awaited, "Awaited.generate is async.*plain def"),
         (Streamed, "Streamed.generate yields.*whole answer"),
         (StreamedLater, "StreamedLater.likelihood yields"),
     ],
 )
-def test_handlers_whose_result_is_not_the_answer_are_refused_at_load(kind: type[Model], words: str) -> None:
-    with pytest.raises(LoadError, match=words):
+def test_handlers_whose_result_is_not_the_answer_are_refused_at_load(kind: type[Model], message: str) -> None:
+    with pytest.raises(LoadError, match=message):
         echo(kind).load()

@@ -24,7 +24,7 @@ class Looker(Model):
 
     def generate(self, request: Request) -> str | Output:
         if request.tools and request.messages[-1].role != model.ROLE_TOOL:
-            return Output("I look.", tool_calls=[(each.name, {"corner": "left"}) for each in request.tools])
+            return Output("I look.", tool_calls=[(offered.name, {"corner": "left"}) for offered in request.tools])
         return f"{len(request.images)} images, {request.text}"
 
 
@@ -69,9 +69,9 @@ async def test_an_author_gets_and_returns_calls(served: Any, picture: Callable[.
         assert first.parts[1].tool_call.arguments == '{"corner": "left"}'
         assert first.finish_reason == model.FINISH_REASON_TOOL_CALLS
         assert first.usage.output_tokens == 2 + 2 * 3
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts)
-        told = results(result("call_0", picture(2), "one"), result("call_1", "two", picture(3)))
-        second = await server.send(sent(user(picture(), "Where?"), said, told))
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts)
+        tool_results = results(result("call_0", picture(2), "one"), result("call_1", "two", picture(3)))
+        second = await server.send(sent(user(picture(), "Where?"), answer, tool_results))
         assert [part.text for part in second.parts] == ["3 images, Where?\nI look.\none\ntwo"]
         assert second.usage.image_tokens == 30
         alone = await server.send(sent(user("Where?")))
@@ -93,9 +93,9 @@ async def test_choices_samples_and_opaque_reasoning(served: Any) -> None:
     async with serve(served, Chooser) as server:
         assert (await server.info()).tool_rendering.reasoning_kept
         reply = await server.send(sent(user("x"), samples=2, parallel_tool_calls=False))
-        for each in reply.samples:
-            assert [part.tool_call.arguments for part in each.output.parts] == ["{as written"]
-            assert (each.output.opaque, each.output.reasoning) == (b"state", "A plan.")
+        for sample in reply.samples:
+            assert [part.tool_call.arguments for part in sample.output.parts] == ["{as written"]
+            assert (sample.output.opaque, sample.output.reasoning) == (b"state", "A plan.")
         none = sent(user("x"))
         none.tool_choice.mode = model.TOOL_CHOICE_MODE_NONE
         assert [part.text for part in (await server.send(none)).parts] == ["no call"]

@@ -32,9 +32,9 @@ REFUSED = (
 
 def responded(text: str, **changes: Any) -> dict[str, Any]:
     """A reply of the Responses API, held against the SDK's own type."""
-    said = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    output_text = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     thought = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Looked."}]}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [said]}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [output_text]}
     reply = {
         "id": "resp_1",
         "object": "response",
@@ -164,10 +164,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def evaluated(folder: Path, model_name: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def evaluated(folder: Path, model_name: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "orchestrator", "eval", "--task", "set.yaml", "--model", model_name]
     return subprocess.run(
-        [*command, "--run", "run", *words],
+        [*command, "--run", "run", *options],
         cwd=folder,
         env={**os.environ, "OPENAI_API_KEY": "sesame", **environment},
         capture_output=True,
@@ -223,30 +223,32 @@ def test_the_commands_of_the_page(folder: Path) -> None:
     assert export == "export OPENAI_API_KEY=..."
     with endpoint_thread() as endpoint:
         endpoint.answer = lambda body: responded("Yes.") if "input" in body else completion("Yes.")
-        for place, line in enumerate(evaluations):
-            words = line.split()
-            name = words[words.index("--model") + 1]
+        for number, line in enumerate(evaluations):
+            arguments = line.split()
+            name = arguments[arguments.index("--model") + 1]
             if name.startswith("litellm:"):
                 assert name.startswith("litellm:anthropic/")  # which test_other_vendors.py asks
                 continue
             kind = name.partition(":")[0]
-            more = words[words.index(name) + 1 :]
-            done = evaluated(folder, f"{kind}:m@{endpoint.url}", "--run", f"run{place}", *more, "--task", "photos.yaml")
+            more = arguments[arguments.index(name) + 1 :]
+            done = evaluated(
+                folder, f"{kind}:m@{endpoint.url}", "--run", f"run{number}", *more, "--task", "photos.yaml"
+            )
             assert done.returncode == 0, f"{line}\n{done.stderr}"
     assert set(endpoint.paths) == {"/v1/responses", "/v1/chat/completions"}
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("openai:", "names no model: give openai:NAME or openai:NAME@URL"),
         ("openai:m@ftp://host", "openai:m@ftp://host: give the URL with http:// or https://"),
     ],
 )
-def test_a_mistake_in_the_name_is_said(folder: Path, name: str, said: str) -> None:
+def test_a_mistake_in_the_name_is_said(folder: Path, name: str, message: str) -> None:
     done = evaluated(folder, name)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_no_key_is_said_at_once(folder: Path) -> None:

@@ -35,7 +35,7 @@ def response(*output: Any, status: str = "completed", **more: Any) -> dict[str, 
     return {"id": "r", "object": "response", "status": status, "output": list(output), "usage": usage} | more
 
 
-def said(text: str, kind: str = "output_text", name: str = "text") -> dict[str, Any]:
+def text_message(text: str, kind: str = "output_text", name: str = "text") -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": kind, name: text}]}
 
 
@@ -48,15 +48,15 @@ def parts(reply: model.GenerateResponse) -> list[str | bytes]:
 
 
 async def test_by_the_images_api(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
-    one, two, made = picture(1), picture(2, form="JPEG"), picture(3)
-    endpoint.answer = lambda body: images(made)
+    one, two, drawing = picture(1), picture(2, form="JPEG"), picture(3)
+    endpoint.answer = lambda body: images(drawing)
     async with served(backend(endpoint, image_output="images")) as server:
         info = await server.info()
         assert model.CAPABILITY_IMAGE_OUTPUT in info.capabilities
         assert info.properties["image_output"] == "images"
         system = model.Message(role=model.ROLE_SYSTEM, parts=[model.Part(text="Draw well.")])
         reply = await server.send(wanted(system, ask("a red ball")))
-        assert parts(reply) == [made]
+        assert parts(reply) == [drawing]
         assert reply.parts[0].image.media_type == "image/png"
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 4)
         await server.send(wanted(ask(one, "mend", two, "this")))
@@ -81,15 +81,15 @@ async def test_an_images_api_without_the_field_for_data(
 
 
 async def test_in_a_chat_reply(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
-    made = picture(3)
-    url = f"data:image/png;base64,{b64(made)}"
+    drawing = picture(3)
+    url = f"data:image/png;base64,{b64(drawing)}"
     beside = {"role": "assistant", "content": "Here.", "images": [{"type": "image_url", "image_url": {"url": url}}]}
     inside = completion([{"type": "text", "text": "Here."}, {"type": "image_url", "image_url": {"url": url}}])
     endpoint.replies = [completion(None, choice={"message": beside}), inside, completion("I would rather not.")]
     async with served(backend(endpoint, image_output="chat")) as server:
         for _ in range(2):
             reply = await server.send(wanted(ask("a ball"), temperature=0.5, max_output_tokens=9, stop=["#"]))
-            assert parts(reply) == ["Here.", made]
+            assert parts(reply) == ["Here.", drawing]
         assert parts(await server.send(wanted(ask("a ball")))) == ["I would rather not."]
     sent = endpoint.seen[0]
     assert sent["modalities"] == ["image", "text"]
@@ -97,18 +97,18 @@ async def test_in_a_chat_reply(endpoint: Endpoint, served: Any, ask: Any, pictur
 
 
 async def test_by_the_tool_of_the_responses_api(endpoint: Endpoint, served: Any, ask: Any, picture: Any) -> None:
-    one, made = picture(1), picture(3)
+    one, drawing = picture(1), picture(3)
     endpoint.replies = [
-        response({"type": "reasoning", "summary": []}, said("Here."), drawn(made)),
-        response(said("Words."), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
-        response(said("I cannot.", "refusal", "refusal")),
+        response({"type": "reasoning", "summary": []}, text_message("Here."), drawn(drawing)),
+        response(text_message("Words."), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+        response(text_message("I cannot.", "refusal", "refusal")),
         response(status="failed", error={"code": "server_error", "message": "The brush broke."}),
     ]
     async with served(backend(endpoint, image_output="responses")) as server:
         answer = model.Message(role=model.ROLE_ASSISTANT, parts=[model.Part(text="Two.")])
         sent = wanted(ask(one, "How many?"), answer, ask("Draw them."), temperature=0.5, max_output_tokens=900)
         reply = await server.send(sent)
-        assert parts(reply) == ["Here.", made]
+        assert parts(reply) == ["Here.", drawing]
         assert reply.effective_config == sent.config
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 4)
         ends = [(await server.send(wanted(ask("x")))).finish_reason for _ in range(2)]

@@ -40,16 +40,16 @@ async def test_each_failure_means_what_the_table_says(endpoint: Endpoint, served
             with pytest.raises(CallError) as caught:
                 await server.send(request(ask("?")))
             error = caught.value
-            found = {"code": error.code.name, "reason": error.reason}
-            due = {name: entry[name] for name in found}
+            actual = {"code": error.code.name, "reason": error.reason}
+            due = {name: entry[name] for name in actual}
             if error.reason == "context_exceeded":
-                found |= {name: error.metadata.get(name) for name in ("limit", "value")}
+                actual |= {name: error.metadata.get(name) for name in ("limit", "value")}
                 due |= {name: entry.get(name) for name in ("limit", "value")}
             if "pause" in entry:
-                found["pause"], due["pause"] = round(error.retry_after, 3), entry["pause"]
+                actual["pause"], due["pause"] = round(error.retry_after, 3), entry["pause"]
             outcome = OUTCOMES.get(error.code.name, Outcome.FAILED)
-            if found != due or error.consequence.outcome is not outcome or "\n" in str(error):
-                wrong.append((entry["source"], found, due, str(error)))
+            if actual != due or error.consequence.outcome is not outcome or "\n" in str(error):
+                wrong.append((entry["source"], actual, due, str(error)))
     assert not wrong
 
 

@@ -32,16 +32,16 @@ class Vllm:
         self.thinks = thinks
 
     def tokens(self, text: str) -> list[int]:
-        found = [0] * (1 + self.beyond)
+        ids = [0] * (1 + self.beyond)
         while text:
             piece = max((p for p in VOCABULARY[1:] if text.startswith(p)), key=len)
-            found.append(VOCABULARY.index(piece))
+            ids.append(VOCABULARY.index(piece))
             text = text[len(piece) :]
-        return found
+        return ids
 
     def logprob(self, ids: list[int], number: int) -> float:
         """Depends on all tokens before, as a model's does."""
-        return -0.25 * number - 0.01 * sum(place * each for place, each in enumerate(ids[1 + self.beyond :], 1))
+        return -0.25 * number - 0.01 * sum(position * token for position, token in enumerate(ids[1 + self.beyond :], 1))
 
     def __call__(self, body: dict[str, Any]) -> Any:
         assert body["max_tokens"] == 1
@@ -49,25 +49,25 @@ class Vllm:
         assert (last["role"] == "assistant") == body.get("continue_final_message", False)
         assert body["add_generation_prompt"] != body.get("continue_final_message", False)
         ids = self.tokens("".join(m.get("reasoning", "") * self.thinks + m["content"] for m in body["messages"]))
-        told: dict[str, Any] = {"choice": {}}
+        fields: dict[str, Any] = {"choice": {}}
         if "prompt_logprobs" in body:
             assert body["prompt_logprobs"] == 0
             places: list[Any] = [None]
-            for place, number in enumerate(ids[1:], 1):
-                fact = {"logprob": self.logprob(ids[:place], number), "decoded_token": VOCABULARY[number]}
-                places.append({str(number): fact | {"rank": 1 if number == self.greedy(ids[:place]) else 2}})
-            told["prompt_logprobs"] = places
+            for position, number in enumerate(ids[1:], 1):
+                fact = {"logprob": self.logprob(ids[:position], number), "decoded_token": VOCABULARY[number]}
+                places.append({str(number): fact | {"rank": 1 if number == self.greedy(ids[:position]) else 2}})
+            fields["prompt_logprobs"] = places
         if self.lists and body.get("return_token_ids"):
-            told["prompt_token_ids"] = ids
-            told["choice"]["token_ids"] = [self.greedy(ids)]
+            fields["prompt_token_ids"] = ids
+            fields["choice"]["token_ids"] = [self.greedy(ids)]
         if body.get("logprobs"):
             numbers = dict.fromkeys([self.greedy(ids), *body["logprob_token_ids"]]) if self.lists else {}
             entries = [
                 {"token": VOCABULARY[number], "logprob": self.logprob(ids, number), "bytes": None} for number in numbers
             ]
             sampled = {"token": VOCABULARY[self.greedy(ids)], "logprob": -0.1, "bytes": None, "top_logprobs": entries}
-            told["choice"]["logprobs"] = {"content": [sampled]}
-        return completion("x", **told)
+            fields["choice"]["logprobs"] = {"content": [sampled]}
+        return completion("x", **fields)
 
     def greedy(self, ids: list[int]) -> int:
         return 4 + ids[-1] % 3
@@ -105,13 +105,13 @@ async def test_a_prompt_is_shown_as_its_tokens(endpoint: Endpoint, served: Any, 
             assert list(reply.prompt.token_ids) == engine.tokens("Q? A")
             assert reply.prompt.text == " ".join(map(str, engine.tokens("Q? A")))
             assert [token.token_id for token in reply.scores[0].tokens] == [10]
-    told: dict[str, Any] = {"prompt_token_ids": [1, 5, 9]}
-    endpoint.answer = lambda body: completion("x", **(told if body.get("return_token_ids") else {}))
+    fields: dict[str, Any] = {"prompt_token_ids": [1, 5, 9]}
+    endpoint.answer = lambda body: completion("x", **(fields if body.get("return_token_ids") else {}))
     async with served(backend(endpoint)) as server:
         request = model.GenerateRequest(messages=[ask("Q?")], return_prompt=True)
         reply = await server.send(request)
         assert (list(reply.prompt.token_ids), reply.prompt.text) == ([1, 5, 9], "1 5 9")
-        told.clear()
+        fields.clear()
         assert await refusal(server.send(request)) == ("UNIMPLEMENTED", "no_rendered_prompt")
 
 
@@ -163,8 +163,8 @@ async def test_many_tokens_are_listed_in_several_requests(
         assert [len(body.get("logprob_token_ids", ())) for body in endpoint.seen[-3:]] == [2, 2, 1]
 
 
-def sum_of(behind: list[int], *numbers: int) -> float:
-    return sum(Vllm().logprob([*behind, *numbers[:place]], number) for place, number in enumerate(numbers))
+def sum_of(prefix: list[int], *numbers: int) -> float:
+    return sum(Vllm().logprob([*prefix, *numbers[:count]], number) for count, number in enumerate(numbers))
 
 
 async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, served: Any, ask: Any) -> None:
@@ -181,8 +181,8 @@ async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, serv
         assert model.CAPABILITY_ANSWER_PREFIX in (await server.info()).capabilities
         reply = await server.send(request())
         assert [[token.token for token in score.tokens] for score in reply.scores] == [[b" A"], [b" B"]]
-        behind = Vllm().tokens("Q?Answer")
-        assert [score.logprob for score in reply.scores] == [sum_of(behind, 10), sum_of(behind, 11)]
+        prefix = Vllm().tokens("Q?Answer")
+        assert [score.logprob for score in reply.scores] == [sum_of(prefix, 10), sum_of(prefix, 11)]
         last = {body["messages"][-1]["content"] for body in endpoint.seen}
         assert last == {"Answer", "Answer A", "Answer B"}
         endpoint.seen = []
@@ -195,8 +195,8 @@ async def test_scores_behind_the_beginning_of_an_answer(endpoint: Endpoint, serv
             await server.send(request())
 
         endpoint.seen, endpoint.answer = [], lambda body: completion(" A")
-        said = await server.send(model.GenerateRequest(messages=request().messages))
-        assert [part.text for part in said.parts] == [" A"]
+        generated = await server.send(model.GenerateRequest(messages=request().messages))
+        assert [part.text for part in generated.parts] == [" A"]
         (body,) = endpoint.seen
         assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
         assert body["messages"][-1] == {"role": "assistant", "content": "Answer"}

@@ -68,19 +68,19 @@ async def test_what_is_sent_and_what_comes_back(endpoint: Endpoint, served: Any,
 
 async def test_clips_are_sent_as_they_are_or_refused(endpoint: Endpoint, served: Any) -> None:
     film, tone = clips.video(4), clips.audio(0.1)
-    asked = model.Message(role=model.ROLE_USER)
-    asked.parts.add(video=model.Video(data=film))
-    asked.parts.add(audio=model.Audio(data=tone))
-    asked.parts.add(text="?")
+    message = model.Message(role=model.ROLE_USER)
+    message.parts.add(video=model.Video(data=film))
+    message.parts.add(audio=model.Audio(data=tone))
+    message.parts.add(text="?")
     async with served(backend(endpoint)) as server:
-        assert await refusal(server.generate(asked)) == ("UNIMPLEMENTED", "no_audio_input")
+        assert await refusal(server.generate(message)) == ("UNIMPLEMENTED", "no_audio_input")
     async with served(backend(endpoint, audio_input=True, video_input=True)) as server:
-        await server.generate(asked)
-        asked.parts[0].video.sampling.count = 4
-        assert await refusal(server.generate(asked)) == ("UNIMPLEMENTED", "no_sampling")
-        asked.parts[0].video.ClearField("sampling")
-        asked.parts[1].audio.data = b"fLaC" + tone
-        assert await refusal(server.generate(asked)) == ("INVALID_ARGUMENT", "bad_audio")
+        await server.generate(message)
+        message.parts[0].video.sampling.count = 4
+        assert await refusal(server.generate(message)) == ("UNIMPLEMENTED", "no_sampling")
+        message.parts[0].video.ClearField("sampling")
+        message.parts[1].audio.data = b"fLaC" + tone
+        assert await refusal(server.generate(message)) == ("INVALID_ARGUMENT", "bad_audio")
     (body,) = endpoint.seen
     assert body["messages"][0]["content"] == [
         {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{b64(film)}"}},
@@ -200,7 +200,7 @@ AS_JSON = {"response_format": {"type": "json_schema", "json_schema": NAMED}}
 
 
 @pytest.mark.parametrize(
-    ("owner", "asked", "fields", "good", "bad"),
+    ("owner", "response_format", "fields", "good", "bad"),
     [
         ("vllm", LETTERS, {"structured_outputs": {"choice": ["A", "B+"]}}, "B+", "B"),
         ("vllm", {"regex": r"\d."}, {"structured_outputs": {"regex": r"[0-9][^\n]"}}, "1a", "1\n"),
@@ -211,7 +211,7 @@ AS_JSON = {"response_format": {"type": "json_schema", "json_schema": NAMED}}
     ],
 )
 async def test_a_format_goes_to_the_endpoint_and_its_reply_is_held_against_it(
-    owner: str, asked: Any, fields: Any, good: str, bad: str, endpoint: Endpoint, served: Any, ask: Any
+    owner: str, response_format: Any, fields: Any, good: str, bad: str, endpoint: Endpoint, served: Any, ask: Any
 ) -> None:
     endpoint.card["owned_by"] = owner
     endpoint.replies = [
@@ -221,7 +221,7 @@ async def test_a_format_goes_to_the_endpoint_and_its_reply_is_held_against_it(
         thinking(good, reasoning=THOUGHTS),
     ]
     async with served(backend(endpoint)) as server:
-        send = functools.partial(server.generate, ask("x"), response_format=asked)
+        send = functools.partial(server.generate, ask("x"), response_format=response_format)
         assert (await send()).parts[0].text == good
         assert fields.items() <= endpoint.seen[0].items()
         assert await refusal(send()) == ("INTERNAL", "format_not_kept")
@@ -359,8 +359,8 @@ async def test_keys_and_passwords_are_told_to_nobody(
         with pytest.raises(CallError) as caught:
             await server.generate(ask("x"))
         assert "what is *** to do" in str(caught.value)
-    behind = endpoint.url.replace("://", "://user:hunter2@")
-    async with served(backend(endpoint, base_url=behind)) as server:
+    authenticated = endpoint.url.replace("://", "://user:hunter2@")
+    async with served(backend(endpoint, base_url=authenticated)) as server:
         endpoint.answer = lambda body: completion("fine")
         await server.generate(ask("x"))
     for url in ("http://user:hunter2@127.0.0.1:1/v1", "ftp://user:hunter2@127.0.0.1:1/v1"):
@@ -498,7 +498,7 @@ async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch:
 
     endpoint.answer = lambda body: error(404, f"The model `{body['model']}` does not exist.")
     key = tmp_path / "key"
-    for text, kwargs, words in (
+    for text, kwargs, message in (
         ("wrong", {"key_file": key}, "refuses the key"),
         ("  ", {"key_file": key}, "empty"),
         ("x", {"base_url": "http://[::1/v1"}, "is not a URL"),
@@ -510,7 +510,7 @@ async def test_loading_mistakes(endpoint: Endpoint, tmp_path: Path, monkeypatch:
         ("x", {"base_url": "http://127.0.0.1:1/v1"}, "cannot reach"),
     ):
         key.write_text(text)
-        with pytest.raises(LoadError, match=words) as caught:
+        with pytest.raises(LoadError, match=message) as caught:
             await asyncio.to_thread(load, **kwargs)
         assert "\n" not in str(caught.value)
         assert "wrong" not in str(caught.value), "a key is never told"
@@ -550,9 +550,9 @@ async def test_outputs_of_one_prompt_are_asked_for_at_once(endpoint: Endpoint, s
             "", usage={"prompt_tokens": 9, "completion_tokens": 3 * count, "total_tokens": 9 + 3 * count}
         )
         reply["choices"] = [
-            {"index": place, "finish_reason": "stop", "message": {"role": "assistant", "content": "x" * size}}
+            {"index": number, "finish_reason": "stop", "message": {"role": "assistant", "content": "x" * size}}
             | ({"token_ids": list(range(size + 1))} if tells and body.get("return_token_ids") else {})
-            for place, size in enumerate(range(body["seed"] % 10, body["seed"] % 10 + count))
+            for number, size in enumerate(range(body["seed"] % 10, body["seed"] % 10 + count))
         ]
         reply["choices"].reverse()  # in any order
         return reply

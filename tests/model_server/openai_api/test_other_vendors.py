@@ -71,19 +71,19 @@ class Vendors:
 
 @asynccontextmanager
 async def vendors() -> AsyncIterator[Vendors]:
-    made, app = Vendors(), web.Application(client_max_size=2**26)
-    app.router.add_post("/{path:.*}", made.answer)
+    upstream, app = Vendors(), web.Application(client_max_size=2**26)
+    app.router.add_post("/{path:.*}", upstream.answer)
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield made
+    upstream.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield upstream
     await runner.cleanup()
 
 
-def backend(there: Vendors, name: str, **settings: Any) -> LiteLLMBackend:
-    return LiteLLMBackend(Settings(model=name, base_url=there.url, retries=0, **settings), Metrics())
+def backend(upstream: Vendors, name: str, **settings: Any) -> LiteLLMBackend:
+    return LiteLLMBackend(Settings(model=name, base_url=upstream.url, retries=0, **settings), Metrics())
 
 
 @pytest.fixture(autouse=True)
@@ -105,31 +105,31 @@ def test_the_fakes_reply_as_the_published_types_say(module: str, name: str, repl
 
 
 async def test_images_reasoning_and_usage_are_mapped(served: Any, ask: Any, picture: Any) -> None:
-    async with vendors() as there:
-        async with served(backend(there, "anthropic/claude-sonnet-4-5")) as server:
+    async with vendors() as upstream:
+        async with served(backend(upstream, "anthropic/claude-sonnet-4-5")) as server:
             reply = await server.send(request(ask(picture(1), "Is it?"), max_output_tokens=50))
-        kinds = [part["type"] for part in there.seen[0]["messages"][0]["content"]]
+        kinds = [part["type"] for part in upstream.seen[0]["messages"][0]["content"]]
         assert kinds == ["image", "text"]
         assert (reply.parts[0].text, reply.reasoning) == ("Yes.", "Looked.")
         assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens) == (14, 7, 2)
         assert reply.finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
-        async with served(backend(there, "gemini/gemini-2.5-flash")) as server:
+        async with served(backend(upstream, "gemini/gemini-2.5-flash")) as server:
             reply = await server.send(request(ask(picture(1), "Is it?"), max_output_tokens=50))
         assert (reply.parts[0].text, reply.usage.input_tokens, reply.usage.reasoning_tokens) == ("Yes.", 10, 5)
 
 
 async def test_failures_keep_their_meaning(served: Any, ask: Any) -> None:
-    async with vendors() as there:
-        async with served(backend(there, "anthropic/claude-sonnet-4-5")) as server:
-            for status, kind, words, expected in (
+    async with vendors() as upstream:
+        async with served(backend(upstream, "anthropic/claude-sonnet-4-5")) as server:
+            for status, kind, message, expected in (
                 (429, "rate_limit_error", "slow down", "RESOURCE_EXHAUSTED"),
                 (401, "authentication_error", "invalid x-api-key", "UNAUTHENTICATED"),
                 (529, "overloaded_error", "Overloaded", "UNAVAILABLE"),
             ):
-                there.failure = status, {"type": "error", "error": {"type": kind, "message": words}}
+                upstream.failure = status, {"type": "error", "error": {"type": kind, "message": message}}
                 assert (await refusal(server.send(request(ask("?")))))[0] == expected
             deprecated = "`temperature` is deprecated for this model."
-            there.failure = 400, {"type": "error", "error": {"type": "invalid_request_error", "message": deprecated}}
+            upstream.failure = 400, {"type": "error", "error": {"type": "invalid_request_error", "message": deprecated}}
             with pytest.raises(CallError, match="leave-out=temperature"):
                 await server.send(request(ask("?"), temperature=0.0))
 

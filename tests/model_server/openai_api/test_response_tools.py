@@ -38,7 +38,7 @@ def call(number: int) -> dict[str, Any]:
     }
 
 
-def said(text: str) -> dict[str, Any]:
+def text_message(text: str) -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
 
@@ -81,7 +81,7 @@ class Vendor:
 
     def __init__(self, endpoint: Endpoint, *output: dict[str, Any]) -> None:
         self.output = output
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.encrypts = True
         endpoint.answer = self.answer
 
@@ -90,37 +90,37 @@ class Vendor:
         if "include" in body and not self.encrypts:
             return error(400, "Encrypted content is not supported with this model.")
         if body.get("max_output_tokens") == 16:
-            return reply(said(""), tokens=len(json.dumps([body["input"], body.get("tools")]).split()))
-        self.asked.append(body)
+            return reply(text_message(""), tokens=len(json.dumps([body["input"], body.get("tools")]).split()))
+        self.requests.append(body)
         return reply(*self.output)
 
 
 async def test_calls_results_with_images_and_encrypted_reasoning(
     endpoint: Endpoint, served: Any, picture: Callable[..., bytes]
 ) -> None:
-    vendor = Vendor(endpoint, thought(1), said("I look."), call(1), thought(2), call(2))
+    vendor = Vendor(endpoint, thought(1), text_message("I look."), call(1), thought(2), call(2))
     async with served(backend(endpoint, api="responses")) as server:
         info = await server.info()
         assert model.CAPABILITY_TOOLS in info.capabilities
         assert info.tool_rendering.images == model.TOOL_IMAGES_IN_RESULT
         first = await server.send(sent(tool_choice=model.ToolChoice(name="zoom"), parallel_tool_calls=True))
-        asked = vendor.asked[-1]
-        (function,) = asked["tools"]
+        body = vendor.requests[-1]
+        (function,) = body["tools"]
         assert (function["name"], function["parameters"]) == ("zoom", json.loads(SCHEMA))
         assert (function["type"], function["strict"]) == ("function", False)
-        assert (asked["tool_choice"], asked["parallel_tool_calls"]) == ({"type": "function", "name": "zoom"}, True)
-        assert (asked["include"], asked["store"]) == (["reasoning.encrypted_content"], False)
+        assert (body["tool_choice"], body["parallel_tool_calls"]) == ({"type": "function", "name": "zoom"}, True)
+        assert (body["include"], body["store"]) == (["reasoning.encrypted_content"], False)
         assert [part.WhichOneof("kind") for part in first.parts] == ["text", "tool_call", "tool_call"]
         assert [part.tool_call.id for part in first.parts[1:]] == ["call_x1", "call_x2"]
         assert first.finish_reason == model.FINISH_REASON_TOOL_CALLS
 
-        vendor.output = (said("In the cup."),)
+        vendor.output = (text_message("In the cup."),)
         again = called(opaque=first.opaque, reasoning=first.reasoning)
         again.parts.extend(first.parts)
-        told = results(result("call_x1", "one", picture()), result("call_x2", "two"))
-        second = await server.send(sent(user("Where?"), again, told))
+        tool_results = results(result("call_x1", "one", picture()), result("call_x2", "two"))
+        second = await server.send(sent(user("Where?"), again, tool_results))
         assert [part.text for part in second.parts] == ["In the cup."]
-        items = vendor.asked[-1]["input"]
+        items = vendor.requests[-1]["input"]
         kinds = [item.get("type") or item["role"] for item in items]
         rounds = ["reasoning", "assistant", "function_call", "reasoning", "function_call"]
         assert kinds == ["user", *rounds, "function_call_output", "function_call_output"]
@@ -128,7 +128,8 @@ async def test_calls_results_with_images_and_encrypted_reasoning(
         assert [part["type"] for part in items[-2]["output"]] == ["input_text", "input_image"]
         assert (items[-2]["call_id"], items[-1]["call_id"]) == ("call_x1", "call_x2")
         again.opaque = b'{"reasoning_items": [1]}'
-        assert await refusal(server.send(sent(user("Where?"), again, told))) == ("INVALID_ARGUMENT", "bad_opaque")
+        resent = server.send(sent(user("Where?"), again, tool_results))
+        assert await refusal(resent) == ("INVALID_ARGUMENT", "bad_opaque")
 
 
 async def test_a_model_that_encrypts_nothing_is_asked_without(endpoint: Endpoint, served: Any) -> None:
@@ -139,5 +140,5 @@ async def test_a_model_that_encrypts_nothing_is_asked_without(endpoint: Endpoint
             reply_ = await server.send(sent())
             assert [part.tool_call.id for part in reply_.parts] == ["call_x1"]
             assert not reply_.opaque
-    assert all("include" not in body for body in vendor.asked)
+    assert all("include" not in body for body in vendor.requests)
     assert sum("include" in body for body in endpoint.seen) == 1

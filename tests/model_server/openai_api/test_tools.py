@@ -42,7 +42,7 @@ class Vendor:
 
     def __init__(self, endpoint: Endpoint, *drops: str) -> None:
         self.endpoint, self.drops = endpoint, drops
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.probes = 0
         self.says: Any = reply(text="Here.")
         endpoint.answer = self.answer
@@ -52,7 +52,7 @@ class Vendor:
         if body.get("max_tokens") == 1:
             self.probes += 1
             return reply(text="", tokens=self.count(body))
-        self.asked.append(body)
+        self.requests.append(body)
         return self.says(body) if callable(self.says) else self.says
 
     def count(self, body: dict[str, Any]) -> int:
@@ -78,11 +78,11 @@ async def test_tools_go_out_and_calls_come_back(endpoint: Endpoint, served: Any,
 
         vendor.says = reply([call(), call("c2", arguments="no JSON")], text="I look.")
         first = await server.send(sent(parallel_tool_calls=True, tool_choice=model.ToolChoice(name="zoom")))
-        asked = vendor.asked[-1]
+        body = vendor.requests[-1]
         function = {"name": "zoom", "description": "Cuts a box out of the image.", "parameters": json.loads(SCHEMA)}
-        assert asked["tools"] == [{"type": "function", "function": function}]
-        assert list(asked["tools"][0]["function"]["parameters"]["properties"]) == ["label", "bbox_2d"]
-        assert (asked["tool_choice"], asked["parallel_tool_calls"]) == (
+        assert body["tools"] == [{"type": "function", "function": function}]
+        assert list(body["tools"][0]["function"]["parameters"]["properties"]) == ["label", "bbox_2d"]
+        assert (body["tool_choice"], body["parallel_tool_calls"]) == (
             {"type": "function", "function": {"name": "zoom"}},
             True,
         )
@@ -92,20 +92,20 @@ async def test_tools_go_out_and_calls_come_back(endpoint: Endpoint, served: Any,
         assert first.finish_reason == model.FINISH_REASON_TOOL_CALLS
 
         vendor.says = reply(text="In the cup.")
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, reasoning="A plan.")
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, reasoning="A plan.")
         data = picture()
-        told = results(result("c1", "a", data, "b"), result("c2", "no such box", is_error=True))
-        second = await server.send(sent(user("Where?"), said, told))
+        tool_results = results(result("c1", "a", data, "b"), result("c2", "no such box", is_error=True))
+        second = await server.send(sent(user("Where?"), answer, tool_results))
         assert [part.text for part in second.parts] == ["In the cup."]
-        question, assistant, one, two, behind = vendor.asked[-1]["messages"]
+        question, assistant, one, two, images = vendor.requests[-1]["messages"]
         assert question == {"role": "user", "content": "Where?"}
         assert (assistant["content"], assistant["reasoning_content"]) == ("I look.", "A plan.")
         assert assistant["tool_calls"] == [call(), call("c2", arguments="no JSON")]
         texts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
         assert one == {"role": "tool", "tool_call_id": "c1", "content": texts}
         assert two == {"role": "tool", "tool_call_id": "c2", "content": "no such box"}
-        assert [part["type"] for part in behind["content"]] == ["image_url"]
-        assert behind["role"] == "user"
+        assert [part["type"] for part in images["content"]] == ["image_url"]
+        assert images["role"] == "user"
         assert vendor.probes == 5  # found out once
 
 
@@ -118,12 +118,12 @@ async def test_what_a_vendor_wants_back_is_opaque(endpoint: Endpoint, served: An
         vendor.says = reply(both, message={"reasoning_details": details})
         first = await server.send(sent())
         assert first.opaque
-        said = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, opaque=first.opaque)
+        answer = model.Message(role=model.ROLE_ASSISTANT, parts=first.parts, opaque=first.opaque)
         vendor.says = reply(text="Here.")
-        again = sent(user("Where?"), said, results(result("c1", "a"), result("c2", "b")))
+        again = sent(user("Where?"), answer, results(result("c1", "a"), result("c2", "b")))
         reply_ = await server.send(again)
         assert not reply_.opaque
-        message = vendor.asked[-1]["messages"][1]
+        message = vendor.requests[-1]["messages"][1]
         assert (message["tool_calls"], message["reasoning_details"]) == (both, details)
         for broken in (b"\xff", b"[]", b'{"extra_content": 3}', b"[" * 100_000):
             again.messages[1].opaque = broken
@@ -132,13 +132,13 @@ async def test_what_a_vendor_wants_back_is_opaque(endpoint: Endpoint, served: An
         assert await refusal(server.send(sent())) == ("INTERNAL", "opaque_too_large")
 
 
-@pytest.mark.parametrize("what", DROPS)
-async def test_an_endpoint_that_drops_tools_is_refused(what: str, endpoint: Endpoint, served: Any) -> None:
-    vendor = Vendor(endpoint, *DROPS[what])
+@pytest.mark.parametrize("case", DROPS)
+async def test_an_endpoint_that_drops_tools_is_refused(case: str, endpoint: Endpoint, served: Any) -> None:
+    vendor = Vendor(endpoint, *DROPS[case])
     async with served(backend(endpoint)) as server:
         for _ in range(2):
             assert await refusal(server.send(sent())) == ("UNIMPLEMENTED", "no_tools")
-        assert (vendor.probes, vendor.asked) == (5, [])
+        assert (vendor.probes, vendor.requests) == (5, [])
         assert (await server.send(sent(tools=[]))).parts[0].text == "Here."
 
 
@@ -174,8 +174,8 @@ async def test_calls_that_are_odd(endpoint: Endpoint, served: Any) -> None:
         got = await server.send(sent())
         assert (got.parts[0].tool_call.id, got.parts[0].tool_call.arguments) == ("call_0", '{"a": 1}')
         assert got.finish_reason == model.FINISH_REASON_TOOL_CALLS
-        own = await server.send(sent(tools=[]))  # the endpoint's own tool, which nobody calls
-        assert ([part.text for part in own.parts], own.finish_reason) == ([""], model.FINISH_REASON_TOOL_CALLS)
+        builtin = await server.send(sent(tools=[]))  # the endpoint's own tool, which nobody calls
+        assert ([part.text for part in builtin.parts], builtin.finish_reason) == ([""], model.FINISH_REASON_TOOL_CALLS)
         vendor.says = reply(text="Here.", finish_reason="tool_calls")
         assert (await server.send(sent())).finish_reason == model.FINISH_REASON_END_OF_SEQUENCE
         for broken in ({"id": "x", "type": "custom"}, {"id": 3, "type": "function", "function": {"name": 3}}):
@@ -186,7 +186,7 @@ async def test_calls_that_are_odd(endpoint: Endpoint, served: Any) -> None:
         vendor.says = reply([call()])
         none = sent(tool_choice=model.ToolChoice(mode=model.TOOL_CHOICE_MODE_NONE))
         assert await refusal(server.send(none)) == ("INTERNAL", "tool_choice_not_kept")
-        assert vendor.asked[-1]["tool_choice"] == "none"
+        assert vendor.requests[-1]["tool_choice"] == "none"
         taken = sent(config=model.GenerationConfig(extra_body={"tool_choice": "auto"}), tool_choice=none.tool_choice)
         assert await refusal(server.send(taken)) == ("INVALID_ARGUMENT", "field_not_extra")
 
@@ -195,8 +195,8 @@ async def test_engines_get_arguments_as_json(endpoint: Endpoint, served: Any) ->
     endpoint.card["owned_by"] = "vllm"
     vendor = Vendor(endpoint)
     async with served(backend(endpoint)) as server:
-        said = called("a", "b", arguments="{no: JSON")
-        said.parts[1].tool_call.arguments = ARGUMENTS
-        await server.send(sent(user("x"), said, results(result("a", "y"), result("b", "z"))))
-        made = vendor.asked[-1]["messages"][1]["tool_calls"]
-        assert [each["function"]["arguments"] for each in made] == [json.dumps("{no: JSON"), ARGUMENTS]
+        answer = called("a", "b", arguments="{no: JSON")
+        answer.parts[1].tool_call.arguments = ARGUMENTS
+        await server.send(sent(user("x"), answer, results(result("a", "y"), result("b", "z"))))
+        calls = vendor.requests[-1]["messages"][1]["tool_calls"]
+        assert [entry["function"]["arguments"] for entry in calls] == [json.dumps("{no: JSON"), ARGUMENTS]

@@ -53,11 +53,11 @@ async def test_its_answers_are_those_of_the_checkpoint(
 ) -> None:
     # Of text alone: with images it needs a torchvision that decodes them, which the wheel beside a CPU torch does not.
     questions = [
-        model.GenerateRequest(messages=[ask(words)], config=model.GenerationConfig(max_output_tokens=12))
-        for words in ("What color is the object?", "Which option is correct? (A) red (B) blue", "Why?")
+        model.GenerateRequest(messages=[ask(text)], config=model.GenerationConfig(max_output_tokens=12))
+        for text in ("What color is the object?", "Which option is correct? (A) red (B) blue", "Why?")
     ]
-    behind = OpenAIBackend(Settings(model=str(CHECKPOINT), base_url=url, patience=100.0), Metrics())
-    async with served(behind) as proxy, served(hf("", model=str(CHECKPOINT))) as direct:
+    proxied = OpenAIBackend(Settings(model=str(CHECKPOINT), base_url=url, patience=100.0), Metrics())
+    async with served(proxied) as proxy, served(hf("", model=str(CHECKPOINT))) as direct:
         assert "only owner/other; it is used by that name" in caplog.text
         for question in questions:
             wanted, got = [await server.send(question) for server in (direct, proxy)]

@@ -20,8 +20,8 @@ _ENGINE = {"owned_by": "vllm", "root": "/models/first"}
 
 
 async def info_of(server: Any) -> model.GetModelInfoResponse:
-    found: model.GetModelInfoResponse = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=5)
-    return found
+    info: model.GetModelInfoResponse = await call(server.stub.GetModelInfo, model.GetModelInfoRequest(), timeout=5)
+    return info
 
 
 async def test_an_engine_started_again_as_another_answers_nothing(
