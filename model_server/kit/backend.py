@@ -187,6 +187,9 @@ class KitBackend(Backend):
     ) -> model.GenerateResponse:
         config = work.config
         output = Output(answer) if isinstance(answer, str) else answer
+        if not isinstance(output, Output):
+            kind = type(answer).__name__
+            raise InternalFailure("wrong_answer", f"the model returned {kind}, and not a text or an Output")
         if output.reasoning and not self.kit.reasoning:
             raise InternalFailure(
                 "reasoning_not_claimed", "the model returned reasoning: set its attribute `reasoning`"

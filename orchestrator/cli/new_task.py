@@ -53,5 +53,5 @@ def command(data: str, output: Path | None, force: bool) -> None:
         rows = benchmark.rows(benchmark.name, None)
     for reason in guessed.reasons:
         click.echo(f"  {reason}")
-    count = f"{rows.count:,} rows" if rows.count is not None else "rows"
+    count = f"{rows.count:,} {'row' if rows.count == 1 else 'rows'}" if rows.count is not None else "rows"
     click.echo(f"{output}: {count}; look at it, then: orchestrator prompts --task {output} --limit 2")

@@ -7,6 +7,7 @@ items are listed in `not_counts`.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -175,5 +176,7 @@ def find_paper(word: str) -> str:
     best = max(named, key=lambda key: named[key])
     if not named[best]:
         known = ", ".join(f"{key} ({paper.arxiv})" for key, paper in papers().items())
-        raise ConfigError(f"{word!r} is not a paper whose tables are known, nor a text of one: {known}")
+        near = difflib.get_close_matches(word.casefold(), PAPERS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {known}"
+        raise ConfigError(f"{word!r} is not a paper whose tables are known, nor a text of one: {hint}")
     return best

@@ -339,9 +339,11 @@ def how_read(tasks: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns the points of the worst read task's score that may be parsing errors, as text; "" if too few to matter.
 
     "About 1.8 points of vstar_bench may be parsing errors [1.4, 2.3]: 40 answers read by rule, 3 doubtful, 2 unparsed".
-    A judge's reading errors are not measured here, so the line says that they come on top.
+    A judge's reading errors are not measured here, so the line says that they come on top. A task without a result has
+    no score to hide them in.
     """
-    read = {task: results["reading"] for task, results in tasks.items() if "reading" in results}
+    void = no_result(tasks)
+    read = {task: results["reading"] for task, results in tasks.items() if "reading" in results and task not in void}
     total = {name: sum(int(reading["by"][name]) for reading in read.values()) for name in _READ_BY}
     task, hidden = max(
         ((task, reading["hidden"]) for task, reading in read.items()),

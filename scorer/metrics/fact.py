@@ -9,7 +9,7 @@ from lyncean.scorer.v1 import scorer_pb2 as pb
 from lyncean.statistics import intervals as stats
 from scorer.errors import RequestError
 from scorer.metrics.base import Metric, Params, Plan
-from scorer.metrics.intervals import gathered, mean_result
+from scorer.metrics.intervals import gathered
 from scorer.metrics.mean import CLUSTER
 from scorer.metrics.table import Table
 
@@ -24,21 +24,17 @@ def plan(params: Params) -> Plan:
 
     def compute(table: Table) -> pb.MetricResult:
         column: Floats = table.facts[name]
-        if weight:
-            groups = table.group if cluster else None
-            return _weighted(column, table.facts[weight], groups, level, table.answered)
-        known = ~np.isnan(column)
-        values, clusters = column[known], table.group[known] if cluster else None
-        result = mean_result(values, clusters, level, stats.UNBOUNDED, column[known & table.answered])
-        if missing := len(column) - len(values):
-            result.details["items_without_fact"] = missing
-        return result
+        weights = table.facts[weight] if weight else np.ones(len(column))
+        return _weighted(column, weights, table.group if cluster else None, level, table.answered)
 
     return Plan(compute, facts=(name, weight) if weight else (name,))
 
 
 def _weighted(values: Floats, weights: Floats, groups: Ints | None, level: float, answered: Bools) -> pb.MetricResult:
-    """Returns the mean weighted by another fact; the denominator is the sum of the weights."""
+    """Returns the weighted mean; the denominator is the sum of the weights.
+
+    Numbers that happen to be all 0 or 1 are counts as well: Wilson's interval would bound the mean of a count by 1.
+    """
     known = ~np.isnan(values) & (weights > 0)
     values, weights, answered = values[known], weights[known], answered[known]
     numbers = np.arange(len(values)) if groups is None else groups[known]

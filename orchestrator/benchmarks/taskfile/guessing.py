@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,6 +80,10 @@ def guess(data: str) -> Guess:
     if identifier:
         guess.values["id"] = identifier
         guess.reasons.append(f"id: {identifier}, different in every row looked at")
+    elif repeated := _named("id", free):
+        counted = Counter(str(row.get(repeated)) for row in rows)
+        value, times = counted.most_common(1)[0]
+        guess.reasons.append(f"CHECK THIS: {repeated} is not the id: {value} is in {times} rows, so rows are numbered")
     guess.values["question"] = question
     if options:
         guess.values["options"] = options if len(options) > 1 else options[0]

@@ -24,9 +24,9 @@ def line(number: int, rule: str, outcome: Outcome, reason: str) -> VerdictLine:
 def test_answers_of_one_class_hide_its_measured_rate() -> None:
     wrong, read = ERRORS[Confidence.DOUBTFUL]
     low, high = wilson(wrong, read)
-    found = hidden_error({"doubtful": 50}, 50)
-    assert found["points"] == pytest.approx(100 * wrong / read, abs=1e-3)
-    assert (found["low"], found["high"]) == pytest.approx((100 * low, 100 * high), abs=1e-3)
+    estimate = hidden_error({"doubtful": 50}, 50)
+    assert estimate["points"] == pytest.approx(100 * wrong / read, abs=1e-3)
+    assert (estimate["low"], estimate["high"]) == pytest.approx((100 * low, 100 * high), abs=1e-3)
 
 
 def test_what_needs_no_reading_hides_nothing() -> None:
@@ -46,8 +46,8 @@ def test_the_interval_covers_the_true_error_of_several_classes() -> None:
         for _ in range(300):
             for kind, (_, read) in measured.items():
                 ERRORS[kind] = ERRORS[kind]._replace(wrong=sum(draw.random() < true[kind] for _ in range(read)))
-            found = hidden_error(by, 1000)
-            held += found["low"] <= truth <= found["high"]
+            estimate = hidden_error(by, 1000)
+            held += estimate["low"] <= truth <= estimate["high"]
     finally:
         ERRORS.update(measured)
     assert held >= 0.92 * 300
@@ -67,11 +67,13 @@ def test_a_task_tells_how_its_answers_were_read() -> None:
     assert summary
     assert summary["by"] == {"constraint": 1, "rule": 1, "second_reader": 0, "doubtful": 1, "unparsed": 1}
     assert 0 < summary["hidden"]["low"] < summary["hidden"]["points"] < summary["hidden"]["high"]
-    words = how_read({"one": {"reading": summary}, "other": {}})
+    text = how_read({"one": {"reading": summary}, "other": {}})
     assert re.match(
-        r"About \d\.\d points of one may be parsing errors \[\d\.\d, \d\.\d\]: 1 read by constraint, ", words
+        r"About \d\.\d points of one may be parsing errors \[\d\.\d, \d\.\d\]: 1 read by constraint, ", text
     )
-    assert words.endswith("1 read by rule, 1 doubtful, 1 unparsed")
+    assert text.endswith("1 read by rule, 1 doubtful, 1 unparsed")
+    doubts = [{"cause": "unanswered", "words": "no result: 4 unparsed", "void": True}]
+    assert how_read({"one": {"reading": summary, "doubts": doubts}}) == ""
     firm = {"by": summary["by"], "hidden": {"points": 0.9, "low": 0.7, "high": 1.3, "level": 0.95}}
     assert how_read({"one": {"reading": firm}}) == ""
     assert not offered({"one": {"reading": summary}}, {})

@@ -35,6 +35,15 @@ def test_the_mean_is_over_items_that_have_the_fact():
     assert result.HasField("interval")
 
 
+def test_counts_that_happen_to_be_0_or_1_are_not_shares():
+    always = [(1, {"calls": 1}, {})] * 4
+    (result,) = summary([spec("calls", "fact", fact="calls")], always)
+    assert (result.value, result.HasField("interval")) == (1, False)
+    assert result.details["no_interval"].startswith("all samples have the same value")
+    (result,) = summary([spec("errors", "fact", fact="e")], [(1, {"e": 0}, {}), (1, {"e": 1}, {}), (1, {"e": 1}, {})])
+    assert result.interval.method == "t over items"
+
+
 def test_a_fact_that_no_item_has_is_undefined():
     (result,) = summary([spec("x", "fact", fact="x")], [(1, {"calls": 2}, {})])
     assert not result.HasField("value")

@@ -270,6 +270,13 @@ def test_an_empty_cell_hides_neither_images_nor_the_form_of_answers(tmp_path: Pa
     assert "CHECK THIS: column image is not used: '17' is not the path of an image" in guess(str(file)).reasons
 
 
+def test_ids_that_repeat_are_named(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").write_text("id,question,answer\n7,?,x\n8,?,y\n7,?,z\n")
+    done = run("new-task", tmp_path / "set.csv", "--output", tmp_path / "set.yaml")
+    assert "CHECK THIS: id is not the id: 7 is in 2 rows, so rows are numbered" in done.stdout
+    assert "id" not in yaml.safe_load((tmp_path / "set.yaml").read_text())
+
+
 @pytest.mark.parametrize("answer", ["reference", "gt", "ground_truth", "target", "label", "answers"])
 @pytest.mark.parametrize(("image", "question"), [("image_path", "prompt"), ("images", "query")])
 def test_the_fields_column_names_are_known(tmp_path: Path, answer: str, image: str, question: str) -> None:
