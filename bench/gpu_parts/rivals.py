@@ -7,6 +7,7 @@ import base64
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from lyncean.model.v1 import model_pb2 as model
 
 _SERVE = "import lyncean.transformers_import\nfrom transformers.cli.transformers import main\nmain()"
 _STARTS_WITHIN = 600.0
+_ENDS_WITHIN = 60.0
+"""Seconds that a server has after SIGTERM; then it and what it started are killed."""
 
 
 def measure(machine: Machine) -> list[Row]:
@@ -89,6 +92,7 @@ def _served(command: list[str]) -> Iterator[str]:
             env=os.environ | {"HF_HUB_OFFLINE": "1"},
             stdout=log,
             stderr=log,
+            start_new_session=True,
         )
         try:
             until = time.monotonic() + _STARTS_WITHIN
@@ -100,6 +104,10 @@ def _served(command: list[str]) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDS_WITHIN)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
