@@ -80,7 +80,7 @@ class Result:
 
 
 async def ended(check: Check, work: Coroutine[Any, Any, str | None], seconds: float) -> Result:
-    """Returns how the work of a check ended, after so many seconds at most."""
+    """Returns how the work of a check ended, after so many seconds at most; a defect of the check itself is raised."""
     start = time.monotonic()
     status, detail = Status.FAILED, ""
     try:
@@ -94,7 +94,7 @@ async def ended(check: Check, work: Coroutine[Any, Any, str | None], seconds: fl
         detail = f"a request that should be answered ended with {error.code.name}: {error}"
     except TimeoutError:
         detail = f"not over after {seconds:.0f} s"
-    except (DecodeError, ValueError) as error:
+    except DecodeError as error:
         detail = f"what the server sends cannot be read: {error}"
     return Result(check, status, detail, time.monotonic() - start)
 

@@ -10,7 +10,7 @@ import grpc
 from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.check import applies, check, wants
-from orchestrator.conformance.server import CUT_CHARACTER, Server, generation, text_of, user
+from orchestrator.conformance.server import CUT_CHARACTER, Server, enum_name, generation, text_of, user
 
 PROMPT = "Describe a harbour at dawn in two sentences."
 RIDDLE = "A bat and a ball cost 1.10. The bat costs 1.00 more than the ball. What does the ball cost?"
@@ -76,7 +76,7 @@ async def stop_strings_end_the_output(server: Server) -> str:
     cut = await server.generate(PROMPT, stop=["@never@", stop])
     expected = full[: full.index(stop)]
     wants(text_of(cut) == expected, f"{full!r} stopped at {stop!r} should be {expected!r}, it is {text_of(cut)!r}")
-    reason = model.FinishReason.Name(cut.finish_reason)
+    reason = enum_name(model.FinishReason, cut.finish_reason)
     wants(cut.finish_reason == model.FINISH_REASON_STOP_STRING, f"it stopped at {stop!r} with {reason}")
     return f"at {stop!r}"
 
@@ -87,7 +87,7 @@ async def output_limit_holds(server: Server) -> str:
     long, short = await server.generate(PROMPT), await server.generate(PROMPT, max_output_tokens=2)
     applies(long.usage.output_tokens > 2, f"the answer has {long.usage.output_tokens} tokens: nothing to cut")
     wants(short.usage.output_tokens <= 2, f"2 tokens were allowed, {short.usage.output_tokens} are reported")
-    reason = model.FinishReason.Name(short.finish_reason)
+    reason = enum_name(model.FinishReason, short.finish_reason)
     wants(short.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"an output cut at 2 tokens ends with {reason}")
     wants(len(text_of(short)) < len(text_of(long)) or not text_of(long), "2 tokens say as much as 16")
     if server.exact:
@@ -164,7 +164,7 @@ async def reasoning_stays_apart(server: Server) -> str:
     wants(reasoning not in text, f"parts repeat the reasoning: {text[:80]!r}")
     cut = await server.generate(RIDDLE, max_output_tokens=2)
     wants(not text_of(cut).strip(), f"cut after 2 tokens, inside the reasoning, parts hold {text_of(cut)!r}")
-    reason = model.FinishReason.Name(cut.finish_reason)
+    reason = enum_name(model.FinishReason, cut.finish_reason)
     wants(cut.finish_reason == model.FINISH_REASON_MAX_TOKENS, f"reasoning cut at 2 tokens ends with {reason}")
     if server.exact:
         begins = cut.reasoning.rstrip(CUT_CHARACTER).rstrip()

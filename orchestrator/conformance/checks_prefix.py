@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from lyncean.model.v1 import model_pb2 as model
 from orchestrator.conformance.check import applies, check, wants
@@ -25,8 +25,8 @@ async def _continued(server: Server, text: str, tokens: int) -> model.GenerateRe
     return response
 
 
-async def _scored(server: Server, messages: list[model.Message], *texts: str) -> Any:
-    return (await server.send(model.LikelihoodRequest(messages=messages, continuations=texts))).scores
+async def _scored(server: Server, messages: list[model.Message], *texts: str) -> Sequence[model.ContinuationScore]:
+    return await server.scores(model.LikelihoodRequest(messages=messages, continuations=texts))
 
 
 @check
@@ -92,8 +92,8 @@ async def raw_prompts_are_scored(server: Server) -> str:
     if all(token.HasField("token_id") for token in tokens):
         ids = model.TokenIds(ids=[token.token_id for token in tokens])
         again = await server.send(model.LikelihoodRequest(raw_prompt=model.RawPrompt(tokens=ids), score_prompt=True))
-        pairs = zip(tokens, again.prompt_tokens, strict=False)
-        apart = max(abs(one.logprob - other.logprob) for one, other in pairs)
         wants(len(again.prompt_tokens) == len(tokens), f"{len(tokens)} tokens are {len(again.prompt_tokens)} when sent")
+        pairs = zip(tokens, again.prompt_tokens, strict=True)
+        apart = max(abs(one.logprob - other.logprob) for one, other in pairs)
         wants(apart <= server.tolerance * 10, f"the scores are {apart:.1e} nats others when the tokens are sent")
     return f"{len(tokens)} tokens"

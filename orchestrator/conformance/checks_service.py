@@ -14,7 +14,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from lyncean.rpc.errors import ERROR_DOMAIN
 from orchestrator.conformance.check import Broken, applies, check, wants
-from orchestrator.conformance.server import SERVICE, Server, in_batch, method_of, one_by_one, text_of
+from orchestrator.conformance.server import SERVICE, Server, enum_name, in_batch, method_of, one_by_one, text_of
 from orchestrator.run_folder import origins
 from orchestrator.run_folder.parts import proto_json
 
@@ -99,7 +99,7 @@ async def health_has_both_names(server: Server) -> None:
             response = await stub.Check(request, timeout=server.timeout, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise Broken(f"health of {name!r} ends with {error.code().name}") from error
-        status = health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
+        status = enum_name(health_pb2.HealthCheckResponse.ServingStatus, response.status)
         wants(status == "SERVING", f"health of {name!r} is {status}")
 
 

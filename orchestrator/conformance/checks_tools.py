@@ -10,7 +10,7 @@ from lyncean.model.v1 import model_pb2 as model
 from lyncean.rpc import CallError
 from orchestrator.conformance.check import Broken, applies, check, wants
 from orchestrator.conformance.checks_images import picture
-from orchestrator.conformance.server import Server, user
+from orchestrator.conformance.server import Server, enum_name, user
 
 _QUESTION = "What stands in the upper left corner of the picture? Call the tool look to see it."
 _SCHEMA = '{"type": "object", "properties": {"corner": {"type": "string"}}, "required": ["corner"]}'
@@ -87,7 +87,8 @@ async def tool_images_are_as_stated(server: Server) -> str:
     wants(longer, "an image makes a user's message longer, and no tool result: it was dropped")
     sizes = len(response.usage.images)
     wants(sizes in (0, 1), f"usage.images has {sizes} sizes for one image")
-    return f"{model.ToolImages.Name(stated).removeprefix('TOOL_IMAGES_').lower()}, {response.usage.image_tokens} tokens"
+    how = enum_name(model.ToolImages, stated).removeprefix("TOOL_IMAGES_").lower()
+    return f"{how}, {response.usage.image_tokens} tokens"
 
 
 async def _called(server: Server, **fields: object) -> model.GenerateResponse | None:

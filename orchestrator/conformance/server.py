@@ -182,12 +182,13 @@ class Server:
         self, parts: Sequence[str | bytes], continuations: Sequence[str], tokens: bool = False
     ) -> Sequence[model.ContinuationScore]:
         """Scores continuations of one user message."""
-        response = await self.send(scoring(parts, continuations, return_tokens=tokens))
-        wants(
-            len(response.scores) == len(continuations),
-            f"{len(continuations)} continuations were sent and {len(response.scores)} scores came back",
-        )
-        scores: Sequence[model.ContinuationScore] = response.scores
+        return await self.scores(scoring(parts, continuations, return_tokens=tokens))
+
+    async def scores(self, request: model.LikelihoodRequest) -> Sequence[model.ContinuationScore]:
+        """Returns a score for each continuation of a request."""
+        scores: Sequence[model.ContinuationScore] = (await self.send(request)).scores
+        number = len(request.continuations)
+        wants(len(scores) == number, f"{number} continuations were sent and {len(scores)} scores came back")
         return scores
 
     async def refused(self, request: Request, *codes: grpc.StatusCode, what: str) -> CallError:
@@ -336,6 +337,11 @@ def scoring(
 def text_of(response: model.GenerateResponse) -> str:
     """Returns the text parts of an answer, joined."""
     return "".join(part.text for part in response.parts if part.WhichOneof("kind") == "text")
+
+
+def enum_name(kind: Any, value: int) -> str:
+    """Returns the name of a value of an enum, its number if the contract has no such value."""
+    return str(kind.Name(value)) if value in kind.values() else str(value)
 
 
 def method_of(request: Request | None) -> Literal["Generate", "Likelihood"]:

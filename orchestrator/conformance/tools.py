@@ -78,7 +78,7 @@ class Server:
         tool = tool or self.listing.tools[0]
         try:
             arguments = json.dumps(example(json.loads(tool.input_schema or "{}")))
-        except (AttributeError, LookupError, TypeError, RecursionError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise Broken(f"the schema of {tool.name[:64]} cannot be read: {error}") from error
         images = [model.Image(data=picture("red"))]
         values = {"revision": self.listing.revision, "name": tool.name, "arguments": arguments, "images": images}
