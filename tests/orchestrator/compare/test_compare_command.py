@@ -49,25 +49,25 @@ def test_other_questions_under_the_same_keys(tmp_path: Path, data: int, prompt: 
     def run(name: str, number: int) -> Path:
         origin = ["synthetic, seed 0", "marvel.parquet"][number * data]
         writer = Writer(tmp_path / name, data={"marvel": {"origin": origin, "sha256": f"{number * data}" * 64}})
-        for place in range(20):
-            parts = [{"text": f"Question {place} of {number * prompt}"}]
+        for index in range(20):
+            parts = [{"text": f"Question {index} of {number * prompt}"}]
             targets = [str(1 + number * target)]
-            writer.item(f"marvel/{place}", parts=parts, answer="1", score=float(place % 3 == number), targets=targets)
+            writer.item(f"marvel/{index}", parts=parts, answer="1", score=float(index % 3 == number), targets=targets)
         return writer.close()
 
     before, after = run("before", 0), run("after", 1)
     result = invoke(before, after)
     assert result.exit_code == (2 if other else 0)
-    words = "marvel: 20 of 20 items have the same key in before and after, and another prompt and target: "
-    words += "the data are synthetic, seed 0 and marvel.parquet; --other-data compares them all the same"
-    assert (words in result.stderr) is other
+    refusal = "marvel: 20 of 20 items have the same key in before and after, and another prompt and target: "
+    refusal += "the data are synthetic, seed 0 and marvel.parquet; --other-data compares them all the same"
+    assert (refusal in result.stderr) is other
     again = invoke(before, after, "--other-data")
     assert again.exit_code == 0
     assert again.stdout.count("caution:") == bool(data or prompt or target)
     assert ("prompt or images" in " ".join(again.stdout.split())) is bool(prompt)
     assert ("target 1 → 2" in again.stdout) is bool(target)
-    told = orjson.loads(invoke(before, after, "--other-data", "--json").stdout)["comparisons"][0]["warnings"]
-    assert ("marvel: prompt or images differ in 20 of 20 items" in told) is bool(prompt)
+    warnings = orjson.loads(invoke(before, after, "--other-data", "--json").stdout)["comparisons"][0]["warnings"]
+    assert ("marvel: prompt or images differ in 20 of 20 items" in warnings) is bool(prompt)
 
 
 @pytest.mark.parametrize(("columns", "wide"), [(80, False), (123, False), (124, True)])
@@ -75,8 +75,8 @@ def test_names_of_tasks_are_whole_and_numbers_stand_in_one_line(tmp_path: Path, 
     folders = []
     for name in ("before", "after"):
         writer = Writer(tmp_path / name, tasks=["VisualPuzzles_direct"])
-        for place in range(1200):
-            writer.item(f"VisualPuzzles_direct/{place}", answer="A", score=float(place % 3 == (name == "after")))
+        for number in range(1200):
+            writer.item(f"VisualPuzzles_direct/{number}", answer="A", score=float(number % 3 == (name == "after")))
         folders.append(str(writer.close()))
     result = CliRunner(env={"COLUMNS": str(columns)}).invoke(command, folders)
     lines = result.output.splitlines()
@@ -88,14 +88,14 @@ def test_names_of_tasks_are_whole_and_numbers_stand_in_one_line(tmp_path: Path, 
 
 
 def test_json(runs: tuple[Path, Path]) -> None:
-    found = orjson.loads(invoke(*runs, runs[0], "--json").output)
-    pair = found["comparisons"][0]["pairs"][0]
+    report = orjson.loads(invoke(*runs, runs[0], "--json").output)
+    pair = report["comparisons"][0]["pairs"][0]
     assert pair["items"] == 154
     assert pair["regression"] is True
     assert pair["difference"] == pytest.approx(pair["second"] - pair["first"])
-    assert found["comparisons"][1]["pairs"][0]["p"] == 1.0
-    assert [place["rank"] for place in found["leaderboard"][0]["places"]] == [1, 1, 3]
-    names = {run["name"] for run in found["runs"]}
+    assert report["comparisons"][1]["pairs"][0]["p"] == 1.0
+    assert [standing["rank"] for standing in report["leaderboard"][0]["places"]] == [1, 1, 3]
+    names = {run["name"] for run in report["runs"]}
     assert names == {str(runs[0]), "after"}, "runs of the same name are told apart"
 
 
@@ -138,19 +138,19 @@ def test_a_gate_tells_no_fall_from_one_that_is_not_shown(tmp_path: Path) -> None
         write("less", 40, 30),
         write("worse", 60, 0),
     )
-    for run, code, words in (
+    for run, code, line in (
         (same, 0, "pass  no_regression  same  all tasks: +0.0 points [-1.1, +1.1], limit -2"),
         (less, 5, "not shown  no_regression  less  all tasks: -1.0 points [-2.2, +0.2], limit -2: neither shown nor "
          "refuted by 2,000 items; of an unchanged model about 1,400 like these show it in 4 of 5 runs"),
         (worse, 4, "FAIL  no_regression  worse  all tasks: -6.0 points"),
     ):  # fmt: skip
         result = invoke(before, run, "--gate", "no_regression", "--html", tmp_path / f"{code}.html")
-        assert " ".join(words.split()) in " ".join(result.output.split()), result.output
+        assert " ".join(line.split()) in " ".join(result.output.split()), result.output
         assert result.exit_code == code
     assert "Gate: not shown" in (tmp_path / "5.html").read_text(encoding="utf-8")
-    found = orjson.loads(invoke(before, less, "--json", "--gate", "change.low>=-2%,marvel/change>=-2%").output)
-    assert [each["verdict"] for each in found["gate"]["findings"]] == ["not shown", "pass"]
-    assert found["comparisons"][0]["overall"]["detectable"] == pytest.approx(0.0167, abs=1e-4)
+    report = orjson.loads(invoke(before, less, "--json", "--gate", "change.low>=-2%,marvel/change>=-2%").output)
+    assert [finding["verdict"] for finding in report["gate"]["findings"]] == ["not shown", "pass"]
+    assert report["comparisons"][0]["overall"]["detectable"] == pytest.approx(0.0167, abs=1e-4)
     assert invoke(before, less, "--gate", "VisualPuzzles/change>=0").exit_code == 2
 
 
@@ -174,9 +174,9 @@ def test_a_run_that_goes_on_is_compared_with_a_caution_and_passes_no_gate(
     going = marvel_run(tmp_path / "going", puzzles=7, skill=0.9)
     (going / "results.json").unlink()
     for pair in ((runs[0], going), (going, runs[0])):
-        found = orjson.loads(invoke(*pair, "--json").output)["comparisons"][0]
-        assert "going is not complete: what is not scored yet is left out" in found["warnings"]
-        assert [step["items"] for step in found["pairs"]] == [7]
+        comparison = orjson.loads(invoke(*pair, "--json").output)["comparisons"][0]
+        assert "going is not complete: what is not scored yet is left out" in comparison["warnings"]
+        assert [step["items"] for step in comparison["pairs"]] == [7]
         assert "caution" in invoke(*pair).output
         for gate in ("no_regression", "failed<=100%"):
             result = invoke(*pair, "--gate", gate)
@@ -208,11 +208,11 @@ def unpack(page: str, name: str) -> Any:
 
 def test_the_page_has_both_answers_and_no_markup_of_theirs(tmp_path: Path) -> None:
     paths = []
-    for name, said, score in (("one" + NASTY[1:6], "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
+    for name, answer, score in (("one" + NASTY[1:6], "It is 1" + NASTY, 1.0), ("two", "It is 2" + NASTY, 0.0)):
         writer = Writer(tmp_path / name.replace("/", ""))
         picture = writer.image(b"\x89PNG\r\n\x1a\n" + name.encode())
-        verdict = {"extracted": said[6], "span": {"start": 6, "end": 7}}
-        writer.item("marvel/1", parts=[picture, {"text": NASTY}], answer=said, score=score, verdict=verdict)
+        verdict = {"extracted": answer[6], "span": {"start": 6, "end": 7}}
+        writer.item("marvel/1", parts=[picture, {"text": NASTY}], answer=answer, score=score, verdict=verdict)
         paths.append(writer.close())
     page = tmp_path / "pages" / "compare.html"
     page.parent.mkdir()
@@ -295,9 +295,9 @@ def test_reform_is_ranked_as_its_tables_are(runs: tuple[Path, Path]) -> None:
     assert re.search(r"visually grounded reasoning\s+40\.0\s+2\s+50\.0\s+1\s", text)
     assert re.search(r"average\s+55\.0\s+1\.5\s+–\s", text)
     assert "after lacks reform_vsr" in text
-    found = orjson.loads(invoke(*runs, "--json").output)["reform"]
-    assert found["before"]["ranks"] == {"vgr": 2, "spatial": 1}
-    assert found["after"]["average"] is None
+    ranking = orjson.loads(invoke(*runs, "--json").output)["reform"]
+    assert ranking["before"]["ranks"] == {"vgr": 2, "spatial": 1}
+    assert ranking["after"]["average"] is None
 
 
 def test_without_reform_there_is_none_of_it(runs: tuple[Path, Path]) -> None:

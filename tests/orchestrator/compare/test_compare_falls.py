@@ -62,24 +62,24 @@ def test_one_task_of_twenty_that_fell_fails_the_gate(runs: dict[str, Path], tmp_
     hidden = "task07 may have fallen by 45.6 points, the most of any task"
     assert hidden in output
     assert hidden in " ".join(page.read_text(encoding="utf-8").split())
-    found = orjson.loads(CliRunner().invoke(command, [*map(str, (runs["whole"], runs["collapsed"])), "--json"]).output)
-    pairs = {pair["step"]: pair for pair in found["comparisons"][0]["pairs"]}
+    report = orjson.loads(CliRunner().invoke(command, [*map(str, (runs["whole"], runs["collapsed"])), "--json"]).output)
+    pairs = {pair["step"]: pair for pair in report["comparisons"][0]["pairs"]}
     assert [name for name, pair in pairs.items() if pair["regression"]] == ["task07: acc"]
     assert pairs["task07: acc"]["adjusted"] > 0.05, "Holm's correction hides it"
 
 
 def test_the_order_of_the_tasks_is_of_no_consequence(tmp_path: Path) -> None:
-    changes, found = {"task01": (9, 1), "task03": (5, 3), "task04": (0, 4)}, []
+    changes, falls = {"task01": (9, 1), "task03": (5, 3), "task04": (0, 4)}, []
     for name, tasks in (("one", TASKS[:5]), ("other", TASKS[4::-1])):
         both = [write(tmp_path / f"{name}{after}", changes, after=after, tasks=tasks) for after in (False, True)]
         read = orjson.loads(CliRunner().invoke(command, [*map(str, both), "--json"]).output)
-        found.append({pair["step"]: pair["fall"] for pair in read["comparisons"][0]["pairs"]})
-    assert found[0] == found[1]
-    assert found[0]["task01: acc"]["p"] < 0.05 < found[0]["task03: acc"]["p"]
+        falls.append({pair["step"]: pair["fall"] for pair in read["comparisons"][0]["pairs"]})
+    assert falls[0] == falls[1]
+    assert falls[0]["task01: acc"]["p"] < 0.05 < falls[0]["task03: acc"]["p"]
 
 
 @pytest.mark.parametrize(
-    ("second", "limit", "code", "words"),
+    ("second", "limit", "code", "message"),
     [
         ("same", "-40%", 0, "pass worst_task>=-40% same task00 may have fallen by 21.8 points, the most of any task; "
          "limit -40"),
@@ -90,11 +90,13 @@ def test_the_order_of_the_tasks_is_of_no_consequence(tmp_path: Path) -> None:
         ("collapsed", "-60%", 0, "task07 may have fallen by 45.6 points"),
     ],
 )  # fmt: skip
-def test_a_margin_for_every_task_at_once(runs: dict[str, Path], second: str, limit: str, code: int, words: str) -> None:
+def test_a_margin_for_every_task_at_once(
+    runs: dict[str, Path], second: str, limit: str, code: int, message: str
+) -> None:
     first = runs["before" if second == "same" else "whole"]
-    found, output = compare(first, runs[second], "--gate", f"worst_task>={limit}")
-    assert words in output
-    assert found == code
+    exit_code, output = compare(first, runs[second], "--gate", f"worst_task>={limit}")
+    assert message in output
+    assert exit_code == code
 
 
 def test_of_one_task_it_is_the_interval_of_its_change(tmp_path: Path) -> None:

@@ -35,10 +35,12 @@ def test_three_items_lost_are_no_certainty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("score", "grouped"), [(0.5, False), (1.0, True)])
 def test_where_nothing_is_known_of_the_spread_none_is_shown(tmp_path: Path, score: float, grouped: bool) -> None:
     paths = [run(tmp_path / name, [score] * 40, grouped=grouped) for name in "abc"]
-    found = result.compare(paths)
-    assert {(pair.low, pair.high) for pairing in found.pairings for pair in pairing.pairs} == {(None, None)}
-    assert {(place.low, place.high) for ranking in found.rankings for place in ranking.places} == {(None, None)}
+    compared = result.compare(paths)
+    assert {(pair.low, pair.high) for pairing in compared.pairings for pair in pairing.pairs} == {(None, None)}
+    assert {(standing.low, standing.high) for ranking in compared.rankings for standing in ranking.places} == {
+        (None, None)
+    }
     with (console := Console(width=120)).capture() as captured:
-        terminal.show(found, console, 0)
+        terminal.show(compared, console, 0)
     assert "+0.0" in captured.get()
     assert "[" not in captured.get()

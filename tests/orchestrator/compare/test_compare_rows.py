@@ -42,8 +42,8 @@ def run(path: Path, task: str, right: set[int], *, count: int = 12, turn: str = 
     return writer.close()
 
 
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in arguments])
 
 
 @pytest.fixture
@@ -59,12 +59,13 @@ def test_direct_answers_and_chain_of_thought_are_compared(two: tuple[Path, Path]
     assert str(pair.step) == "VisualPuzzles_direct → VisualPuzzles_cot"
     assert (pair.items, pair.gained, pair.lost) == (12, 5, 1)
     assert (pair.first, pair.second) == (4 / 12, 8 / 12)
-    said = {caution.what: caution.text for caution in pairing.cautions}
+    cautions = {caution.what: caution.text for caution in pairing.cautions}
     assert (
-        said["task"] == "VisualPuzzles_direct and VisualPuzzles_cot are other tasks, and their items are paired by row"
+        cautions["task"]
+        == "VisualPuzzles_direct and VisualPuzzles_cot are other tasks, and their items are paired by row"
     )
-    assert said["prompt or images"].endswith("prompt or images differ in 12 of 12 items")
-    assert not {"data", "tasks", "items"} & said.keys()
+    assert cautions["prompt or images"].endswith("prompt or images differ in 12 of 12 items")
+    assert not {"data", "tasks", "items"} & cautions.keys()
     shown = call("compare", *two)
     assert "VisualPuzzles_direct →" in shown.stdout
     assert "of 12 items 5 better, 1 worse" in shown.stdout
@@ -90,16 +91,16 @@ def marvel(path: Path, task: str, score: float, **labels: str) -> Path:
     for number in range(8):
         common: dict[str, Any] = {"group": str(number), "parts": [{"text": f"{task} {number}"}]}
         if task != "marvel":
-            found = {"question": "avr", "kind": "avr", **labels}
-            writer.item(f"{task}/{number}", answer="1", score=score, labels=found, **common)
+            item_labels = {"question": "avr", "kind": "avr", **labels}
+            writer.item(f"{task}/{number}", answer="1", score=score, labels=item_labels, **common)
             if labels:
-                found["input"] = "plain"
-                writer.item(f"{task}/{number}:plain", answer="1", score=0.0, labels=found, **common)
+                item_labels["input"] = "plain"
+                writer.item(f"{task}/{number}:plain", answer="1", score=0.0, labels=item_labels, **common)
             continue
         for question in ("avr", "fine"):
-            found = {"question": question, "kind": question}
+            item_labels = {"question": question, "kind": question}
             key = f"marvel/{number}:{question}"
-            writer.item(key, answer="1", score=float(number < 4), labels=found, sample=key, **common)
+            writer.item(key, answer="1", score=float(number < 4), labels=item_labels, sample=key, **common)
     return writer.close()
 
 
@@ -107,21 +108,21 @@ def test_zero_shot_and_few_shot_share_the_puzzles_questions(tmp_path: Path) -> N
     zero, few = marvel(tmp_path / "zero", "marvel", 0.5), marvel(tmp_path / "few", "marvel_few_shot", 1.0)
     (pairing,) = compare([zero, few]).pairings
     assert [(pair.items, pair.gained, pair.lost) for pair in pairing.pairs] == [(8, 4, 0)]
-    said = [caution.text for caution in pairing.cautions]
-    assert "marvel → marvel_few_shot: 8 items in both, 8 only in zero, 0 only in few" in said
+    cautions = [caution.text for caution in pairing.cautions]
+    assert "marvel → marvel_few_shot: 8 items in both, 8 only in zero, 0 only in few" in cautions
     described = marvel(tmp_path / "told", "marvel_described", 1.0, input="described")
     (pairing,) = compare([zero, described]).pairings
     assert [(pair.items, pair.gained) for pair in pairing.pairs] == [(8, 4)]
 
 
 def test_explain_puts_the_difference_down_to_the_prompt(two: tuple[Path, Path]) -> None:
-    found = json.loads(call("explain", *two, "--json").stdout)
-    (task,) = found["tasks"]
+    explained = json.loads(call("explain", *two, "--json").stdout)
+    (task,) = explained["tasks"]
     assert task["task"] == "VisualPuzzles_direct → VisualPuzzles_cot"
     assert (task["items"], task["only_first"], task["only_second"]) == (12, 0, 0)
     assert task["difference"] == pytest.approx(33.34, abs=0.02)
     assert [cause["cause"] for cause in task["causes"]] == ["prompt"]
-    assert any("paired by row" in note for note in found["notes"])
+    assert any("paired by row" in note for note in explained["notes"])
     refused = call("explain", *two, "--endpoint", "127.0.0.1:1")
     assert refused.exit_code == 2
     assert "VisualPuzzles_direct → VisualPuzzles_cot are two" in refused.stderr
@@ -148,10 +149,10 @@ def test_which_tasks_are_paired() -> None:
 def test_rows_with_other_questions_are_refused(tmp_path: Path) -> None:
     """Both tasks of VOILA number their questions from one, and ask other ones."""
     runs = []
-    for task, words in (("voila_wd", "cats"), ("voila_nd", "dogs")):
-        writer = Writer(tmp_path / task, tasks=[task], data={task: {"origin": task, "sha256": words}})
+    for task, subject in (("voila_wd", "cats"), ("voila_nd", "dogs")):
+        writer = Writer(tmp_path / task, tasks=[task], data={task: {"origin": task, "sha256": subject}})
         for number in range(6):
-            writer.item(f"{task}/{number}:step3", parts=[{"text": words}], answer="x", score=1.0, targets=[words])
+            writer.item(f"{task}/{number}:step3", parts=[{"text": subject}], answer="x", score=1.0, targets=[subject])
         runs.append(writer.close())
     refused = call("compare", *runs)
     assert refused.exit_code == 2

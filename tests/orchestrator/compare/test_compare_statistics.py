@@ -32,9 +32,11 @@ def test_rows_of_what_all_have_stand_in_the_order_of_the_first() -> None:
     luck = random.Random(5)
     for _ in range(300):
         lists = [luck.sample(range(12), luck.randint(1, 12)) for _ in range(luck.randint(2, 4))]
-        rows = items.pair([np.array([b"%016d" % number for number in each]) for each in lists])
-        wanted = [number for number in lists[0] if all(number in each for each in lists)]
-        assert [[each[row] for row in mine] for each, mine in zip(lists, rows, strict=True)] == [wanted] * len(lists)
+        rows = items.pair([np.array([b"%016d" % number for number in numbers]) for numbers in lists])
+        wanted = [number for number in lists[0] if all(number in numbers for numbers in lists)]
+        assert [[numbers[row] for row in mine] for numbers, mine in zip(lists, rows, strict=True)] == [wanted] * len(
+            lists
+        )
 
 
 def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -> None:
@@ -45,11 +47,11 @@ def test_what_is_held_of_an_item_does_not_depend_on_its_length(tmp_path: Path) -
     opened = open_run(writer.close())
     tracemalloc.start()
     try:
-        found = scores.read(opened)
+        run_scores = scores.read(opened)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert len(found.items["marvel"]) == count
+    assert len(run_scores.items["marvel"]) == count
     assert held < 200 * count
 
 
@@ -58,7 +60,7 @@ def test_a_task_is_tested_by_its_primary_metric_and_only_tasks_that_can_differ_a
 ) -> None:
     """Of three tasks "a" loses 9 items, "b" changes one, which cannot reach 5%, and "c" none."""
     changed = {"a": 9, "b": 1, "c": 0}
-    found = []
+    runs = []
     for name in ("before", "after"):
         writer = Writer(tmp_path / name, data={task: {"sha256": "1" * 64} for task in changed})
         for task, number in itertools.product(changed, range(40)):
@@ -69,12 +71,12 @@ def test_a_task_is_tested_by_its_primary_metric_and_only_tasks_that_can_differ_a
         halves = [{"name": half, "metric": "mean", "where": {"half": {"values": [half]}}} for half in "01"]
         specs = [{"name": "acc", "metric": "accuracy"}, *halves]
         (path / "manifest.json").write_bytes(orjson.dumps(manifest | {"metrics": dict.fromkeys(changed, specs)}))
-        found.append(scores.read(open_run(path)))
-    pairs = {str(pair.step): pair for pair in statistics.compare(*found)}
+        runs.append(scores.read(open_run(path)))
+    pairs = {str(pair.step): pair for pair in statistics.compare(*runs)}
     assert [name for name, pair in pairs.items() if pair.p is not None] == ["a: acc", "b: acc", "c: acc"]
     assert pairs["a: acc"].adjusted == pairs["a: acc"].p == pytest.approx(2 / 2**9)
     assert [pairs[name].adjusted for name in ("b: acc", "c: acc", "a: 0")] == [1.0, 1.0, None]
-    pooled = statistics.pool(statistics.shared(*found))
+    pooled = statistics.pool(statistics.shared(*runs))
     assert pooled is not None
     assert (pooled.items, pooled.gained, pooled.lost, pooled.regression) == (120, 0, 10, True)
     # The tasks ask about the same rows: row 0 of "a" and of "b" is one piece of evidence, not two.
@@ -112,40 +114,40 @@ def test_partial_credit_is_permuted(tmp_path: Path) -> None:
 
 
 def test_repeats_are_one_cluster(tmp_path: Path) -> None:
-    found = []
+    runs = []
     for name, right in (("a", 0.0), ("b", 1.0)):
         writer = Writer(tmp_path / name)
         for number, repeat in itertools.product(range(3), ("", "#1", "#2", "#3")):
             writer.item(f"marvel/{number}{repeat}", answer="1", score=right)
-        found.append(scores.read(open_run(writer.close())))
-    (pair,) = statistics.compare(*found)
+        runs.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*runs)
     assert pair.items == 12
     assert pair.p >= 0.2, "three questions, not twelve"
 
 
 def test_a_question_repeated_in_one_run_alone_has_the_mean_over_its_repeats(tmp_path: Path) -> None:
-    found = []
+    runs = []
     for name, repeats in (("a", 4), ("b", 1)):
         writer = Writer(tmp_path / name)
         for number, repeat in itertools.product(range(8), range(repeats)):
             right = float(repeat < number % 4) if name == "a" else 1.0
             writer.item(f"marvel/{number}{f'#{repeat}' if repeat else ''}", answer="1", score=right)
-        found.append(scores.read(open_run(writer.close())))
-    (pair,) = statistics.compare(*found)
+        runs.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*runs)
     assert (pair.items, pair.first, pair.second) == (8, 0.375, 1.0), "of each 0, 1, 2 or 3 of four answers are right"
-    cautions = scores.cautions(*found)
+    cautions = scores.cautions(*runs)
     assert [one.what for one in cautions] == ["repeats"]
     assert "4 and 1 times" in cautions[0].text
 
 
 def test_a_hash_within_a_name_is_no_repeat(tmp_path: Path) -> None:
-    found = []
+    runs = []
     for name, right in (("a", 0.0), ("b", 1.0)):
         writer = Writer(tmp_path / name)
         for number in range(12):
             writer.item(f"marvel/panel#{number}-left", answer="1", score=right)
-        found.append(scores.read(open_run(writer.close())))
-    (pair,) = statistics.compare(*found)
+        runs.append(scores.read(open_run(writer.close())))
+    (pair,) = statistics.compare(*runs)
     assert (pair.items, pair.test) == (12, "McNemar exact"), "twelve questions, not one"
 
 
@@ -184,17 +186,17 @@ def test_ranks_within_their_intervals(tmp_path: Path) -> None:
     ]
     count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
     assert count == 200
-    assert [(place.name, place.rank, place.best, place.worst) for place in places] == [
+    assert [(standing.name, standing.rank, standing.best, standing.worst) for standing in places] == [
         ("even", 1, 1, 2), ("tie", 1, 1, 2), ("low", 3, 3, 3),
     ]  # fmt: skip
-    assert all(place.low <= place.score <= place.high for place in places)
+    assert all(standing.low <= standing.score <= standing.high for standing in places)
 
 
 def test_ranks_are_over_what_all_have(tmp_path: Path) -> None:
     runs = [run(tmp_path / "a", "11110000"), run(tmp_path / "b", "1111")]
     count, places = statistics.leaderboard(runs, next(iter(runs[0].steps)))
     assert count == 4
-    assert {place.score for place in places} == {1.0}
+    assert {standing.score for standing in places} == {1.0}
 
 
 def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "words"),
+    ("identity", "message"),
     [
         ({"data": {"marvel": {"digest": "0" * 64}}}, "data.marvel.digest differs: 9f2c9f2c9f2c… and 000000000000…"),
         ({"rules": {"choice_number": "0" * 64}}, "rules.choice_number differs"),
@@ -212,10 +214,10 @@ def test_same_command_nothing_to_warn_of(tmp_path: Path) -> None:
         ({"seed_of_options": 3}, "seed_of_options differs: none and 3"),
     ],
 )  # fmt: skip
-def test_what_differs_is_named(tmp_path: Path, identity: dict[str, object], words: str) -> None:
+def test_what_differs_is_named(tmp_path: Path, identity: dict[str, object], message: str) -> None:
     first = scores.read(open_run(marvel_run(tmp_path / "a", puzzles=4)))
     second = scores.read(open_run(marvel_run(tmp_path / "b", puzzles=4, **identity)))
-    assert [caution for caution in scores.cautions(first, second) if caution.text.startswith(words)]
+    assert [caution for caution in scores.cautions(first, second) if caution.text.startswith(message)]
 
 
 def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
@@ -223,19 +225,19 @@ def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
         writer = Writer(tmp_path / name)
         picture = writer.image(puzzle(1))
         for number in range(count):
-            words = prompt if number == 1 else "What is missing?"
+            text = prompt if number == 1 else "What is missing?"
             targets = [target if number == 2 else "1"]
-            parts = [picture, {"text": words}]
+            parts = [picture, {"text": text}]
             writer.item(f"marvel/{number}", parts=parts, answer="1", score=1.0, targets=targets)
         return scores.read(open_run(writer.close()))
 
-    found = scores.cautions(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
-    assert [caution.text for caution in found] == [
+    cautions = scores.cautions(make("a", "What?", "1", 5), make("b", "Which?", "2", 4))
+    assert [caution.text for caution in cautions] == [
         "marvel: 4 items in both, 1 only in a, 0 only in b",
         "marvel: prompt or images differ in 1 of 4 items",
         "marvel: targets or options differ in 1 of 4 items",
     ]
-    assert scores.in_one_sentence(found) == (
+    assert scores.in_one_sentence(cautions) == (
         "the runs differ in more than the model: items (marvel), prompt or images (marvel), targets or options (marvel)"
     )
     several = [scores.Caution("rules", name, f"rules.{name} differs") for name in "abcde"]
@@ -246,11 +248,11 @@ def test_other_prompts_targets_and_items_are_counted(tmp_path: Path) -> None:
 
 
 def test_prompts_that_hold_the_models_own_answers_are_expected_to_differ(tmp_path: Path) -> None:
-    def make(name: str, said: str) -> scores.Scores:
+    def make(name: str, answer: str) -> scores.Scores:
         writer = Writer(tmp_path / name)
         messages = [
             {"role": "ROLE_USER", "parts": [{"text": "?"}]},
-            {"role": "ROLE_ASSISTANT", "parts": [{"text": said}]},
+            {"role": "ROLE_ASSISTANT", "parts": [{"text": answer}]},
         ]
         writer.item("voila/1:apply", answer="1", score=1.0, messages=messages)
         return scores.read(open_run(writer.close()))

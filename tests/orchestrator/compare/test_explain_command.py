@@ -25,12 +25,12 @@ NASTY = "x `](http://evil) |\x1b[2J <script>alert(1)</script> @maintainer\n# Tit
 
 def test_one_prompt_that_differs_may_be_another_row(tmp_path: Path) -> None:
     runs = []
-    for name, words in (("one", "door"), ("other", "chest")):
+    for name, noun in (("one", "door"), ("other", "chest")):
         data = {"marvel": {"origin": name, "sha256": f"{len(name)}" * 32}}
         writer = Writer(tmp_path / name, data=data)
         for number in range(3):
-            parts = [{"text": f"What opens the {words if number == 1 else 'gate'}?"}]
-            writer.item(f"marvel/{number}", parts=parts, answer=words, score=float(name == "one" or number != 1))
+            parts = [{"text": f"What opens the {noun if number == 1 else 'gate'}?"}]
+            writer.item(f"marvel/{number}", parts=parts, answer=noun, score=float(name == "one" or number != 1))
         runs.append(writer.close())
     assert list(causes(*runs)) == [("data", "prompt")]
 
@@ -53,9 +53,9 @@ def test_the_same_answer_with_another_verdict_is_reading_whatever_else_differs(t
         writer.item("marvel/1", parts=[{"text": name}], answer="(B)", rule=rule, score=float(name == "one"))
         writer.item("marvel/2", parts=[{"text": name}], answer=name, rule=rule, score=1.0)
         runs.append(writer.close())
-    found = causes(*runs)
-    assert list(found) == [("reading",)]
-    assert found["reading",]["example"]["spots"]["rule"] == ["choice oneoneoneone", "lmms_vstar otherotherot"]
+    explained = causes(*runs)
+    assert list(explained) == [("reading",)]
+    assert explained["reading",]["example"]["spots"]["rule"] == ["choice oneoneoneone", "lmms_vstar otherotherot"]
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,17 @@ def test_the_same_answer_with_another_verdict_is_reading_whatever_else_differs(t
 def test_the_right_option_is_one_by_its_letter_its_number_and_its_text(
     tmp_path: Path, rule: str, target: str, options: list[str], right: str
 ) -> None:
-    asked, weighed = Writer(tmp_path / "asked", method="generate"), Writer(tmp_path / "weighed", method="likelihood")
+    generated = Writer(tmp_path / "asked", method="generate")
+    weighed = Writer(tmp_path / "weighed", method="likelihood")
     for number in range(4):
         key, score = f"marvel/{number}", float(number > 1)
-        asked.item(key, answer="A", rule=rule, targets=[target], options=options, score=score)
+        generated.item(key, answer="A", rule=rule, targets=[target], options=options, score=score)
         weighed.item(
             key, answer="x", rule="likelihood", targets=[right], options=["red", "blue"], score=1.0,
             method="likelihood", continuations=["red", "blue"], verdict={"extracted": right},
         )  # fmt: skip
-    found = causes(asked.close(), weighed.close())
-    assert list(found) == [("decoding", "reading") if right == "blue" else ("data", "decoding", "reading")]
+    explained = causes(generated.close(), weighed.close())
+    assert list(explained) == [("decoding", "reading") if right == "blue" else ("data", "decoding", "reading")]
 
 
 def test_what_a_peer_said_is_shown_and_not_obeyed(tmp_path: Path) -> None:
@@ -131,29 +132,29 @@ def test_shares_sum_to_the_whole_difference(first: Any, second: Any, reported: f
         if reported is not None and (runs[1] / "results.json").exists():
             # A figure that the items do not make up, as that of a metric that weighs in its own way.
             results = json.loads((runs[1] / "results.json").read_bytes())
-            for found in results["tasks"].get("marvel", {}).get("metrics", ()):
-                found["value"] = reported
+            for entry in results["tasks"].get("marvel", {}).get("metrics", ()):
+                entry["value"] = reported
             (runs[1] / "results.json").write_bytes(orjson.dumps(results))
         explanation = explain(runs[0], runs[1], [metric])
         for task in explanation.tasks:
             assert sum(share.points for share in task.shares) == task.difference
             one, other, difference, points, percent = task.printed()
             assert (
-                sum(round(100 * each) for each in points)
+                sum(round(100 * value) for value in points)
                 == round(100 * difference)
                 == round(100 * other) - round(100 * one)
             )
-            assert difference == 0 or sum(each or 0 for each in percent) == 100
+            assert difference == 0 or sum(value or 0 for value in percent) == 100
 
 
 def write(path: Path, side: list[tuple[str, str, str]]) -> Path:
     writer = Writer(path)
-    for number, (outcome, words, answer) in enumerate(side):
-        given: dict[str, Any] = {"parts": [{"text": f"Which, {number}?{words}"}]}
+    for number, (outcome, suffix, answer) in enumerate(side):
+        common: dict[str, Any] = {"parts": [{"text": f"Which, {number}?{suffix}"}]}
         error = {"code": "INTERNAL", "reason": "broken", "message": "it broke"}
         if outcome == "failed":
-            writer.item(f"marvel/{number}", outcome="failed", error=error, **given)
+            writer.item(f"marvel/{number}", outcome="failed", error=error, **common)
         elif outcome != "missing" or number == 0:
             kind = "unparsed" if outcome == "unparsed" else "scored"
-            writer.item(f"marvel/{number}", answer=answer, outcome=kind, score=float(outcome == "right"), **given)
+            writer.item(f"marvel/{number}", answer=answer, outcome=kind, score=float(outcome == "right"), **common)
     return writer.close({"marvel": [accuracy("AVR", writer.verdicts)]})

@@ -37,8 +37,8 @@ def item(number: int, verdict: tuple[str, float | None]) -> Item:
 
 def gathered(run: Verdicts) -> Items:
     gathering = Gathering([ACCURACY, GROUPS, RED, PART], "data")
-    for place, (number, verdict) in enumerate(run.items()):
-        gathering.add(item(number, verdict), place)
+    for index, (number, verdict) in enumerate(run.items()):
+        gathering.add(item(number, verdict), index)
     return gathering.items()
 
 
@@ -64,17 +64,17 @@ def test_parts_sum_to_the_difference(first: Verdicts, second: Verdicts, one: Mea
     means = [mean(run, measure, grouped=grouped) for run, measure in ((first, one), (second, other))]
     if None in means:
         return
-    found, differences = divided((gathered(first), gathered(second)), (one, other))
-    assert list(found) == means
-    assert sum((each.part for each in differences), Fraction(0)) == found[1] - found[0]
-    places = [(each.first, each.second) for each in differences]
+    totals, differences = divided((gathered(first), gathered(second)), (one, other))
+    assert list(totals) == means
+    assert sum((difference.part for difference in differences), Fraction(0)) == totals[1] - totals[0]
+    places = [(difference.first, difference.second) for difference in differences]
     assert len(set(places)) == len(places), "an item is counted once"
     keys = list(first), list(second)
-    for each in differences:
-        numbers = [run[place] for run, place in zip(keys, each[:2], strict=True) if place != NOWHERE]
+    for difference in differences:
+        numbers = [run[index] for run, index in zip(keys, difference[:2], strict=True) if index != NOWHERE]
         assert len(set(numbers)) == 1
         if one == other:
-            assert not each.counted
+            assert not difference.counted
 
 
 def test_a_group_is_divided_among_the_items_that_make_it_fail() -> None:
@@ -82,7 +82,7 @@ def test_a_group_is_divided_among_the_items_that_make_it_fail() -> None:
     first = {0: right, 1: right, 2: right, 3: wrong, 4: right}
     second = {0: wrong, 1: right, 2: wrong, 3: right, 4: right}
     _, differences = divided((gathered(first), gathered(second)), (Measure(GROUPS), Measure(GROUPS)))
-    assert {each.first: each.part for each in differences} == {
+    assert {difference.first: difference.part for difference in differences} == {
         0: -Fraction(1, 4),
         2: -Fraction(1, 4),
         3: Fraction(1, 2),

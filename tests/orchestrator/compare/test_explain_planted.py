@@ -36,12 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def runs(folder: Path, server: Callable[..., Server], shared_scorer: Server) -> tuple[Path, Path, Server]:
     model = server()
-    made = [evaluate(folder, side, f"run-{side}", model, shared_scorer) for side in ("first", "second")]
-    return made[0], made[1], model
+    folders = [evaluate(folder, side, f"run-{side}", model, shared_scorer) for side in ("first", "second")]
+    return folders[0], folders[1], model
 
 
-def found(*words: object) -> dict[str, dict[str, Any]]:
-    result = explain(*words, "--json")
+def tasks_of(*arguments: object) -> dict[str, dict[str, Any]]:
+    result = explain(*arguments, "--json")
     assert result.exit_code == 0, (result.output, result.exception)
     return {task["task"]: task for task in json.loads(result.stdout)["tasks"]}
 
@@ -55,11 +55,11 @@ def check_sum(task: dict[str, Any]) -> None:
 
 
 def test_planted_differences_are_put_down_to_what_was_planted(runs: tuple[Path, Path, Server]) -> None:
-    tasks = found(*runs[:2])
+    tasks = tasks_of(*runs[:2])
     right = wrong = 0
     for name, (_, cause) in PLANTED.items():
         check_sum(tasks[name])
-        causes = {each["cause"]: each["items"] for each in tasks[name]["causes"]}
+        causes = {entry["cause"]: entry["items"] for entry in tasks[name]["causes"]}
         if not cause:
             assert not causes, name
             continue
@@ -83,30 +83,30 @@ def test_servers_are_told_apart(
     cause: str,
 ) -> None:
     other = evaluate(folder, "first", f"run{flags[0]}", server(*flags), shared_scorer, "same")
-    (task,) = found(runs[0], other).values()
+    (task,) = tasks_of(runs[0], other).values()
     check_sum(task)
-    assert {each["cause"]: each["items"] > 5 for each in task["causes"]} == {cause: True}
+    assert {entry["cause"]: entry["items"] > 5 for entry in task["causes"]} == {cause: True}
     if cause == "server":
         model = server(*flags)
-        words = ["--endpoint", model.address, "--scorer", shared_scorer.address, "--limit", "7", "--json"]
-        experiment = json.loads(explain(runs[0], other, *words).stdout)["experiment"]
+        options = ["--endpoint", model.address, "--scorer", shared_scorer.address, "--limit", "7", "--json"]
+        experiment = json.loads(explain(runs[0], other, *options).stdout)["experiment"]
         assert experiment["same_as"] == [False, True]
-        assert {each["found"] for each in experiment["items"]} == {"server"}
+        assert {item["found"] for item in experiment["items"]} == {"server"}
         assert len(experiment["items"]) == 7
         assert experiment["not_tried"] == task["causes"][0]["items"] - 7
     if cause == "failure":
         # The same run by both denominators: nothing but the metric differs.
-        (task,) = found(other, other, "--metric", "accuracy", "--metric", "accuracy.answered").values()
+        (task,) = tasks_of(other, other, "--metric", "accuracy", "--metric", "accuracy.answered").values()
         check_sum(task)
-        assert {each["cause"]: each["items"] for each in task["causes"]} == {"aggregation": 15}
+        assert {entry["cause"]: entry["items"] for entry in task["causes"]} == {"aggregation": 15}
         assert task["difference"] > 0
 
 
 def test_single_causes_are_tried_on_a_live_server(runs: tuple[Path, Path, Server], shared_scorer: Server) -> None:
     first, second, model = runs
-    words = ["--endpoint", model.address, "--scorer", shared_scorer.address, "--limit", "500", "--json"]
+    options = ["--endpoint", model.address, "--scorer", shared_scorer.address, "--limit", "500", "--json"]
     tasks = [word for task in ("suffix", "stop", "small", "rule", "both") for word in ("--task", task)]
-    result = explain(first, second, *tasks, *words)
+    result = explain(first, second, *tasks, *options)
     assert result.exit_code == 0, (result.output, result.exception)
     experiment = json.loads(result.stdout)["experiment"]
     assert experiment["same_as"] == [True, True]

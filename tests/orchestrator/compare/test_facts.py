@@ -21,9 +21,9 @@ def test_the_difference_is_over_items_that_both_runs_have(tmp_path: Path) -> Non
     tools = {"tools": {"names": ["zoom"]}}
     one = written(tmp_path / "one", [1, 2, 3, 4, 0, 9], **tools)
     other = written(tmp_path / "other", [2, 2, 5, 7, 3, 0], **tools)
-    (found,) = changes(one, other)
-    assert (found.task, found.fact, found.first, found.second, found.items) == ("zoom", "calls", 2.5, 4.0, 4)
-    assert found.low is not None
-    assert found.low < 1.5 < found.high
-    assert found.words.startswith("zoom: calls 2.5 → 4, +1.5 [")
+    (change,) = changes(one, other)
+    assert (change.task, change.fact, change.first, change.second, change.items) == ("zoom", "calls", 2.5, 4.0, 4)
+    assert change.low is not None
+    assert change.low < 1.5 < change.high
+    assert change.words.startswith("zoom: calls 2.5 → 4, +1.5 [")
     assert changes(one, written(tmp_path / "none", [1, 2, 3, 4, 5, 6])) == []

@@ -64,7 +64,7 @@ class Trainings:
             for _ in range(trainings)
         )
 
-    def found(self, trainings: int, baseline: str, fall: float, *, hard: bool = False) -> int:
+    def detections(self, trainings: int, baseline: str, fall: float, *, hard: bool = False) -> int:
         """Returns in how many trainings a fall at a random checkpoint is found by it or the next one.
 
         Args:
@@ -88,8 +88,8 @@ class Trainings:
 
 @pytest.mark.parametrize("baseline", [PREVIOUS, BEST, FIXED])
 def test_a_fall_of_five_points_is_found_within_two_checkpoints(baseline: str) -> None:
-    found = Trainings(1500, 1).found(40, baseline, 0.05)
-    assert found >= 31, "90% of 40, and what their binomial allows in 99%"
+    detected = Trainings(1500, 1).detections(40, baseline, 0.05)
+    assert detected >= 31, "90% of 40, and what their binomial allows in 99%"
 
 
 def test_equal_checkpoints_raise_few_alarms() -> None:
@@ -111,8 +111,8 @@ def test_the_detectable_fall_is_found_in_nine_of_ten_trainings(baseline: str) ->
         trainings = Trainings(items, 5)
         (*_, last) = trainings.changes(trainings.right(trainings.chances(), 20), baseline)
         assert last.detectable is not None
-        assert trainings.found(150, baseline, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
-    assert 40 <= Trainings(770, 6).found(100, FIXED, 0.05) <= 75, "about half"
+        assert trainings.detections(150, baseline, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
+    assert 40 <= Trainings(770, 6).detections(100, FIXED, 0.05) <= 75, "about half"
 
 
 @pytest.mark.weekly
@@ -121,7 +121,7 @@ def test_the_detectable_fall_of_few_items_is_found_as_often() -> None:
     (*_, last) = trainings.changes(trainings.right(trainings.chances(), 20), PREVIOUS)
     assert last.detectable is not None
     assert last.detectable < 0.2, "coins can fall no further"
-    assert trainings.found(150, PREVIOUS, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
+    assert trainings.detections(150, PREVIOUS, last.detectable) >= 126, "90% of 150, and their binomial's 99%"
 
 
 def test_a_short_training_and_one_without_common_items_have_no_change() -> None:
@@ -134,8 +134,8 @@ def test_a_short_training_and_one_without_common_items_have_no_change() -> None:
     other = Trainings(20, 7)
     other.names = np.array([f"x{number:015d}" for number in range(20)], dtype="S16")
     runs: list[Any] = [
-        Scored(SimpleNamespace(name=name), {STEP: {}}, Units(each.names, right[0].astype(float), each.clusters))
-        for name, each in (("a", trainings), ("b", other))
+        Scored(SimpleNamespace(name=name), {STEP: {}}, Units(training.names, right[0].astype(float), training.clusters))
+        for name, training in (("a", trainings), ("b", other))
     ]
     assert series.changes(runs, PREVIOUS) == []
 

@@ -42,8 +42,8 @@ BATCH = {name for name, check in CHECKS.items() if "BATCH" in check.needs}
 NEEDS_GENERATE = {name for name in BATCH if "GENERATE" in CHECKS[name].needs}
 
 
-async def failed(address: str, only: Collection[str] = (), **given: Any) -> dict[str, str]:
-    results = [result async for result in judge(address, timeout=10.0, only=only, **given)]
+async def failed(address: str, only: Collection[str] = (), **options: Any) -> dict[str, str]:
+    results = [result async for result in judge(address, timeout=10.0, only=only, **options)]
     return {result.check.name: result.detail for result in results if result.status is Status.FAILED}
 
 
@@ -61,8 +61,8 @@ async def test_a_whole_server_fails_nothing() -> None:
 async def test_a_broken_server_fails_its_check_and_no_other(name: str) -> None:
     mutant = MUTANTS[name]
     async with served(mutant.server) as address:
-        found = await failed(address, mutant.only or (QUICK if BUSY & set(mutant.breaks) else QUICK - BUSY))
-    assert set(found) == set(mutant.breaks), found
+        failures = await failed(address, mutant.only or (QUICK if BUSY & set(mutant.breaks) else QUICK - BUSY))
+    assert set(failures) == set(mutant.breaks), failures
 
 
 def test_every_check_has_a_server_that_fails_it() -> None:
@@ -72,8 +72,8 @@ def test_every_check_has_a_server_that_fails_it() -> None:
 def test_every_check_quotes_the_contract() -> None:
     proto = (ROOT / "protos/lyncean/model/v1/model.proto").read_text()
     page = (ROOT / "docs/contract.md").read_text()
-    words = " ".join(re.sub(r"^\s*(//)?", "", line) for line in proto.splitlines()) + page
-    contract = re.sub(r"\s+", " ", words)
+    text = " ".join(re.sub(r"^\s*(//)?", "", line) for line in proto.splitlines()) + page
+    contract = re.sub(r"\s+", " ", text)
     for check in CHECKS.values():
         assert re.sub(r"\s+", " ", check.contract) in contract, check.name
         assert check.fix.endswith(".")
@@ -97,7 +97,7 @@ async def test_tls_and_token_are_judged_where_they_are_given(tmp_path: Path) -> 
     try:
         where = [f"localhost:{server.port}" for server in (guarded, open_to_all, clear)]
         assert await failed(where[0], checks, credentials=client) == {}
-        # The rest of the kit passes behind TLS and a token as well.
+        # The rest of the kit passes with TLS and a token as well.
         rest = QUICK - {"refuses_huge_images"} | {"accepts_large_requests"}
         assert await failed(where[0], rest, credentials=client) == {}
         assert set(await failed(where[1], checks, credentials=client)) == set(checks[1:])
@@ -121,8 +121,8 @@ class OfUnaryCalls(TokenInterceptor):
 
 async def test_a_batch_that_needs_no_token_is_a_failure() -> None:
     async with served(broken(guards=[OfUnaryCalls("secret")])) as address:
-        found = await failed(address, BATCH | {"token_is_demanded"}, credentials=rpc.Credentials(token="secret"))
-    assert found == {"batch_token_is_demanded": "a Batch with no token: answered in place of UNAUTHENTICATED"}
+        failures = await failed(address, BATCH | {"token_is_demanded"}, credentials=rpc.Credentials(token="secret"))
+    assert failures == {"batch_token_is_demanded": "a Batch with no token: answered in place of UNAUTHENTICATED"}
 
 
 @pytest.mark.parametrize("name", HONEST)
@@ -172,17 +172,17 @@ async def test_a_limit_below_any_request_is_judged_like_others() -> None:
         info.max_request_bytes = 10
 
     async with served(broken(describe=tiny)) as address:
-        found = [r async for r in judge(address, timeout=20, only={"accepts_large_requests"})]
-    assert [result.status for result in found] == [Status.PASSED]
+        results = [r async for r in judge(address, timeout=20, only={"accepts_large_requests"})]
+    assert [result.status for result in results] == [Status.PASSED]
 
 
 async def test_a_drain_that_never_comes_is_a_failure() -> None:
     deaf = subprocess.Popen(["sleep", "600"])
     try:
         async with served(Whole) as address:
-            found = [r async for r in judge(address, timeout=1.0, pid=deaf.pid, only=["drains_on_sigterm"])]
-        assert [result.status for result in found] == [Status.FAILED]
-        assert "SERVING still" in found[0].detail
+            results = [r async for r in judge(address, timeout=1.0, pid=deaf.pid, only=["drains_on_sigterm"])]
+        assert [result.status for result in results] == [Status.FAILED]
+        assert "SERVING still" in results[0].detail
     finally:
         deaf.kill()
         deaf.wait()
@@ -201,8 +201,8 @@ def test_our_own_servers_pass_and_drain(server: list[str], tmp_path: Path) -> No
             assert process.poll() is None
             asyncio.run(asyncio.sleep(0.05))
         address = f"127.0.0.1:{port.read_text().strip()}"
-        words = ["-e", address, "--drain-pid", str(process.pid), "--junit", str(junit), "--json"]
-        done = CliRunner().invoke(command, words)
+        arguments = ["-e", address, "--drain-pid", str(process.pid), "--junit", str(junit), "--json"]
+        done = CliRunner().invoke(command, arguments)
         assert done.exit_code == 0, done.stderr
         judged = json.loads(done.stdout)
         assert judged["passed"]
@@ -249,9 +249,9 @@ async def test_our_transformers_backend_passes(kind: str, skips: Collection[str]
     )
     assert built.returncode == 0, built.stderr
     port = tmp_path / "port"
-    words = ["serve", "--backend", "transformers", "--model", str(tmp_path / kind)]
+    arguments = ["serve", "--backend", "transformers", "--model", str(tmp_path / kind)]
     with subprocess.Popen(
-        [sys.executable, "-m", "model_server", *words, "--port", "0", "--port-file", str(port)],
+        [sys.executable, "-m", "model_server", *arguments, "--port", "0", "--port-file", str(port)],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -272,8 +272,8 @@ async def test_our_transformers_backend_passes(kind: str, skips: Collection[str]
 async def test_a_failure_is_exit_code_4_with_contract_and_fix(tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     async with served(MUTANTS["nameless"].server) as address:
-        words = ["-e", address, "--only", "info_names_the_model", "--junit", str(junit)]
-        done = await asyncio.to_thread(CliRunner().invoke, command, words)
+        arguments = ["-e", address, "--only", "info_names_the_model", "--junit", str(junit)]
+        done = await asyncio.to_thread(CliRunner().invoke, command, arguments)
     assert done.exit_code == 4
     assert "did: model_name is empty" in done.stdout
     assert "contract: Never empty." in done.stdout
@@ -295,14 +295,14 @@ async def test_a_crash_is_one_failure_and_what_matters_is_named() -> None:
 
 
 def test_mistakes_are_exit_code_2() -> None:
-    for words, said in (
+    for arguments, message in (
         ([], "--endpoint"),
         (["-e", "127.0.0.1:1", "--timeout", "0.5"], "does not answer GetModelInfo"),
         (["-e", "127.0.0.1:1", "--only", "no_such"], "unknown check 'no_such'"),
     ):
-        done = CliRunner().invoke(command, words)
+        done = CliRunner().invoke(command, arguments)
         assert done.exit_code == 2
-        assert said in done.stderr
+        assert message in done.stderr
 
 
 def test_list_names_every_check() -> None:
@@ -325,17 +325,17 @@ async def test_a_server_that_still_loads_is_waited_for(monkeypatch: pytest.Monke
     monkeypatch.setattr(runner, "REACH_SECONDS", 0.0)
 
     class Loading(Whole):
-        asked = 0
+        calls = 0
 
         async def GetModelInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
-            Loading.asked += 1
-            if Loading.asked < 4:
+            Loading.calls += 1
+            if Loading.calls < 4:
                 raise rpc.Unavailable("loading", "the model is being loaded")
             return await super().GetModelInfo(request, context)
 
-    told: list[str] = []
+    errors: list[str] = []
     async with served(Loading) as address:
-        waiting = lambda error, _: told.append(str(error))  # noqa: E731
-        found = [r async for r in judge(address, timeout=20, only={"info_names_the_model"}, waiting=waiting)]
-    assert told == ["the model is being loaded"]
-    assert found
+        waiting = lambda error, _: errors.append(str(error))  # noqa: E731
+        results = [r async for r in judge(address, timeout=20, only={"info_names_the_model"}, waiting=waiting)]
+    assert errors == ["the model is being loaded"]
+    assert results

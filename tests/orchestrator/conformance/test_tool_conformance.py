@@ -31,8 +31,8 @@ EXAMPLE = ROOT / "examples" / "counter_tools.py"
 class Mutant(Servicer):
     """A server that is whole but for what a function does to a call."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.count = 0
 
     async def whole(self, request: pb.CallToolRequest, context: Any) -> pb.CallToolResponse:
@@ -44,10 +44,10 @@ def listed(change: Callable[[Any, pb.ListToolsResponse], None]) -> type[Servicer
 
     class Changed(Mutant):
         async def ListTools(self, request: Any, context: Any) -> pb.ListToolsResponse:  # noqa: N802
-            found = pb.ListToolsResponse.FromString((await super().ListTools(request, context)).SerializeToString())
+            response = pb.ListToolsResponse.FromString((await super().ListTools(request, context)).SerializeToString())
             self.count += 1
-            change(self, found)
-            return found
+            change(self, response)
+            return response
 
     return Changed
 
@@ -57,8 +57,8 @@ def called(change: Callable[[Any, pb.CallToolRequest, Any], Any]) -> type[Servic
 
     class Changed(Mutant):
         async def CallTool(self, request: pb.CallToolRequest, context: Any) -> pb.CallToolResponse:  # noqa: N802
-            found: pb.CallToolResponse = await change(self, request, context)
-            return found
+            response: pb.CallToolResponse = await change(self, request, context)
+            return response
 
     return Changed
 
@@ -177,21 +177,21 @@ BROKEN: dict[str, tuple[type[Servicer], set[str]]] = {
 }
 
 
-async def judged(address: str, only: Sequence[str] = (), **given: Any) -> dict[str, tuple[Status, str]]:
-    results = [result async for result in judge_tools(address, timeout=30, only=only, **given)]
+async def judged(address: str, only: Sequence[str] = (), **options: Any) -> dict[str, tuple[Status, str]]:
+    results = [result async for result in judge_tools(address, timeout=30, only=only, **options)]
     return {result.check.name: (result.status, result.detail) for result in results}
 
 
-def failed(found: dict[str, tuple[Status, str]]) -> dict[str, str]:
-    return {name: detail for name, (status, detail) in found.items() if status is Status.FAILED}
+def failed(results: dict[str, tuple[Status, str]]) -> dict[str, str]:
+    return {name: detail for name, (status, detail) in results.items() if status is Status.FAILED}
 
 
 async def test_a_whole_server_fails_nothing() -> None:
     async with served(load(EXAMPLE)) as address:
-        found = await judged(address)
-    assert found.keys() == CHECKS.keys()
-    assert not failed(found)
-    assert [name for name, (status, _) in found.items() if status is Status.SKIPPED] == ["tools_token_is_demanded"]
+        results = await judged(address)
+    assert results.keys() == CHECKS.keys()
+    assert not failed(results)
+    assert [name for name, (status, _) in results.items() if status is Status.SKIPPED] == ["tools_token_is_demanded"]
 
 
 async def test_conversations_at_once_may_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,27 +214,27 @@ async def test_a_broken_server_fails_its_check(name: str, monkeypatch: pytest.Mo
     kind, others = BROKEN[name]
     monkeypatch.setattr("helpers.toolsets.Servicer", kind)
     async with served(load(EXAMPLE)) as address:
-        found = failed(await judged(address))
-    assert name in found
-    assert found.keys() - {name} <= others, found
+        failures = failed(await judged(address))
+    assert name in failures
+    assert failures.keys() - {name} <= others, failures
 
 
 async def test_a_schema_that_has_no_example_fails_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def change(_: Any, found: pb.ListToolsResponse) -> None:
-        found.tools[0].input_schema = '{"type": "object", "required": 5}'
+    def change(_: Any, response: pb.ListToolsResponse) -> None:
+        response.tools[0].input_schema = '{"type": "object", "required": 5}'
 
     monkeypatch.setattr("helpers.toolsets.Servicer", listed(change))
     async with served(load(EXAMPLE)) as address:
-        found = failed(await judged(address))
-    assert "the schema of add cannot be read" in found["calls_are_answered"]
+        failures = failed(await judged(address))
+    assert "the schema of add cannot be read" in failures["calls_are_answered"]
 
 
 async def test_a_token_that_is_not_demanded_is_found() -> None:
     credentials = rpc.Credentials(token="secret")
-    for config, words in ((ServerConfig(token="secret", grace=0), []), (ServerConfig(grace=0), ["is answered"])):
+    for config, details in ((ServerConfig(token="secret", grace=0), []), (ServerConfig(grace=0), ["is answered"])):
         async with served(load(EXAMPLE), config=config) as address:
-            found = failed(await judged(address, ["tools_token_is_demanded"], credentials=credentials))
-        assert [detail.rpartition("token ")[2] for detail in found.values()] == words
+            failures = failed(await judged(address, ["tools_token_is_demanded"], credentials=credentials))
+        assert [detail.rpartition("token ")[2] for detail in failures.values()] == details
 
 
 async def test_a_server_without_its_health_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,11 +265,11 @@ def test_every_check_quotes_the_contract() -> None:
 
 async def test_the_command(tmp_path: Path) -> None:
     async with served(load(EXAMPLE)) as address:
-        words = ["--tools", address, "--json", "--junit", str(tmp_path / "check.xml")]
-        done = await asyncio.to_thread(CliRunner().invoke, command, words)
+        arguments = ["--tools", address, "--json", "--junit", str(tmp_path / "check.xml")]
+        done = await asyncio.to_thread(CliRunner().invoke, command, arguments)
         assert done.exit_code == 0, done.output
-        found = json.loads(done.stdout)
-        assert (found["contract"], found["passed"], len(found["checks"])) == ("lyncean.tool.v1", True, len(CHECKS))
+        report = json.loads(done.stdout)
+        assert (report["contract"], report["passed"], len(report["checks"])) == ("lyncean.tool.v1", True, len(CHECKS))
         assert "lyncean.tool.v1" in (tmp_path / "check.xml").read_text()
         wrong = await asyncio.to_thread(CliRunner().invoke, command, ["--tools", address, "--only", "info_is_stable"])
         assert "unknown check 'info_is_stable'" in wrong.output
@@ -293,9 +293,9 @@ def test_examples_of_schemas(schema: dict[str, Any], value: Any) -> None:
 
 
 async def test_the_command_sends_the_token_of_tools() -> None:
-    (words, variables) = ["--tools", "", "--only", "listing_is_stable"], {"LYNCEAN_TOKEN": "of-the-run"}
-    async with served(load(EXAMPLE), config=ServerConfig(token="of-the-tools", grace=0)) as words[1]:
+    (arguments, variables) = ["--tools", "", "--only", "listing_is_stable"], {"LYNCEAN_TOKEN": "of-the-run"}
+    async with served(load(EXAMPLE), config=ServerConfig(token="of-the-tools", grace=0)) as arguments[1]:
         for token, code in (("of-the-tools", 0), ("another", 2)):
             env = variables | {"LYNCEAN_TOOL_TOKEN": token}
-            done = await asyncio.to_thread(CliRunner().invoke, command, words, env=env)
+            done = await asyncio.to_thread(CliRunner().invoke, command, arguments, env=env)
             assert done.exit_code == code, done.output

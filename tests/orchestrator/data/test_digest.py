@@ -87,9 +87,9 @@ def test_a_file_that_was_just_written_is_not_believed(cache: Path, large: Path) 
 @pytest.mark.usefixtures("settled")
 def test_a_file_that_changes_meanwhile_is_not_kept(cache: Path, large: Path) -> None:
     def slow(path: Path) -> str:
-        found = Counted()(path)
+        digest = Counted()(path)
         rewritten(path, b"z" * WORTH_BYTES)
-        return found
+        return digest
 
     remembered(large, slow)
     assert not cache.exists()

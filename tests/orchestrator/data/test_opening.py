@@ -218,8 +218,8 @@ def test_a_damaged_page_is_one_line(tmp_path):
     columns = {"id": list(range(3000)), "text": texts, "options": [["a"]] * 3000, "image": [b"x"] * 3000}
     pq.write_table(pa.table(columns), file, row_group_size=500)
     data = bytearray(file.read_bytes())
-    for place in range(200, 2200, 7):
-        data[place] ^= 0xFF
+    for position in range(200, 2200, 7):
+        data[position] ^= 0xFF
     file.write_bytes(data)
     with pytest.raises(DataError, match=r"rows\.parquet cannot be read as parquet: .*; fetch or write the file again"):
         list(open_rows(file, TABLE))
@@ -257,13 +257,13 @@ def test_a_saved_table_names_files_of_its_folder_and_of_the_hub_s_cache_alone(tm
     cells = [{"path": str(tmp_path / name), "bytes": None} for name in names]
     rows = datasets.Dataset.from_list([{**ROWS[0], "image": cell} for cell in cells])
     rows.save_to_disk(tmp_path / "data" / "table")  # features that are no images: nothing is put into the table
-    found = []
+    images = []
     for row in open_rows(tmp_path / "data" / "table", TABLE):
         try:
-            found.append(row.image())
+            images.append(row.image())
         except DataError as error:
-            found.append("leads out of" in str(error))
-    assert found == [True, True, True, True, b"the image"], "data/own.png lies beside the table's folder"
+            images.append("leads out of" in str(error))
+    assert images == [True, True, True, True, b"the image"], "data/own.png lies beside the table's folder"
 
 
 def test_images_of_a_table_of_vlmevalkit_stay_in_its_folder(tmp_path):
@@ -318,7 +318,7 @@ def test_images_that_cannot_be_read_reject_the_sample(tmp_path):
 def test_what_is_no_image_file_is_said(tmp_path, image, why):
     (tmp_path / "empty.png").touch()
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ROWS[0], "image": image}))
-    (row,) = open_rows(tmp_path / "rows.jsonl", TABLE)  # its digest passes over what is no file
+    (row,) = open_rows(tmp_path / "rows.jsonl", TABLE)  # its digest passes over entries that are not files
     with pytest.raises(DataError, match=why):
         row.image()
 
@@ -364,7 +364,7 @@ def test_a_hub_that_cannot_be_reached_is_said_at_once(tmp_path):
 
 
 class _Hub(http.server.BaseHTTPRequestHandler):
-    """Is there, and breaks off whatever is asked of it."""
+    """A hub that is reachable and breaks off every download."""
 
     def do_HEAD(self):
         if self.path == "/":

@@ -45,7 +45,7 @@ class Raw(grpc.GenericRpcHandler):
     """Answers Generate with bytes as they are given, or a status without ErrorInfo."""
 
     def __init__(self, answer: bytes | grpc.StatusCode) -> None:
-        self.answer, self.asked = answer, 0
+        self.answer, self.calls = answer, 0
         self.capability = model.CAPABILITY_GENERATE
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
@@ -54,7 +54,7 @@ class Raw(grpc.GenericRpcHandler):
                 info = model.GetModelInfoResponse(capabilities=[self.capability])
                 info.MergeFrom(INFO)
                 return info.SerializeToString()
-            self.asked += 1
+            self.calls += 1
             if isinstance(self.answer, grpc.StatusCode):
                 await context.abort(self.answer, "no route")
             return self.answer
@@ -74,7 +74,7 @@ async def server() -> AsyncIterator[tuple[Raw, str]]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "reason", "words"),
+    ("answer", "code", "reason", "message"),
     [
         (b"\xff\xff", "INTERNAL", "bad_response", "no GenerateResponse"),
         (b"", "INTERNAL", "bad_response", "finish_reason is not set"),
@@ -94,7 +94,7 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     answer: bytes | grpc.StatusCode,
     code: str,
     reason: str,
-    words: str,
+    message: str,
 ) -> None:
     handler, address = server
     plan = plan_of("generate", 2, 1, address, shared_scorer.address)
@@ -105,7 +105,7 @@ async def test_what_is_no_answer_is_failed_and_asked_again(
     assert [line["outcome"] for line in lines] == ["failed", "failed"]
     for line in lines:
         assert (line["error"]["code"], line["error"]["reason"], line["replica"]) == (code, reason, address)
-        assert words in line["error"]["message"]
+        assert message in line["error"]["message"]
     handler.answer = GOOD.SerializeToString()
     await evaluate(plan, Console(quiet=True), run=tmp_path / "run")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -177,7 +177,7 @@ async def test_an_image_that_nobody_can_decode_is_held_back_from_every_server(
             max_rejected=1,
         )
     )
-    assert handler.asked == 2
+    assert handler.calls == 2
     lines = [json.loads(line) for line in (tmp_path / "run" / "verdicts.jsonl").read_text().splitlines()]
     ended = {line["key"].rpartition("/")[2]: (line["outcome"], line.get("reason")) for line in lines}
     unsent = {key: end for key, end in ended.items() if end[0] != "scored"}
@@ -252,9 +252,9 @@ class LyingScorer(grpc.GenericRpcHandler):
         async def score(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
             async with grpc.aio.insecure_channel(self.address) as channel:
                 async for reply in channel.stream_stream(path)(requests):
-                    told = self.lie(Reply.FromString(reply))
-                    if told is not None:
-                        yield told
+                    altered = self.lie(Reply.FromString(reply))
+                    if altered is not None:
+                        yield altered
 
         if path.endswith("ListRules"):
             return grpc.unary_unary_rpc_method_handler(list_rules)
@@ -280,7 +280,7 @@ def _summary(**counts: int) -> Callable[[Reply], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("lie", "words"),
+    ("lie", "message"),
     [
         (lambda reply: b"\xff\xff", "its bytes are no ScorerServiceScoreResponse"),
         (_verdict(outcome="right"), "its verdict of 'world/.': the outcome 'right' is none of scored, unparsed,"),
@@ -299,7 +299,7 @@ async def test_what_is_no_verdict_is_not_counted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     lie: Callable[[Reply], bytes | None],
-    words: str,
+    message: str,
 ) -> None:
     monkeypatch.setattr("orchestrator.run.evaluate.check_scoring", _soon)
     handler, address = server
@@ -309,13 +309,13 @@ async def test_what_is_no_verdict_is_not_counted(
     await liar.start()
     plan = plan_of("generate", 2, 1, address, f"127.0.0.1:{port}")
     impatient = replace(plan, request=replace(plan.request, patience=1.0))
-    with pytest.raises((EngineError, IncompleteError), match=words):
+    with pytest.raises((EngineError, IncompleteError), match=message):
         await evaluate(impatient, Console(quiet=True), run=tmp_path / "run")
     await liar.stop(None)
     assert not (tmp_path / "run" / "results.json").exists()
-    asked = handler.asked
+    calls = handler.calls
     await evaluate(plan_of("generate", 2, 1, address, shared_scorer.address), Console(quiet=True), run=tmp_path / "run")
-    assert handler.asked == asked == 2
+    assert handler.calls == calls == 2
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["world"]["counts"]["scored"] == 2
 
@@ -359,6 +359,6 @@ def test_tool_calls_are_an_answer_where_tools_were_offered() -> None:
             bare,
         ),
     }
-    for words, (response, request) in wrong.items():
-        with pytest.raises(CallError, match=words):
+    for message, (response, request) in wrong.items():
+        with pytest.raises(CallError, match=message):
             checked(response, request)

@@ -28,12 +28,12 @@ def looked_at(all_of_them: list[SimpleNamespace], avoid: SimpleNamespace | None)
 def test_calls_go_where_there_is_most_room(sizes: list[tuple[int, int]], avoided: list[int | None]) -> None:
     all_of_them = [replica(*size) for size in sizes]
     balance = LeastLoaded(all_of_them)  # type: ignore[arg-type]
-    for place in avoided:
-        avoid = all_of_them[place] if place is not None and place < len(all_of_them) else None
-        found = balance.pick(avoid)  # type: ignore[arg-type]
-        assert found is looked_at(all_of_them, avoid)
-        if found:
-            found.free -= 1
+    for index in avoided:
+        avoid = all_of_them[index] if index is not None and index < len(all_of_them) else None
+        picked = balance.pick(avoid)  # type: ignore[arg-type]
+        assert picked is looked_at(all_of_them, avoid)
+        if picked:
+            picked.free -= 1
 
 
 def test_jobs_that_are_dropped_are_these_and_none_that_look_like_them() -> None:

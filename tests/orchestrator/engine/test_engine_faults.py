@@ -19,15 +19,15 @@ ROWS = ("--limit", "120")
 
 def test_orchestrator_killed_in_the_middle(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     server = cluster.model("--delay", "0.02", "--concurrency", "4")
-    words = cluster.words("run", [server], shared_scorer, *ROWS)
+    arguments = cluster.words("run", [server], shared_scorer, *ROWS)
     for reach in (20, 60, 90):
-        process = cluster.start(*words)
+        process = cluster.start(*arguments)
         wait_for(lambda reach=reach: cluster.answered() >= reach)
         process.kill()
         process.communicate()
     logged = cluster.answered()
     before = cluster.calls()
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     assert cluster.results("run") == expected
     # What was in flight at a kill is asked again and nothing else is: four calls, three kills.
     repeated = [row for row, count in cluster.calls().items() if count > 1]
@@ -116,28 +116,28 @@ def test_scorer_killed_and_back(cluster: Cluster, expected: bytes) -> None:
 def test_scorer_gone_for_good(cluster: Cluster, expected: bytes) -> None:
     scorer = cluster.scorer()
     server = cluster.model("--delay", "0.01")
-    words = cluster.words("run", [server], scorer, *ROWS, "--patience", "2")
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [server], scorer, *ROWS, "--patience", "2")
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 10)
     scorer.kill()
     error = cluster.ended(process, 3)
     assert "every answer is safe" in error
     scorer.start()
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     assert cluster.results("run") == expected
     assert max(cluster.calls().values()) <= 2
 
 
 def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes) -> None:
     server = cluster.model("--delay", "0.05", "--concurrency", "4")
-    words = cluster.words("run", [server], shared_scorer, *ROWS)
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [server], shared_scorer, *ROWS)
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 10)
     process.send_signal(signal.SIGINT)
     error = cluster.ended(process, 3)
     assert "run the same command again" in error
     assert "Traceback" not in error
-    cluster.orchestrator(*words)
+    cluster.orchestrator(*arguments)
     assert cluster.results("run") == expected
     assert cluster.calls() == {str(n): 1 for n in range(120)}
 
@@ -145,10 +145,10 @@ def test_ctrl_c_drains(cluster: Cluster, shared_scorer: Server, expected: bytes)
 @pytest.mark.full
 def test_two_processes_on_one_folder(cluster: Cluster, shared_scorer: Server) -> None:
     server = cluster.model("--delay", "1")
-    words = cluster.words("run", [server], shared_scorer, *ROWS)
-    process = cluster.start(*words)
+    arguments = cluster.words("run", [server], shared_scorer, *ROWS)
+    process = cluster.start(*arguments)
     wait_for(lambda: cluster.answered() >= 1)
-    assert "written by another process" in cluster.orchestrator(*words, code=3)
+    assert "written by another process" in cluster.orchestrator(*arguments, code=3)
     process.kill()
 
 

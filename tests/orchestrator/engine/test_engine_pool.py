@@ -27,7 +27,7 @@ class Servers:
         self.known = [STAYS, LEAVES]
         self.answering = asyncio.Event()
         self.answering.set()
-        self.asked: list[str] = []
+        self.probes: list[str] = []
         self.draining = False
 
     async def resolve(self, _: Endpoint) -> Sequence[str]:
@@ -37,7 +37,7 @@ class Servers:
         if replica.health is Health.GONE:
             # What a stub of a closed channel says: a defect, not a status.
             raise grpc.aio.UsageError("Channel is closed.")
-        self.asked.append(replica.address)
+        self.probes.append(replica.address)
         await self.answering.wait()
         if self.draining and replica.address == LEAVES:
             raise CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away")
@@ -46,19 +46,19 @@ class Servers:
 
 @pytest.fixture
 async def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
-    made = Servers()
-    monkeypatch.setattr(Replica, "fetch_info", lambda replica: made.info(replica))
+    instance = Servers()
+    monkeypatch.setattr(Replica, "fetch_info", lambda replica: instance.info(replica))
     monkeypatch.setattr(pool_module, "RESOLVE_SECONDS", 0.01)
-    return made
+    return instance
 
 
 @pytest.fixture
 async def pool(servers: Servers) -> AsyncIterator[Pool]:
-    made = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve)
-    await made.connect()
-    assert len(made.ready) == 2
-    yield made
-    await made.close()
+    instance = Pool([Endpoint("models", 1)], PLAIN, resolver=servers.resolve)
+    await instance.connect()
+    assert len(instance.ready) == 2
+    yield instance
+    await instance.close()
 
 
 async def until_only_one_is_left(pool: Pool) -> None:
@@ -71,7 +71,7 @@ async def test_it_leaves_between_two_probes(pool: Pool, servers: Servers) -> Non
     leaving, servers.draining = pool.replicas[LEAVES], True
     pool.suspect(leaving, CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away"))
     async with asyncio.timeout(300):
-        while servers.asked.count(LEAVES) < 2:
+        while servers.probes.count(LEAVES) < 2:
             await asyncio.sleep(0.005)
     servers.known.remove(LEAVES)
     await until_only_one_is_left(pool)
@@ -81,11 +81,11 @@ async def test_it_leaves_between_two_probes(pool: Pool, servers: Servers) -> Non
 
 
 async def test_it_leaves_while_it_answers_a_probe(pool: Pool, servers: Servers) -> None:
-    leaving, asked = pool.replicas[LEAVES], servers.asked.count(LEAVES)
+    leaving, probes = pool.replicas[LEAVES], servers.probes.count(LEAVES)
     servers.answering.clear()
     pool.suspect(leaving, CallError(grpc.StatusCode.UNAVAILABLE, "draining", "it goes away"))
     async with asyncio.timeout(300):
-        while servers.asked.count(LEAVES) == asked:
+        while servers.probes.count(LEAVES) == probes:
             await asyncio.sleep(0.005)
         servers.known.remove(LEAVES)
         while LEAVES in pool.replicas:
@@ -104,7 +104,7 @@ async def test_who_does_not_answer_at_the_start_is_named_once_and_when_he_comes(
     await pool.connect()
     assert notes == [f"{LEAVES} does not answer yet (UNAVAILABLE: it goes away); going on without it"]
     async with asyncio.timeout(300):
-        while servers.asked.count(LEAVES) < 5:
+        while servers.probes.count(LEAVES) < 5:
             await asyncio.sleep(0.005)
         servers.draining = False
         while len(pool.ready) < 2:

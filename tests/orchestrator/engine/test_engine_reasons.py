@@ -49,14 +49,14 @@ class Failing(grpc.GenericRpcHandler):
     """Answers at once, but for the rows that have a failure."""
 
     def __init__(self, failures: dict[int | None, StatusError]) -> None:
-        self.failures, self.asked = failures, Counter[int]()
+        self.failures, self.calls = failures, Counter[int]()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         async def reply(request: bytes, context: Any) -> bytes:
             if details.method.endswith("GetModelInfo"):
                 return INFO.SerializeToString()
             row = int(model.GenerateRequest.FromString(request).messages[-1].parts[0].text.split()[0])
-            self.asked[row] += 1
+            self.calls[row] += 1
             if failure := self.failures.get(row) or self.failures.get(None):
                 await context.abort(failure.code, str(failure), trailing_metadata(failure))
             return ANSWER.SerializeToString()
@@ -88,8 +88,8 @@ async def test_what_fails_alike_while_others_are_answered_is_failed_with_the_rea
     assert len(failed) == 5
     for line in failed:
         assert LEAST_TRIES <= line["attempts"] < 46
-        words = f"the endpoint says 500: worker died ({line['attempts']} times in "
-        assert line["error"]["message"].startswith(words)
+        message = f"the endpoint says 500: worker died ({line['attempts']} times in "
+        assert line["error"]["message"].startswith(message)
 
 
 async def test_the_live_line_says_until_when_and_why(
@@ -97,7 +97,7 @@ async def test_the_live_line_says_until_when_and_why(
 ) -> None:
     monkeypatch.setattr(progress, "_LINE_SECONDS", 0.1)
     busy = Overloaded("endpoint_busy", "the endpoint says 429: quota of the day", retry_after=3600.0)
-    for failure, said in (
+    for failure, pattern in (
         (
             busy,
             r"waiting for ADDRESS until \d\d:\d\d:\d\d: RESOURCE_EXHAUSTED: the endpoint says 429: quota of the day",
@@ -110,7 +110,7 @@ async def test_the_live_line_says_until_when_and_why(
             run = evaluate(plan, Console(file=out, width=400), run=tmp_path / failure.reason)
             going = asyncio.create_task(run)
             async with asyncio.timeout(60):
-                while not _found(said.replace("ADDRESS", address), out.getvalue()):
+                while not _matches(pattern.replace("ADDRESS", address), out.getvalue()):
                     await asyncio.sleep(0.05)
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
@@ -137,7 +137,7 @@ async def test_a_disk_that_hangs_as_results_are_written_ends_the_run_with_a_sent
     hangs.set()
 
 
-def _found(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Replicas that come and go, are slow, or stand behind a bad network; real servers, the engine in this process."""
+"""Replicas that come and go, are slow, or have a bad network; real servers, the engine in this process."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def client(port: int, notes: list[str], patience: float = 60.0) -> AsyncIterator[ScorerClient]:
-    made = ScorerClient(Endpoint("127.0.0.1", port), PLAIN, patience=patience, notify=notes.append)
-    yield made
-    await made.close()
+    scorer_client = ScorerClient(Endpoint("127.0.0.1", port), PLAIN, patience=patience, notify=notes.append)
+    yield scorer_client
+    await scorer_client.close()
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -49,9 +49,9 @@ def silent(cluster: Cluster, tmp_path: Path) -> Server:
 @asynccontextmanager
 async def impatient(server: Server, notes: list[str], patch: pytest.MonkeyPatch) -> AsyncIterator[ScorerClient]:
     patch.setattr(scoring_module, "_LEAST_SILENCE", 0.0)
-    made = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=1.0, notify=notes.append)
-    yield made
-    await made.close()
+    scorer_client = ScorerClient(Endpoint("127.0.0.1", server.port), PLAIN, patience=1.0, notify=notes.append)
+    yield scorer_client
+    await scorer_client.close()
 
 
 async def test_a_silent_stream_of_answers_is_given_up(
@@ -183,8 +183,8 @@ async def test_a_broken_message_behind_the_last_verdict_does_not_hang(monkeypatc
     class Repeating(Breaking):
         async def Score(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
             async for message in requests:
-                found = [verdict_of(item.key) for item in message.items]
-                yield pb.ScorerServiceScoreResponse(verdicts=[*found, *found])
+                verdicts = [verdict_of(item.key) for item in message.items]
+                yield pb.ScorerServiceScoreResponse(verdicts=[*verdicts, *verdicts])
 
     client = ScorerClient(None, PLAIN, patience=60.0, channel=LocalChannel(Repeating(0)))
     client.put(ITEM, CHOICE)

@@ -41,46 +41,46 @@ configs = st.builds(
 
 
 def proto(message: Message) -> model.Message:
-    made = model.Message(role=message.role, reasoning=message.reasoning, opaque=message.opaque)
-    made.parts.extend(map(proto_part, message.parts))
-    return made
+    converted = model.Message(role=message.role, reasoning=message.reasoning, opaque=message.opaque)
+    converted.parts.extend(map(proto_part, message.parts))
+    return converted
 
 
 def proto_part(part: Part) -> model.Part:
-    made = model.Part()
+    converted = model.Part()
     if part.clip:
-        medium = getattr(made, part.clip.kind)
+        medium = getattr(converted, part.clip.kind)
         medium.CopyFrom(part.clip.about)
         medium.data = part.clip.data
     elif part.image:
-        made.image.CopyFrom(model.Image(data=part.image.data, media_type=part.image.media_type))
+        converted.image.CopyFrom(model.Image(data=part.image.data, media_type=part.image.media_type))
     elif call := part.tool_call:
-        made.tool_call.CopyFrom(model.ToolCall(id=call.id, name=call.name, arguments=call.arguments))
+        converted.tool_call.CopyFrom(model.ToolCall(id=call.id, name=call.name, arguments=call.arguments))
     elif result := part.tool_result:
-        made.tool_result.tool_call_id = result.tool_call_id
-        made.tool_result.is_error = result.is_error
-        made.tool_result.content.extend(map(proto_part, result.content))
+        converted.tool_result.tool_call_id = result.tool_call_id
+        converted.tool_result.is_error = result.is_error
+        converted.tool_result.content.extend(map(proto_part, result.content))
     else:
-        made.text = part.text
-    return made
+        converted.text = part.text
+    return converted
 
 
 @given(conversations, configs, st.sampled_from([0, 1, 2]), tools)
 def test_generate(
     messages: tuple[Message, ...], config: model.GenerationConfig, modality: int, tools: list[model.Tool]
 ) -> None:
-    made = request_of(Call(messages, config, modality=modality, tools=tuple(tools)))
+    built = request_of(Call(messages, config, modality=modality, tools=tuple(tools)))
     expected = model.GenerateRequest(messages=map(proto, messages), config=config, modality=modality, tools=tools)
-    assert made.method == "Generate"
-    assert made.data == expected.SerializeToString()
+    assert built.method == "Generate"
+    assert built.data == expected.SerializeToString()
 
 
 @given(conversations, st.lists(texts, min_size=1, max_size=3).map(tuple))
 def test_likelihood(messages: tuple[Message, ...], continuations: tuple[str, ...]) -> None:
-    made = request_of(Call(messages, continuations=continuations))
+    built = request_of(Call(messages, continuations=continuations))
     expected = model.LikelihoodRequest(messages=map(proto, messages), continuations=continuations)
-    assert made.method == "Likelihood"
-    assert made.data == expected.SerializeToString()
+    assert built.method == "Likelihood"
+    assert built.data == expected.SerializeToString()
 
 
 @given(st.lists(st.tuples(st.booleans(), conversations, texts), max_size=4))

@@ -35,7 +35,7 @@ def at_once() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-async def made(batches: list[list[float]]) -> list[list[tuple[float, bool]]]:
+async def run_batches(batches: list[list[float]]) -> list[list[tuple[float, bool]]]:
     """Does work that takes so many seconds, and returns of each how long it took and whether it was done at once."""
     clock = Clock()
     worker = Worker(idle, clock)
@@ -52,25 +52,26 @@ async def made(batches: list[list[float]]) -> list[list[tuple[float, bool]]]:
 
 
 def test_short_work_is_done_at_once() -> None:
-    assert asyncio.run(made([[0.0, LONG_SECONDS], [0.0]])) == [[(0.0, True), (LONG_SECONDS, True)], [(0.0, True)]]
+    outcomes = asyncio.run(run_batches([[0.0, LONG_SECONDS], [0.0]]))
+    assert outcomes == [[(0.0, True), (LONG_SECONDS, True)], [(0.0, True)]]
 
 
 def test_what_comes_after_long_work_is_done_in_the_thread() -> None:
     long = 2 * LONG_SECONDS
-    found = asyncio.run(made([[0.0, long, 0.0, long], [0.0]]))
-    assert found == [[(0.0, True), (long, True), (0.0, False), (long, False)], [(0.0, True)]]
+    outcomes = asyncio.run(run_batches([[0.0, long, 0.0, long], [0.0]]))
+    assert outcomes == [[(0.0, True), (long, True), (0.0, False), (long, False)], [(0.0, True)]]
 
 
 def test_work_that_stays_long_is_tried_at_once_ever_less_often() -> None:
-    found = asyncio.run(made([[1.0]] * 400))
-    tries = [index for index, [(_, once)] in enumerate(found) if once]
+    outcomes = asyncio.run(run_batches([[1.0]] * 400))
+    tries = [index for index, [(_, once)] in enumerate(outcomes) if once]
     turns = [after - before - 1 for before, after in itertools.pairwise(tries)]
     assert turns == [1, 2, 4, 8, 16, 32, *[MOST_TURNS] * 5]
 
 
 def test_one_short_try_makes_it_be_tried_often_again() -> None:
-    found = asyncio.run(made([[1.0]] * 7 + [[0.0]] + [[1.0]] * 4))
-    assert [once for [(_, once)] in found] == [True, False, True, False, False, True, *[False] * 4, True, False]
+    outcomes = asyncio.run(run_batches([[1.0]] * 7 + [[0.0]] + [[1.0]] * 4))
+    assert [once for [(_, once)] in outcomes] == [True, False, True, False, False, True, *[False] * 4, True, False]
 
 
 def test_beside_a_busy_event_loop_work_is_done_in_the_thread() -> None:

@@ -30,17 +30,19 @@ class Clock:
 
 def about(*places: int, sampled: bool = False, hashed: bool = True) -> Request:
     """Returns a request about some of the files; the last is a clip."""
-    media = [Part(clip=Clip(FILES[3], model.Audio())) if place == 3 else image_part(FILES[place]) for place in places]
+    media = [
+        Part(clip=Clip(FILES[3], model.Audio())) if number == 3 else image_part(FILES[number]) for number in places
+    ]
     config = model.GenerationConfig(temperature=1.0, seed=7) if sampled else model.GenerationConfig()
     call = Call((user(*media, text_part("which?")),), config=config)
-    return request_of(call, [HASHES[place] for place in places] if hashed else ())
+    return request_of(call, [HASHES[number] for number in places] if hashed else ())
 
 
 def media(data: bytes) -> list[tuple[int, bytes]]:
     """Returns the bytes and the hash of each file of a request."""
     parts = [part for message in model.GenerateRequest.FromString(data).messages for part in message.parts]
-    found = [getattr(part, str(part.WhichOneof("kind"))) for part in parts if not part.HasField("text")]
-    return [(len(each.data), each.sha256) for each in found]
+    files = [getattr(part, str(part.WhichOneof("kind"))) for part in parts if not part.HasField("text")]
+    return [(len(file.data), file.sha256) for file in files]
 
 
 def test_hashes_stand_beside_bytes_and_then_alone() -> None:
@@ -57,13 +59,13 @@ def test_hashes_stand_beside_bytes_and_then_alone() -> None:
 
 def test_a_batch_and_repeats_bring_each_file_once() -> None:
     sent: set[bytes] = set()
-    batch = batch_of([(each, each.by_hash(sent)) for each in (about(0, 1), about(1, 2), about(0))])
+    batch = batch_of([(call, call.by_hash(sent)) for call in (about(0, 1), about(1, 2), about(0))])
     calls = model.BatchRequest.FromString(batch).calls
     sizes = [[len(part.image.data) for part in call.generate.messages[0].parts[:-1]] for call in calls]
     assert sizes == [[10_000, 10_001], [0, 10_002], [0]]
     merged = samples_of([about(0, sampled=True)] * 3)
-    asked = model.GenerateRequest.FromString(b"".join(merged.by_hash(set(HASHES))))
-    assert (asked.samples, asked.messages[0].parts[0].image.data) == (3, b"")
+    request = model.GenerateRequest.FromString(b"".join(merged.by_hash(set(HASHES))))
+    assert (request.samples, request.messages[0].parts[0].image.data) == (3, b"")
 
 
 def test_files_count_as_held_once_they_must_be_there() -> None:
@@ -80,7 +82,7 @@ def test_files_count_as_held_once_they_must_be_there() -> None:
 
 
 def refused(*places: int) -> CallError:
-    named = ",".join(HASHES[place].hex() for place in places)
+    named = ",".join(HASHES[number].hex() for number in places)
     error = CallError(grpc.StatusCode.NOT_FOUND, "media_not_held", "gone", {"sha256": named})
     assert not_held(error)
     assert not error.foreign
@@ -90,10 +92,10 @@ def refused(*places: int) -> CallError:
 def test_the_files_used_last_are_remembered() -> None:
     clock = Clock()
     files = SentFiles(model.GetModelInfoResponse(capabilities=CLAIMS, max_held_bytes=25_000), clock)
-    for place in (0, 1, 0, 2):
-        files.sending(about(place))
+    for index in (0, 1, 0, 2):
+        files.sending(about(index))
         clock.now += 1
-    assert [files.holds(each) for each in HASHES] == [True, False, True, False]
+    assert [files.holds(digest) for digest in HASHES] == [True, False, True, False]
     many = SentFiles(model.GetModelInfoResponse(capabilities=CLAIMS, max_held_bytes=1 << 60), clock)
     for number in range(1500):
         call = Call((user(image_part(b"one")),))
@@ -132,9 +134,9 @@ def test_a_server_that_refuses_often_gets_bytes() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=12), st.sets(st.integers(0, 3)), st.integers(1, 5))
-def test_bundles_count_what_is_sent(places: list[list[int]], there: set[int], most: int) -> None:
-    requests: Sequence[Request] = [about(*each) for each in places]
-    held, limit = {HASHES[place] for place in there}, 45_000
+def test_bundles_count_what_is_sent(places: list[list[int]], held_numbers: set[int], most: int) -> None:
+    requests: Sequence[Request] = [about(*numbers) for numbers in places]
+    held, limit = {HASHES[number] for number in held_numbers}, 45_000
     cut = list(bundles(requests, most, limit + 32 * most, held.__contains__))
     assert [index for run in cut for index in run] == list(range(len(requests)))
     for run in cut:

@@ -39,11 +39,11 @@ def models(cluster: Cluster, name: str, server: Server, scorer: Server, data: Pa
     return file
 
 
-def made(cluster: Cluster, *words: str, code: int = 0) -> list[dict[str, Any]]:
+def reproduce(cluster: Cluster, *options: str, code: int = 0) -> list[dict[str, Any]]:
     """The tables that a command prints as JSON, beside its progress."""
-    output = cluster.orchestrator("reproduce", *words, "--run", str(cluster.folder / "made"), "--json", code=code)
-    found, _ = json.JSONDecoder().raw_decode(output[output.index("[\n  {") :])
-    return found
+    output = cluster.orchestrator("reproduce", *options, "--run", str(cluster.folder / "made"), "--json", code=code)
+    tables, _ = json.JSONDecoder().raw_decode(output[output.index("[\n  {") :])
+    return tables
 
 
 def annotations(folder: Path, row: list[float | None]) -> Path:
@@ -53,13 +53,13 @@ def annotations(folder: Path, row: list[float | None]) -> Path:
         right = -(-round(float(printed or 0) * count) // 100)  # the next count: the cells are truncated
         for number in range(count):
             options = ["It is right.", "It is wrong, and said in so many more words.", "No, wrong.", "wrong"]
-            found = {
+            annotation = {
                 "question": f"What is it? {'#right#' if number < right else ''}",
                 "options": options[: 2 if name == "relative_position" else 4],
                 "bbox": [[number, 2, 3, 4]],
                 "target_object": ["glove"],
             }
-            (folder / name / f"{number}.json").write_text(json.dumps(found))
+            (folder / name / f"{number}.json").write_text(json.dumps(annotation))
             Image.new("L", (8, 8), number).save(folder / name / f"{number}.png")
     return folder
 
@@ -75,9 +75,9 @@ def test_the_search_lengths_of_a_strategy(cluster: Cluster, oracle: Server, shar
     model = {"endpoint": oracle.address, "tools": [f"grpc:{tools.address}"]}
     options = {"scorer": shared_scorer.address, "data": str(data), "limit": 3}
     file.write_text(json.dumps({"models": {"Sequential-BFS": model}, "options": options}))
-    (found,) = made(cluster, "vstar", "--table", "3", "--models", str(file))
+    (remade,) = reproduce(cluster, "vstar", "--table", "3", "--models", str(file))
     tools.kill()
-    (cell,) = found["ours"]["Sequential-BFS"]
+    (cell,) = remade["ours"]["Sequential-BFS"]
     assert (cell["value"], cell["n"], cell["printed"], cell["verdict"]) == (1, 3, 6.62, "not compared")
 
 
@@ -85,12 +85,12 @@ def test_the_paper_s_row_of_llava_comes_out_exactly(cluster: Cluster, oracle: Se
     table = papers()["vstar"].table("1")
     data = annotations(cluster.folder / "annotations", list(table.rows["LLaVA-1.5"]))
     file = models(cluster, "llava-1.5", oracle, shared_scorer, data)
-    (found,) = made(cluster, "vstar", "--table", "1", "--models", str(file))
-    cells = found["ours"]["llava-1.5"]
+    (remade,) = reproduce(cluster, "vstar", "--table", "1", "--models", str(file))
+    cells = remade["ours"]["llava-1.5"]
     assert [cell["printed"] for cell in cells] == [43.47, 56.57, 48.68]
     assert [round(cell["value"] * cell["n"] / 100) for cell in cells] == [50, 43, 93]
     assert [cell["verdict"] for cell in cells] == ["agrees"] * 3
-    assert not found["missing"]
+    assert not remade["missing"]
     shown = cluster.orchestrator("reproduce", "vstar", "--table", "1", "--run", str(cluster.folder / "made"))
     assert "ours: llava-1.5" in shown
     assert "https://github.com/vstar-seal/vstar-seal.github.io" in shown
@@ -130,24 +130,24 @@ def test_direct_answers_against_chain_of_thought(cluster: Cluster, oracle: Serve
     rows = [list(paper.table(name).rows["GPT-4o"]) for name in ("8", "7")]
     file = models(cluster, "gpt-4o", oracle, shared_scorer, puzzles(cluster.folder / "data", *rows))
     tables = [word for name in ("8", "7", "11", "2", "figure-12") for word in ("--table", name)]
-    found = {each["table"]: each for each in made(cluster, "2504.10342", *tables, "--models", str(file))}
+    remade = {table["table"]: table for table in reproduce(cluster, "2504.10342", *tables, "--models", str(file))}
     for name in ("8", "7"):
-        assert [cell["verdict"] for cell in found[name]["ours"]["gpt-4o"]] == ["agrees"] * 6
-        assert [cell["printed"] for cell in found[name]["ours"]["gpt-4o"]] == list(paper.table(name).rows["GPT-4o"])
+        assert [cell["verdict"] for cell in remade[name]["ours"]["gpt-4o"]] == ["agrees"] * 6
+        assert [cell["printed"] for cell in remade[name]["ours"]["gpt-4o"]] == list(paper.table(name).rows["GPT-4o"])
     # Table 2 has the better of both, overall.
-    assert [cell["value"] for cell in found["2"]["ours"]["gpt-4o"]] == [
-        cell["value"] for cell in found["7"]["ours"]["gpt-4o"]
+    assert [cell["value"] for cell in remade["2"]["ours"]["gpt-4o"]] == [
+        cell["value"] for cell in remade["7"]["ours"]["gpt-4o"]
     ]
     # What one table was made of is there for another one, whichever was asked for last.
-    (again,) = made(cluster, "visualpuzzles", "--table", "8", "--models", str(file))
-    assert again == found["8"]
-    assert made(cluster, "visualpuzzles", "--table", "7") == [found["7"]]
-    (contrast,) = found["11"]["contrasts"]
+    (again,) = reproduce(cluster, "visualpuzzles", "--table", "8", "--models", str(file))
+    assert again == remade["8"]
+    assert reproduce(cluster, "visualpuzzles", "--table", "7") == [remade["7"]]
+    (contrast,) = remade["11"]["contrasts"]
     assert (contrast["items"], contrast["tasks"]) == (1168, ["direct", "cot"])
     assert round(contrast["difference"] * 1168) == 482 - 397
     assert contrast["low"] > 0
     assert (round(contrast["printed"], 1), contrast["verdict"]) == (7.6, "agrees")
-    kinds = {cell["column"]: cell["n"] for cell in found["figure-12"]["ours"]["gpt-4o"]}
+    kinds = {cell["column"]: cell["n"] for cell in remade["figure-12"]["ours"]["gpt-4o"]}
     assert kinds["text options, all"] + kinds["image options, all"] == 1168
 
 
@@ -161,12 +161,12 @@ def test_what_is_missing_is_named_and_the_rest_is_there(
     line["question"] = "Which? #right in direct: A#"
     (data / "puzzles.jsonl").write_text(json.dumps(line) + "\n")
     file = models(cluster, "mine", oracle, shared_scorer, data / "puzzles.jsonl")
-    (found,) = made(cluster, "visualpuzzles", "--table", "7", "--models", str(file), code=3)
-    cells = {cell["column"]: cell for cell in found["ours"]["mine"]}
+    (remade,) = reproduce(cluster, "visualpuzzles", "--table", "7", "--models", str(file), code=3)
+    cells = {cell["column"]: cell for cell in remade["ours"]["mine"]}
     assert (cells["spatial"]["value"], cells["spatial"]["n"]) == (0.0, 1)
-    assert "mine: algorithmic, analogical, deductive, inductive" in found["missing"]
-    words = ("reproduce", "marvel", "--table", "3", "--models", str(file), "--run", str(cluster.folder / "other"))
-    shown = cluster.orchestrator(*words, code=3)
+    assert "mine: algorithmic, analogical, deductive, inductive" in remade["missing"]
+    arguments = ("reproduce", "marvel", "--table", "3", "--models", str(file), "--run", str(cluster.folder / "other"))
+    shown = cluster.orchestrator(*arguments, code=3)
     assert "missing: zero-shot (marvel) was not run" in shown
     assert "Error: marvel was not run" in shown
 
@@ -178,7 +178,7 @@ def test_always_one_is_blip_2(cluster: Cluster, shared_scorer: Server, monkeypat
     server = Server(cluster.folder / "one", [sys.executable, str(HERE / "answering_server.py")]).start()
     cluster.servers.append(server)
     file = models(cluster, "BLIP-2", server, shared_scorer, shared_data("marvel", "marvel.parquet"))
-    for table in made(cluster, "marvel", "--table", "3", "--table", "4", "--models", str(file)):
+    for table in reproduce(cluster, "marvel", "--table", "3", "--table", "4", "--models", str(file)):
         cells = table["ours"]["BLIP-2"]
         assert [round(cell["value"], 2) for cell in cells] == [cell["printed"] for cell in cells]
         assert {cell["verdict"] for cell in cells} == {"agrees"}
@@ -186,7 +186,7 @@ def test_always_one_is_blip_2(cluster: Cluster, shared_scorer: Server, monkeypat
 
 def reform_runs(folder: Path, scores: dict[str, tuple[float, float]]) -> Runs:
     """Runs of two data sets of one dimension and one of another, by model."""
-    found = {}
+    runs = {}
     for model, (fine, coarse) in scores.items():
         writer = Writer(folder / model, model=model)
         for task, right in (("reform_mscoco_mci", fine), ("reform_flowers102", coarse)):
@@ -196,8 +196,8 @@ def reform_runs(folder: Path, scores: dict[str, tuple[float, float]]) -> Runs:
             task: [{**accuracy("Accuracy", [one for one in writer.verdicts if one["task"] == task])}]
             for task in ("reform_mscoco_mci", "reform_flowers102")
         }
-        found[model, "generation"] = open_run(writer.close(metrics))
-    return Runs(found, ())
+        runs[model, "generation"] = open_run(writer.close(metrics))
+    return Runs(runs, ())
 
 
 def test_ranks_over_dimensions(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_ranks_over_dimensions(tmp_path: Path) -> None:
 
 def test_categories_are_correlated_over_models(tmp_path: Path) -> None:
     paper = papers()["visualpuzzles"]
-    found = {}
+    runs = {}
     for at, (model, rights) in enumerate({"a": (1, 2), "b": (2, 3), "c": (4, 9)}.items()):
         writer = Writer(tmp_path / model, tasks=["VisualPuzzles_cot"])
         for category, right in zip(("algorithmic", "spatial"), rights, strict=True):
@@ -224,8 +224,8 @@ def test_categories_are_correlated_over_models(tmp_path: Path) -> None:
                 key = f"VisualPuzzles_cot/{category}{number}"
                 writer.item(key, answer=str(at), score=float(number < right), labels=labels)
         metrics = sliced("accuracy", writer.verdicts, ("category",))
-        found[model, "cot"] = open_run(writer.close({"VisualPuzzles_cot": metrics}))
-    (row,) = remake(paper, paper.table("figure-7"), Runs(found, ())).rows.values()
+        runs[model, "cot"] = open_run(writer.close({"VisualPuzzles_cot": metrics}))
+    (row,) = remake(paper, paper.table("figure-7"), Runs(runs, ())).rows.values()
     cells = {cell.column: cell for cell in row}
     assert cells["algorithmic ~ spatial"].value == pytest.approx(0.97986, abs=1e-4)
     assert cells["algorithmic ~ spatial"].printed == 0.67
@@ -234,7 +234,7 @@ def test_categories_are_correlated_over_models(tmp_path: Path) -> None:
 
 def test_knowledge_is_correlated_with_reasoning_over_models(tmp_path: Path) -> None:
     paper = papers()["visualpuzzles"]
-    found = {}
+    runs = {}
     for model, knows, right in (("a", 1, 2), ("b", 2, 3), ("c", 4, 9), ("d", None, 10)):
         for run, task, metric, count in (
             ("knowledge", "VisualPuzzles_knowledge", "Items known", knows),
@@ -245,8 +245,8 @@ def test_knowledge_is_correlated_with_reasoning_over_models(tmp_path: Path) -> N
             writer = Writer(tmp_path / model / run, tasks=[task])
             for number in range(10):
                 writer.item(f"{task}/{number}", answer="A", score=float(number < count))
-            found[model, run] = open_run(writer.close({task: [accuracy(metric, writer.verdicts)]}))
-    remade = remake(paper, paper.table("figure-3"), Runs(found, ()))
+            runs[model, run] = open_run(writer.close({task: [accuracy(metric, writer.verdicts)]}))
+    remade = remake(paper, paper.table("figure-3"), Runs(runs, ()))
     assert [cell.value for cell in remade.rows["c"]] == [None, None, 40.0, 90.0]
     cell = remade.rows["4 models"][1]
     assert (cell.value, cell.n, cell.printed) == (pytest.approx(0.97986, abs=1e-4), 3, 0.4)
@@ -296,7 +296,7 @@ def test_every_table_is_listed_with_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         ((), "name a paper, or give --list"),
         (("nothing",), "'nothing' is not a paper whose tables are known"),
@@ -304,8 +304,8 @@ def test_every_table_is_listed_with_what_it_needs() -> None:
         (("marvel", "--table", "1"), "--table 1 is not remade: properties of benchmarks"),
     ],
 )
-def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
-    assert said in mistake(main, "reproduce", *words)
+def test_mistakes_are_named(arguments: tuple[str, ...], message: str) -> None:
+    assert message in mistake(main, "reproduce", *arguments)
 
 
 def test_a_seed_is_a_text_of_the_paper(tmp_path: Path) -> None:

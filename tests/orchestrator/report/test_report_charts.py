@@ -29,7 +29,7 @@ NASTY = '</text></table><script>"&'
     ],
 )
 def test_ticks_are_round(values: list[float], ticks: list[str]) -> None:
-    assert [words for _, words in axis(values).ticks] == ticks
+    assert [text for _, text in axis(values).ticks] == ticks
 
 
 @given(st.lists(st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-9), min_size=1))
@@ -51,7 +51,7 @@ def test_labels_of_a_data_set_stay_words(tmp_path: Path) -> None:
     trees = [ElementTree.fromstring(f"<figure{drawing}</figure>") for drawing in drawings]  # noqa: S314 - ours
     rows, heat_map = (next(tree for tree in trees if tree.get("class") == kind) for kind in ("rows", "heat_map"))
     for tree in (rows, heat_map):
-        assert NASTY in {words.strip() for words in tree.itertext()}
+        assert NASTY in {text.strip() for text in tree.itertext()}
         assert any(NASTY in node.get("title", "") for node in tree.iter())
     assert not any(node.tag == "script" for tree in trees for node in tree.iter())
 
@@ -77,12 +77,12 @@ def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(dat
         if start - busy > 60.0:
             pauses.append((busy, start))
         busy = max(busy, end)
-    found = plots._Pauses.of([Pairs(calls) for calls in replicas])
+    computed = plots._Pauses.of([Pairs(calls) for calls in replicas])
     if len(every) < 2:
-        assert found is None
+        assert computed is None
         return
-    assert found.calls == len(every)
-    assert found.seconds == sum(end - begin for begin, end in pauses)
+    assert computed.calls == len(every)
+    assert computed.seconds == sum(end - begin for begin, end in pauses)
     edges = np.linspace(0.0, 1200.0, 13)
     for calls in replicas:
         ends = [
@@ -90,7 +90,7 @@ def test_answers_are_counted_where_they_stand_without_the_pauses_before_them(dat
             for start, seconds in calls
             if start
         ]
-        assert found.answers(Pairs(calls), edges).tolist() == np.histogram(ends, edges)[0].tolist()
+        assert computed.answers(Pairs(calls), edges).tolist() == np.histogram(ends, edges)[0].tolist()
 
 
 def test_a_slice_by_calls_leads_to_the_filter_of_calls() -> None:

@@ -34,9 +34,9 @@ def test_the_group_stands_beside_its_tasks_and_its_items_count_once(runs: tuple[
     page = render(open_run(runs[0]))
     assert "over 2 tasks" in page
     assert re.search(r"<h3[^>]*>lmms:(<wbr>)?all", page)
-    found = load(runs[0])
-    assert found["lmms:all/acc"].value == 0.625
-    assert "6 planned" in str(found)
+    loaded = load(runs[0])
+    assert loaded["lmms:all/acc"].value == 0.625
+    assert "6 planned" in str(loaded)
 
 
 def test_an_undefined_group_says_why(tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_an_undefined_group_says_why(tmp_path: Path) -> None:
 
 
 def test_compare_tells_the_change_of_a_group_and_tests_its_tasks_alone(runs: tuple[Path, Path]) -> None:
-    told = orjson.loads(CliRunner().invoke(compare, [*map(str, runs), "--json"]).output)["comparisons"][0]
-    pairs = {pair["step"]: pair for pair in told["pairs"]}
+    comparison = orjson.loads(CliRunner().invoke(compare, [*map(str, runs), "--json"]).output)["comparisons"][0]
+    pairs = {pair["step"]: pair for pair in comparison["pairs"]}
     group = pairs["lmms:all"]
     assert (group["first"], group["second"], group["items"]) == (0.625, 0.5, 6)
     assert (group["difference"], group["p"]) == (-0.125, None)
     assert pairs["lmms:few"]["p"] is not None
-    assert told["overall"]["items"] == 6
+    assert comparison["overall"]["items"] == 6
     gate = CliRunner().invoke(compare, [*map(str, runs), "--gate", "lmms:all/acc>=0.6"])
     assert "lmms:all: acc is 0.500" in gate.output
     assert gate.exit_code == 4

@@ -49,18 +49,19 @@ def test_a_seed_names_one_order_and_more_items_extend_a_sample(tmp_path: Path) -
 def test_the_estimate_is_that_of_the_drawn_items(tmp_path: Path) -> None:
     run = judged_run(tmp_path / "run", 300, group=5)
     keys = label_all(run, 100)
-    (found,) = results(open_run(run))
+    (estimate,) = results(open_run(run))
     rest = [f"marvel/{n}" for n in range(300) if f"marvel/{n}" not in keys]
     number = np.array([int(key.partition("/")[2]) for key in [*keys, *rest]])
     human, judge = np.array([true_score(key) for key in keys]), (number % 3 > 0).astype(float)
     assert stats.prediction_powered(human, judge[:100], judge[100:], number // 5) == pytest.approx(
-        (found.value, found.low, found.high, found.weight)
+        (estimate.value, estimate.low, estimate.high, estimate.weight)
     )
-    assert (found.labels, found.items, found.people, found.unclear, found.skipped) == (100, 300, ["ann"], 0, 0)
-    assert found.verdicts == pytest.approx(2 / 3)
-    assert found.agreement == pytest.approx(1 - np.mean([key.endswith("0") for key in keys]))
-    assert found.high - found.low < found.high_labels - found.low_labels
-    assert found.low_verdicts is not None
+    assert (estimate.labels, estimate.items, estimate.people) == (100, 300, ["ann"])
+    assert (estimate.unclear, estimate.skipped) == (0, 0)
+    assert estimate.verdicts == pytest.approx(2 / 3)
+    assert estimate.agreement == pytest.approx(1 - np.mean([key.endswith("0") for key in keys]))
+    assert estimate.high - estimate.low < estimate.high_labels - estimate.low_labels
+    assert estimate.low_verdicts is not None
 
 
 def test_what_has_no_answer_is_wrong_and_what_nobody_can_tell_is_left_out(tmp_path: Path) -> None:
@@ -70,14 +71,14 @@ def test_what_has_no_answer_is_wrong_and_what_nobody_can_tell_is_left_out(tmp_pa
     assert 80 <= len(shown) < 100
     say(run, shown[:2], None)
     say(run, [shown[-1], *shown[3:-1]], 1.0)
-    (found,) = results(open_run(run))
-    assert (found.labels, found.unclear, found.skipped) == (len(shown) - 3, 2, 1)
+    (estimate,) = results(open_run(run))
+    assert (estimate.labels, estimate.unclear, estimate.skipped) == (len(shown) - 3, 2, 1)
     lost = [
         unit for unit in units[: units.index(next(u for u in units if u.keys == [shown[-1]])) + 1] if not unit.answered
     ]
-    assert found.unanswered == len(lost)
-    assert found.value_labels == pytest.approx(found.labels / (found.labels + len(lost)))
-    assert "2 unclear, 1 skipped" in found.note
+    assert estimate.unanswered == len(lost)
+    assert estimate.value_labels == pytest.approx(estimate.labels / (estimate.labels + len(lost)))
+    assert "2 unclear, 1 skipped" in estimate.note
 
 
 def test_of_an_all_or_nothing_metric_whole_groups_are_labelled(tmp_path: Path) -> None:
@@ -88,21 +89,21 @@ def test_of_an_all_or_nothing_metric_whole_groups_are_labelled(tmp_path: Path) -
     for unit in drawn.units[:60]:
         say(run, unit.keys, 1.0)
     say(run, drawn.units[0].keys[:1], 0.0)
-    (found,) = results(open_run(run))
-    assert (found.labels, found.items, found.metric) == (60, 100, "all")
-    assert found.value_labels == pytest.approx(59 / 60)
-    assert found.weight == 0, "verdicts that never vary tell nothing"
+    (estimate,) = results(open_run(run))
+    assert (estimate.labels, estimate.items, estimate.metric) == (60, 100, "all")
+    assert estimate.value_labels == pytest.approx(59 / 60)
+    assert estimate.weight == 0, "verdicts that never vary tell nothing"
 
 
 def test_two_people_are_averaged_and_compared(tmp_path: Path) -> None:
     run = judged_run(tmp_path / "run", 120)
     keys = label_all(run, 60)
     say(run, keys[:20], 1.0, by="bob")
-    (found,) = results(open_run(run))
-    assert found.people == ["ann", "bob"]
+    (estimate,) = results(open_run(run))
+    assert estimate.people == ["ann", "bob"]
     ann = np.array([true_score(key) for key in keys])
-    assert found.people_agreement == pytest.approx(ann[:20].mean())
-    assert found.value_labels == pytest.approx(np.r_[(ann[:20] + 1) / 2, ann[20:]].mean())
+    assert estimate.people_agreement == pytest.approx(ann[:20].mean())
+    assert estimate.value_labels == pytest.approx(np.r_[(ann[:20] + 1) / 2, ann[20:]].mean())
 
 
 def test_report_and_results_show_it_once_there_are_enough(tmp_path: Path) -> None:
@@ -115,13 +116,13 @@ def test_report_and_results_show_it_once_there_are_enough(tmp_path: Path) -> Non
 
     before = (run / "results.json").read_bytes()
     label_all(run, 49)
-    assert not any("labels alone" in each for each in shown())
+    assert not any("labels alone" in output for output in shown())
     label_all(run, 60)
-    (found,) = load(run).labelled
-    for each in shown():
-        for row in found.rows:
-            assert all(word in each for word in row), row
-        assert "60 of 120 labelled by ann" in each
+    (estimate,) = load(run).labelled
+    for output in shown():
+        for row in estimate.rows:
+            assert all(word in output for word in row), row
+        assert "60 of 120 labelled by ann" in output
     assert (run / "results.json").read_bytes() == before
 
 

@@ -46,27 +46,27 @@ def test_a_metric_in_percent_is_drawn_as_percent() -> None:
         return {"name": name, "metric": metric, "value": value, "unit": unit}
 
     shares = {"a": (0.25, "fraction"), "b": (25.0, "percent"), "c": (0.5, "fraction")}
-    made = {
+    tasks = {
         task: {"metrics": [one(task, "Acc", "accuracy", *share), one(task, "Instability", "instability", 0.5, "nats")]}
         for task, share in shares.items()
     }
-    found = list(metric_results(made))
-    (dimensions,) = plots.dimensions(found, {"a": "one", "b": "two", "c": "three"})
+    results = list(metric_results(tasks))
+    (dimensions,) = plots.dimensions(results, {"a": "one", "b": "two", "c": "three"})
     assert "two: 25.0, 1 tasks" in str(dimensions.layout)
-    (spread,) = plots.instability(found, {})
+    (spread,) = plots.instability(results, {})
     assert "b: accuracy 25.0, instability 0.5" in str(spread.layout)
 
 
 def test_a_number_without_an_interval_says_why(tmp_path: Path) -> None:
     folder = marvel_run(tmp_path / "run")
-    found = orjson.loads((folder / "results.json").read_bytes())
+    results = orjson.loads((folder / "results.json").read_bytes())
     reasons = ["it asks a judge \x1b[2J"] * 5 + ["it takes too long"]
-    metric = next(each for each in found["tasks"]["marvel"]["metrics"] if not each.get("labels"))
+    metric = next(entry for entry in results["tasks"]["marvel"]["metrics"] if not entry.get("labels"))
     bare = {name: value for name, value in metric.items() if name != "interval"}
-    found["tasks"]["marvel"]["metrics"] = [metric] + [
+    results["tasks"]["marvel"]["metrics"] = [metric] + [
         bare | {"name": f"m{number}", "details": {"no_interval": reason}} for number, reason in enumerate(reasons)
     ]
-    (folder / "results.json").write_bytes(orjson.dumps(found))
+    (folder / "results.json").write_bytes(orjson.dumps(results))
     page = page_of.render(open_run(folder))
     assert re.findall(r"<p class=\"note\">No interval: (.*?)</p>", page) == [
         "marvel, m0; marvel, m1; marvel, m2 and 2 more: it asks a judge \x1b[2J",
@@ -99,9 +99,9 @@ def test_a_blind_run_of_other_rows_is_no_twin_and_one_of_fewer_says_how_many(tmp
 def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, targets: Sequence[str]) -> None:
     writer = Writer(tmp_path / "run")
     for number in range(8):
-        said, right = ("yes", "no")[number % 2], number // 4
-        given = {"rule": "reform_choice", "targets": [targets[right]], "options": ["no", "yes"]}
-        writer.item(f"reform_mscoco_itm/{number}", answer="(A)", score=1.0, verdict={"extracted": said}, **given)
+        answer, right = ("yes", "no")[number % 2], number // 4
+        fields = {"rule": "reform_choice", "targets": [targets[right]], "options": ["no", "yes"]}
+        writer.item(f"reform_mscoco_itm/{number}", answer="(A)", score=1.0, verdict={"extracted": answer}, **fields)
     page = page_of.render(open_run(writer.close()))
     assert set(re.findall(r"\w+: chosen [\d.]+, right [\d.]+", page)) == {
         "no: chosen 50.0, right 50.0",
@@ -111,8 +111,8 @@ def test_what_is_chosen_and_what_is_right_have_the_same_names(tmp_path: Path, ta
 
 def test_beside_published_metrics_a_run_says_what_it_is_over(tmp_path: Path) -> None:
     overall, *_ = published.tables(open_run(marvel_run(tmp_path / "run", puzzles=12)))
-    own, *others = overall.rows
-    assert own.cells[0].endswith(" n=12")
+    ours, *others = overall.rows
+    assert ours.cells[0].endswith(" n=12")
     assert all("n=" not in row.cells[0] for row in others)
 
 

@@ -35,17 +35,17 @@ def unpack(page: str, name: str) -> object:
 class Tags(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
 
 def test_first_screen(tmp_path: Path) -> None:
     page = write_report(marvel_run(tmp_path / "run")).read_text(encoding="utf-8")
     assert "154 planned = 133 scored + 11 unparsed + 3 refused + 4 rejected + 3 failed" in page
-    for words in (
+    for text in (
         "llava-tiny",
         "bfloat16",
         "4b825dc6",
@@ -54,7 +54,7 @@ def test_first_screen(tmp_path: Path) -> None:
         "4,211 tokens, 4,096 fit",
         "choice_number",
     ):
-        assert words in page
+        assert text in page
     assert re.search(r'class="value">\d\d\.\d</span> <span class="interval">\[\d\d\.\d, \d\d\.\d\]', page)
     assert re.search(r'class="number of">154</td>', page), "the denominator stands beside the metric"
     assert re.search(r'class="number of">144</td>', page), "and the one of answered items"
@@ -102,7 +102,7 @@ def test_nothing_a_model_or_a_file_is_called_becomes_markup(tmp_path: Path) -> N
         "marvel/2", outcome="rejected", labels={NASTY: "b"}, error={"code": "X", "reason": NASTY, "message": NASTY}
     )
     page = write_report(writer.close({"marvel": sliced(NASTY, writer.verdicts, (NASTY,))})).read_text(encoding="utf-8")
-    tags = Tags(page).found
+    tags = Tags(page).elements
     scripts = [attrs for tag, attrs in tags if tag == "script"]
     assert [attrs.get("type") for attrs in scripts] == ["application/gzip", "application/gzip", None]
     assert not [attrs for _, attrs in tags if any(name.startswith("on") or name == "style" for name in attrs)]
@@ -114,7 +114,7 @@ def test_nothing_a_model_or_a_file_is_called_becomes_markup(tmp_path: Path) -> N
 def test_the_policy_lets_in_nothing_but_the_page_itself(tmp_path: Path) -> None:
     page = write_report(marvel_run(tmp_path / "run", puzzles=5)).read_text(encoding="utf-8")
     policy = next(
-        attrs["content"] for tag, attrs in Tags(page).found if attrs.get("http-equiv") == "Content-Security-Policy"
+        attrs["content"] for tag, attrs in Tags(page).elements if attrs.get("http-equiv") == "Content-Security-Policy"
     )
     assert policy
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -128,7 +128,10 @@ def test_the_policy_lets_in_nothing_but_the_page_itself(tmp_path: Path) -> None:
         digest = base64.b64encode(hashlib.sha256(text[0].encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
     links = [
-        value for _, attrs in Tags(page).found for name, value in attrs.items() if name in ("src", "href", "xlink:href")
+        value
+        for _, attrs in Tags(page).elements
+        for name, value in attrs.items()
+        if name in ("src", "href", "xlink:href")
     ]
     assert links
     assert all(link and link.startswith(("#", "data:")) for link in links)
@@ -236,12 +239,12 @@ def test_a_later_line_of_a_key_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(None, "manifest.json is missing"), (b"{", "is damaged"), (b"[]", "is damaged")]
+    ("content", "message"), [(None, "manifest.json is missing"), (b"{", "is damaged"), (b"[]", "is damaged")]
 )
-def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_what_is_no_run_is_one_line(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "manifest.json").write_bytes(content)
-    with pytest.raises(UserError, match=words):
+    with pytest.raises(UserError, match=message):
         open_run(tmp_path)
 
 
@@ -275,8 +278,8 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, field: str) -> None:
 
 def test_published_metrics_stand_beside(tmp_path: Path) -> None:
     page = write_report(marvel_run(tmp_path / "run"), published=True).read_text(encoding="utf-8")
-    for words in ("Published results", "BLIP-2", "24.81", "MARVEL, table 3: AVR by pattern", "24.17", "2404.13591"):
-        assert words in page
+    for text in ("Published results", "BLIP-2", "24.81", "MARVEL, table 3: AVR by pattern", "24.17", "2404.13591"):
+        assert text in page
     assert "No published results" not in page
 
 
@@ -324,7 +327,7 @@ def test_properties_by_step_are_a_heat_map(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "run", tasks=["voila_nd"])
     for step in "12":
         writer.item(f"voila_nd/1:step{step}", answer="two cats", score=1.0, labels={"step": step})
-    metrics = [accuracy(f"step {step}: {what}", writer.verdicts) for step in "12" for what in ("number", "action")]
+    metrics = [accuracy(f"step {step}: {name}", writer.verdicts) for step in "12" for name in ("number", "action")]
     page = write_report(writer.close({"voila_nd": metrics})).read_text(encoding="utf-8")
     assert "voila_nd: property × step" in page
     assert re.search(r'title="number, step 2: 100.0 \[[^"]*"><a href="#task=voila_nd&amp;label.step=2">', page)

@@ -15,16 +15,16 @@ from orchestrator.run_folder.reader import open_run
 def test_what_is_read_counts_and_not_what_it_is_called(tmp_path: Path, answer: str, differing: int) -> None:
     """ReForm's rule says an option's text where ours says its letter, and keeps the words that it cannot read."""
     run = tmp_path / "run"
-    words = ("--task", "reform_scienceqa", "--synthetic", "--limit", "5", "--model", f"demo:constant:{answer}")
-    orchestrator("eval", *words, "--run", str(run), "--quiet")
-    said = orchestrator("score", str(run), "--parity")
-    assert f"{differing} of 5 samples are scored differently" in said
+    options = ("--task", "reform_scienceqa", "--synthetic", "--limit", "5", "--model", f"demo:constant:{answer}")
+    orchestrator("eval", *options, "--run", str(run), "--quiet")
+    output = orchestrator("score", str(run), "--parity")
+    assert f"{differing} of 5 samples are scored differently" in output
 
 
 def test_an_open_answer_is_read_alike_where_it_is_right_in_both(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    words = ("--task", "reform_textvqa", "--synthetic", "--limit", "5", "--model", "demo:constant:nothing, of all")
-    orchestrator("eval", *words, "--run", str(run), "--quiet")
+    options = ("--task", "reform_textvqa", "--synthetic", "--limit", "5", "--model", "demo:constant:nothing, of all")
+    orchestrator("eval", *options, "--run", str(run), "--quiet")
     assert "0 of 5 samples are scored differently" in orchestrator("score", str(run), "--parity")
 
 
@@ -37,8 +37,8 @@ def test_the_report_shows_what_the_reference_reads_otherwise(tmp_path: Path) -> 
     )  # fmt: skip
     assert readings(open_run(run)) is None
     assert "Default and reference scoring" not in (run / "report.html").read_text()
-    said = orchestrator("score", str(run), "--parity")
-    assert "4 of 4 samples are scored differently" in said
+    output = orchestrator("score", str(run), "--parity")
+    assert "4 of 4 samples are scored differently" in output
     both = readings(open_run(run))
     assert both
     assert (both.compared.differing, both.compared.items) == (4, 4)

@@ -28,8 +28,8 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
 
 
-def page_of(*words: str) -> str:
-    done = CliRunner().invoke(main, ["report", *words])
+def page_of(*arguments: str) -> str:
+    done = CliRunner().invoke(main, ["report", *arguments])
     assert done.exit_code == 0, done.output
     return Path(done.output.split()[-1]).read_text()
 
@@ -108,9 +108,9 @@ def test_what_runs_say_is_never_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../other-marvel", "a/b", "..", ""])
 def test_cells_of_another_folder_are_refused(tmp_path: Path, name: str) -> None:
     folder = series(tmp_path / "warm", (0.5,))
-    found = orjson.loads((folder / "suite.json").read_bytes())
-    found["cells"][0]["name"] = name
-    (folder / "suite.json").write_bytes(orjson.dumps(found))
+    suite = orjson.loads((folder / "suite.json").read_bytes())
+    suite["cells"][0]["name"] = name
+    (folder / "suite.json").write_bytes(orjson.dumps(suite))
     assert not training.is_series(folder)
     with pytest.raises(ConfigError, match="is damaged: it has a cell"):
         training.read(folder)
@@ -127,8 +127,8 @@ def test_a_damaged_leaderboard_is_named(tmp_path: Path) -> None:
 def test_one_kind_of_folder_and_no_option_of_runs(tmp_path: Path) -> None:
     folder = series(tmp_path / "warm", (0.5,))
     Writer(tmp_path / "run").close()
-    for words, why in (([str(tmp_path / "run")], "name one kind at a time"), (["--embed"], "--embed is for runs")):
-        done = CliRunner().invoke(main, ["report", str(folder), *words])
+    for arguments, why in (([str(tmp_path / "run")], "name one kind at a time"), (["--embed"], "--embed is for runs")):
+        done = CliRunner().invoke(main, ["report", str(folder), *arguments])
         assert (done.exit_code, why in done.output) == (2, True)
 
 

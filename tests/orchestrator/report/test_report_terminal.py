@@ -92,12 +92,12 @@ def test_many_tasks_are_one_table(tmp_path: Path, width: int) -> None:
 
 
 def test_tasks_stand_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
-    asked = ["vstar_bench", "marvel", "VisualPuzzles_direct"]
-    writer = Writer(tmp_path / "run", tasks=asked)
-    for task in sorted(asked):
+    tasks = ["vstar_bench", "marvel", "VisualPuzzles_direct"]
+    writer = Writer(tmp_path / "run", tasks=tasks)
+    for task in sorted(tasks):
         writer.item(f"{task}/1", answer="1", score=1.0)
     run = writer.close()
-    assert [line.split()[0] for line in shown(run, 100).splitlines() if line.rstrip().endswith("  llava-tiny")] == asked
+    assert [line.split()[0] for line in shown(run, 100).splitlines() if line.rstrip().endswith("  llava-tiny")] == tasks
 
 
 def test_what_went_wrong_stands_beneath_with_its_reason(tmp_path: Path) -> None:
@@ -138,9 +138,11 @@ def test_a_damaged_verdict_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unread", "reason", "told"), [(21, "no_choice", True), (20, "no_choice", False), (30, "abstained", False)]
+    ("unread", "reason", "warned"), [(21, "no_choice", True), (20, "no_choice", False), (30, "abstained", False)]
 )
-def test_a_run_that_says_nothing_about_the_model_says_so(tmp_path: Path, unread: int, reason: str, told: bool) -> None:
+def test_a_run_that_says_nothing_about_the_model_says_so(
+    tmp_path: Path, unread: int, reason: str, warned: bool
+) -> None:
     writer = Writer(tmp_path / "run")
     for number in range(40):
         answer = "It \x1b[31m<b>depends</b>\n on you."
@@ -154,11 +156,11 @@ def test_a_run_that_says_nothing_about_the_model_says_so(tmp_path: Path, unread:
     run = writer.close()
     text = shown(run, 100, force_terminal=True)
     page = render(open_run(run))
-    words = f"{unread} of 40 answers could not be read, so its results say nothing about the model"
-    assert (words in " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())) is told
-    assert ("so its results say nothing about the model" in page) is told
-    assert ("&lt;b&gt;depends&lt;/b&gt; on you.&#34; where &#34;3&#34; is right" in page) is told
+    warning = f"{unread} of 40 answers could not be read, so its results say nothing about the model"
+    assert (warning in " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())) is warned
+    assert ("so its results say nothing about the model" in page) is warned
+    assert ("&lt;b&gt;depends&lt;/b&gt; on you.&#34; where &#34;3&#34; is right" in page) is warned
     assert "\x1b[31m<b>" not in text
     # What says nothing has no number.
-    assert bool(re.search(r"\x1b\[1m\s*\d+\.\d", text)) is not told
-    assert ('class="value"' in page) is not told
+    assert bool(re.search(r"\x1b\[1m\s*\d+\.\d", text)) is not warned
+    assert ('class="value"' in page) is not warned

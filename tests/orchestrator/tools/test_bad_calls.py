@@ -44,7 +44,7 @@ BAD = [
     "{'bbox_2d': [__import__('os').abort(), 0, 1, 1]}",
 ]
 CLAMPED = {("qwen", 10), ("qwen", 11), ("deepeyes", 14)}
-"""Arguments that a protocol takes: its reference clamps what is no number, or looks at no index."""
+"""Arguments that a protocol takes: its reference clamps NaN and infinity, or ignores the index."""
 
 
 @pytest.mark.parametrize("name", [name for name in spec.names() if not spec.load(name).code])
@@ -97,9 +97,9 @@ def test_literals_are_read_as_data(text, syntax, value):
 
 def test_a_box_beyond_all_bounds_is_not_cut():
     side = int(MAX_PIXELS**0.5) + 1
-    words = f'<tool_call>{{"arguments": {{"bbox_2d": [0, 0, {side}, {side}]}}}}</tool_call>'
+    text = f'<tool_call>{{"arguments": {{"bbox_2d": [0, 0, {side}, {side}]}}}}</tool_call>'
     call = Call((user(image_part(png(9, 9)), text_part("Q?")),))
-    played = play(toolbox(["zoom"], "deepeyes"), call, lambda _: Answer(words))
+    played = play(toolbox(["zoom"], "deepeyes"), call, lambda _: Answer(text))
     assert played.outputs[0].is_error
     assert "is too large" in played.outputs[0].content[0].text
 
@@ -108,16 +108,16 @@ def test_a_thousand_calls_of_one_answer_have_a_thousand_results():
     box = toolbox(["flip"])
     calls = tuple(ToolCall(str(n), "flip", '{"image": 1, "direction": "vertical"}') for n in range(1000))
     answer = Answer(tool_calls=calls)
-    asked = box.protocol.read(answer)
-    outputs = [box.protocol.call(call, box.tools, PICTURES) for call in asked]
+    parsed = box.protocol.read(answer)
+    outputs = [box.protocol.call(call, box.tools, PICTURES) for call in parsed]
     assert sum(not output.is_error for output in outputs) == MAX_CALLS
     results = [
-        ToolResult(call.id, (text_part("x"),), output.is_error) for call, output in zip(asked, outputs, strict=True)
+        ToolResult(call.id, (text_part("x"),), output.is_error) for call, output in zip(parsed, outputs, strict=True)
     ]
-    own, found = box.protocol.next(answer, results, 0)
-    assert tuple(part.tool_call for part in own.parts) == calls
-    assert [part.tool_result.tool_call_id for part in found.parts] == [call.id for call in calls]
-    assert (own.role, found.role) == (model.ROLE_ASSISTANT, model.ROLE_TOOL)
+    assistant_message, tool_message = box.protocol.next(answer, results, 0)
+    assert tuple(part.tool_call for part in assistant_message.parts) == calls
+    assert [part.tool_result.tool_call_id for part in tool_message.parts] == [call.id for call in calls]
+    assert (assistant_message.role, tool_message.role) == (model.ROLE_ASSISTANT, model.ROLE_TOOL)
 
 
 def test_a_thousand_calls_of_one_text_are_bounded():
@@ -138,8 +138,8 @@ def _good(name: str, rng: random.Random) -> str:
     arguments = {"bbox_2d": box, "label": "x", "img_idx": rng.choice([0, 1, 5]), "target_image": 1}
     if name == "pixel-reasoner":
         arguments["bbox_2d"] = [0, 0, 0.9, 0.9]
-    words = json.dumps({"name": toolbox(["zoom"], name).tools[0].describe().name, "arguments": arguments})
-    return f"<think>So.</think> <tool_call>{words}</tool_call>"
+    call = json.dumps({"name": toolbox(["zoom"], name).tools[0].describe().name, "arguments": arguments})
+    return f"<think>So.</think> <tool_call>{call}</tool_call>"
 
 
 PIECES = ("", *"{}[]'\",:\\\0-é", "<tool_call>", "</tool_call>", "<answer>", "</answer>", "</think>", "null", "1e999")

@@ -15,7 +15,7 @@ from orchestrator.tools.toolbox import toolbox
 from orchestrator.tools.types import Picture
 
 
-def made(name, **arguments):
+def pieces_of(name, **arguments):
     """Calls a tool on an image of 40 x 20 pixels, dark in its left upper quarter; returns the picture and the image."""
     text, picture = builtin.TOOLS[name].call(json.dumps({"image": 1} | arguments), [Picture(png(40, 20))]).content
     image = Image.open(io.BytesIO(picture.data))
@@ -25,7 +25,7 @@ def made(name, **arguments):
 
 
 def test_zoom_enlarges_a_box_of_thousandths():
-    picture, image = made("zoom", box=[0, 0, 500, 1000])
+    picture, image = pieces_of("zoom", box=[0, 0, 500, 1000])
     assert (picture.box, image.size) == ((0, 0, 20, 20), (512, 512))
     assert (image.getpixel((9, 9)), image.getpixel((9, 500))) == ((9, 9, 9), (200, 30, 90))
 
@@ -43,7 +43,7 @@ def test_zoom_enlarges_a_box_of_thousandths():
     ],
 )
 def test_the_other_tools_make_a_new_image(name, arguments, size, corner):
-    picture, image = made(name, **arguments)
+    picture, image = pieces_of(name, **arguments)
     assert (picture.box, image.size, image.getpixel((0, 0))) == (None, size, corner)
 
 
@@ -57,7 +57,7 @@ def test_a_stored_image_is_turned_as_servers_turn_it():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ('{"image": 2, "box": [0, 0, 9, 9]}', "There is no image 2: the last one is 1."),
         ('{"image": 1, "box": [9, 0, 9, 9]}', "zoom failed: the box is empty: left must be below right, and top below"),
@@ -66,10 +66,10 @@ def test_a_stored_image_is_turned_as_servers_turn_it():
         ('{"image": 1, "box": [0, 0, 9, 1001]}', "The arguments of zoom cannot be used: 1001 is greater than the max"),
     ],
 )
-def test_the_model_is_told_what_is_wrong(arguments, words):
+def test_the_model_is_told_what_is_wrong(arguments, message):
     output = builtin.TOOLS["zoom"].call(arguments, [Picture(png(40, 20))])
     assert output.is_error
-    assert output.content[0].text.startswith(words)
+    assert output.content[0].text.startswith(message)
 
 
 def test_later_calls_may_name_images_of_tools():

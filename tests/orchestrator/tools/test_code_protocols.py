@@ -40,8 +40,8 @@ class Trajectory:
         played = play(toolbox([], name, [SERVER]), question, lambda _: Answer(next(answers)), run)
         self.requests, self.final = played.requests, played.final
 
-    def message(self, request, place=-1):
-        parts = self.requests[request].messages[place].parts
+    def message(self, request, index=-1):
+        parts = self.requests[request].messages[index].parts
         return [size(part.image.data) if part.image else part.text for part in parts]
 
 
@@ -51,7 +51,7 @@ def size(data):
 
 
 def shown(*pieces, is_error=False):
-    content = tuple(Picture(each, source=MADE) if isinstance(each, bytes) else text_part(each) for each in pieces)
+    content = tuple(Picture(piece, source=MADE) if isinstance(piece, bytes) else text_part(piece) for piece in pieces)
     return ToolOutput(content, is_error)
 
 
@@ -73,10 +73,10 @@ def test_deepeyesv2_runs_the_code_of_an_answer_and_shows_its_streams():
     assert played.message(0, 1)[0] == "<PNG 196x140>", "the image as the client resizes it"
     assert [size(picture.data) for picture in played.images[0]] == ["<PNG 196x140>"]
     assert played.message(1, 2) == ["<think>So.</think>\n<code>\n```python\nprint(image_1.size)\n```</code>"]
-    words = "Code execution result:\nstdout:\n```\n{}\n```\n\nstderr:\n```\n{}\n```\n\nImages:\n"
-    assert played.message(1) == [words.format("(196, 140)\n", ""), "<JPEG 84x56>"]
-    assert played.message(2) == [words.format("so\n", "ZeroDivisionError\n")]
-    assert played.message(3) == [words.format("", "")]
+    template = "Code execution result:\nstdout:\n```\n{}\n```\n\nstderr:\n```\n{}\n```\n\nImages:\n"
+    assert played.message(1) == [template.format("(196, 140)\n", ""), "<JPEG 84x56>"]
+    assert played.message(2) == [template.format("so\n", "ZeroDivisionError\n")]
+    assert played.message(3) == [template.format("", "")]
     white_out = Trajectory("deepeyesv2", ["<code>x</code>", "<answer>A"], shown(buffer.getvalue(), seen))
     assert white_out.message(1)[1:] == ["<JPEG 56x56>"], "the first one is white"
     assert white_out.final == "<answer>A"

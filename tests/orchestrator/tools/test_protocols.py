@@ -45,51 +45,51 @@ def _texts(call: Call) -> list[list[str]]:
 
 @pytest.mark.parametrize("name", spec.names())
 def test_texts_are_exact_to_the_last_blank(name):
-    found, expected = spec.load(name), PROMPTS[name]
-    lines = "\n".join(line for line in _filled(found).splitlines() if line.startswith('{"type": "function"'))
-    result = "".join(found.result.parts).replace("{content}", "<|vision_start|><|image_pad|><|vision_end|>")
+    protocol, expected = spec.load(name), PROMPTS[name]
+    lines = "\n".join(line for line in _filled(protocol).splitlines() if line.startswith('{"type": "function"'))
+    result = "".join(protocol.result.parts).replace("{content}", "<|vision_start|><|image_pad|><|vision_end|>")
     texts = {
-        "system": found.system.replace("{tools}", "{tool_descs}"),
-        "suffix": found.suffix,
-        "line": found.tool.line,
-        "guidelines": found.suffix.removeprefix("\n\n"),
+        "system": protocol.system.replace("{tools}", "{tool_descs}"),
+        "suffix": protocol.suffix,
+        "line": protocol.tool.line,
+        "guidelines": protocol.suffix.removeprefix("\n\n"),
         "lines": lines,
-        "template": _filled(found).replace(lines, "{tool_descs}").removeprefix("You are a helpful assistant.\n\n"),
+        "template": _filled(protocol).replace(lines, "{tool_descs}").removeprefix("You are a helpful assistant.\n\n"),
         "result": result.replace("{turn}", "{action_turn}").replace("{observation}", "{observation_turn}"),
-        "error": "".join(found.result.error).partition("\n")[2],
-        "user": _user(found),
-        "printed": found.result.parts[0],
+        "error": "".join(protocol.result.error).partition("\n")[2],
+        "user": _user(protocol),
+        "printed": protocol.result.parts[0],
     }
-    assert {place: _mark(texts[place]) for place in expected} == expected
-    assert found.name == name
+    assert {part: _mark(texts[part]) for part in expected} == expected
+    assert protocol.name == name
 
 
-def _user(found):
+def _user(protocol):
     """Returns the text around the question with the names that its source has for the places in it."""
     places = {"{path}": "{user_image_path}", "{size}": "{user_image_size}"}
-    question, suffix = "{user_question}" if found.lead else "{question}", found.suffix
-    for ours, theirs in places.items():
-        suffix = suffix.replace(ours, theirs)
-    return found.lead + question + suffix
+    question, suffix = "{user_question}" if protocol.lead else "{question}", protocol.suffix
+    for ours, source_name in places.items():
+        suffix = suffix.replace(ours, source_name)
+    return protocol.lead + question + suffix
 
 
-def _filled(found):
-    return found.system.replace("{tools}", found.tool.line)
+def _filled(protocol):
+    return protocol.system.replace("{tools}", protocol.tool.line)
 
 
 def test_deepeyes_cuts_the_first_call_and_repeats_the_turn_text():
     box, turn = toolbox(["zoom"], "deepeyes"), spec.load("deepeyes").suffix
-    said = (
+    answer = (
         '<tool_call>{"name": "x", "arguments": {"bbox_2d": (-10, 2, 50.5, 60,)}}</tool_call> <tool_call>{}</tool_call>'
     )
-    answers = iter([Answer(said), Answer("<think></think> <answer> B </answer>")])
+    answers = iter([Answer(answer), Answer("<think></think> <answer> B </answer>")])
     played = play(box, _question(png(100, 80)), lambda _: next(answers))
     first, second = played.requests
     assert first.messages[0] == system(spec.load("deepeyes").system)
     assert _texts(first)[1:] == [["<image>", f"Q?{turn}"]]
     assert (first.config.max_output_tokens, first.config.temperature) == (10240, 0)
     assert list(first.config.stop) == ["<|im_end|>"]
-    assert second.messages[2] == assistant(said)
+    assert second.messages[2] == assistant(answer)
     assert _texts(second)[3] == ["<tool_response>", "<image>", turn, "</tool_response>"]
     (picture,) = played.outputs[0].content
     assert (picture.source, picture.box) == (0, (-10, 2, 50.5, 60))
@@ -120,8 +120,8 @@ def test_qwen_reads_all_calls_and_writes_them_anew():
     one = "{name: 'image_zoom_in_tool', arguments: {bbox_2d: [0, 0, 500, 500,], label: 'a', img_idx: 0}}"
     two = '{"name": "image_zoom_in_tool", "arguments": {"bbox_2d": [0, 0, 9, 9], "label": "b"}}'
     call = f"<tool_call>{one}</tool_call> lost <tool_call>{two}</tool_call>"
-    said = f"<think>x <tool_call>no</tool_call></think> look {call}"
-    answers = iter([Answer(said), Answer("B")])
+    answer = f"<think>x <tool_call>no</tool_call></think> look {call}"
+    answers = iter([Answer(answer), Answer("B")])
     played = play(box, _question(png(3000, 2000), text="Q?"), lambda _: next(answers))
     first, second = played.requests
     assert _texts(first)[1] == ["(Uploaded ![image](image_1.jpg)) ", "<image>", "Q?"]
@@ -135,10 +135,10 @@ def test_qwen_reads_all_calls_and_writes_them_anew():
     ]
     *before, error, _ = _texts(second)[3]
     assert before == ["<tool_response>\n", "<image>", "\n</tool_response>", "\n", "<tool_response>\n"]
-    words = (
+    message = (
         "An error occurred when calling tool `image_zoom_in_tool`:\nValidationError: 'img_idx' is a required property"
     )
-    assert error.startswith(words)
+    assert error.startswith(message)
     (picture,) = played.outputs[0].content
     assert Image.open(io.BytesIO(picture.data)).size == (1504, 992)
     assert (picture.box, played.final) == ((0, 0, 1500, 1000), "B")
@@ -147,7 +147,7 @@ def test_qwen_reads_all_calls_and_writes_them_anew():
 def test_mini_o3_looks_at_observations_in_their_full_resolution():
     box = toolbox(["zoom"], "mini-o3")
     look = '<think></think><grounding>{"bbox_2d": [%s], "source": "%s"}'
-    said = [
+    texts = [
         look % ("0.5, 0, 1.0, 1", "original_image"),
         look % ("0, 0, 0.5, 0.5", "observation_1"),
         look % ("0, 0, 0.5", "observation_1"),
@@ -155,10 +155,11 @@ def test_mini_o3_looks_at_observations_in_their_full_resolution():
         "<grounding>nothing",
         "<answer>A</answer> <answer>B</answer>",
     ]
-    answers = iter(map(Answer, said))
+    answers = iter(map(Answer, texts))
     played = play(box, _question(png(200, 100)), lambda _: next(answers))
     first, second = (output.content[0] for output in played.outputs[:2])
-    assert [(each.source, each.box) for each in (first, second)] == [(0, (100, 0, 199, 99)), (1, (0, 0, 49, 49))]
+    sources = [(picture.source, picture.box) for picture in (first, second)]
+    assert sources == [(0, (100, 0, 199, 99)), (1, (0, 0, 49, 49))]
     request = played.requests[2]
     assert request.messages[2].parts[0].text.endswith("}</grounding>")
     before, image, after = request.messages[5].parts
@@ -168,10 +169,10 @@ def test_mini_o3_looks_at_observations_in_their_full_resolution():
     assert (shown.size, shown.mode) == ((200, 200), "RGB")
     errors = [output.content[0].text for output in played.outputs[2:]]
     assert errors == ["", "range object index out of range", "'NoneType' object has no attribute 'group'"]
-    words = (
+    message = (
         "ERROR occurs during grounding. Error Information: 'NoneType' object has no attribute 'group'.\nPlease analyze"
     )
-    assert played.requests[5].messages[-1].parts[0].text.startswith(words)
+    assert played.requests[5].messages[-1].parts[0].text.startswith(message)
     assert (played.final, played.requests[0].config.temperature) == ("B", 1)
 
 
@@ -186,14 +187,14 @@ def test_mini_o3_without_an_answer_has_none():
 def test_pixel_reasoner_crops_the_image_as_it_was_sent():
     box = toolbox(["zoom"], "pixel-reasoner")
     call = '<tool_call>\n{"name": "%s", "arguments": {"bbox_2d": %s, "target_image": %s}}\n</tool_call>'
-    said = [
+    texts = [
         "One. " + call % ("crop_image_normalized", "[0.25, 0.5, 0.5, 0.75]", 1),
         call % ("crop_image_normalized", "[0.5, 0.5, 0.5, 0.5]", 3),
         call % ("select_frames", "[]", 1),
         call % ("crop_image", "[]", 1),
         call % ("crop_image_normalized", "[0, 0, 1, 1]", 1) + " So it is \\boxed{B}.",
     ]
-    answers = iter(map(Answer, said))
+    answers = iter(map(Answer, texts))
     played = play(box, _question(png(300, 200)), lambda _: next(answers))
     assert Image.open(io.BytesIO(played.requests[0].messages[1].parts[0].image.data)).size == (560, 392)
     crop = played.outputs[0].content[0]
@@ -207,12 +208,12 @@ def test_pixel_reasoner_crops_the_image_as_it_was_sent():
     assert errors[1].startswith("Execution Error: You attempted to `select_frames` from **image**")
     assert errors[2] == "'crop_image'"
     assert played.requests[4].messages[-1].parts[0].text == "\nExecution error:\n'crop_image'\n"
-    assert played.final == said[-1]
+    assert played.final == texts[-1]
 
 
 def test_pixel_reasoner_stops_calling_after_four_calls():
-    words = '{"name": "crop_image_normalized", "arguments": {"bbox_2d": [0, 0, 9, 9], "target_image": 0}}'
-    call = f"<tool_call>{words}</tool_call>"
+    arguments = '{"name": "crop_image_normalized", "arguments": {"bbox_2d": [0, 0, 9, 9], "target_image": 0}}'
+    call = f"<tool_call>{arguments}</tool_call>"
     played = play(toolbox(["zoom"], "pixel-reasoner"), _question(png(300, 200)), lambda _: Answer(call))
     assert (len(played.requests), len(played.outputs), played.final) == (5, 4, call)
 

@@ -75,7 +75,7 @@ def question(name: str, row: ScriptedRow) -> Call:
     return Call((user(image_part(row.image), text_part(text)),))
 
 
-def said(message: Message) -> list[object]:
+def content_of(message: Message) -> list[object]:
     return [ROLES[message.role], joined(map(_piece, message.parts))]
 
 
@@ -84,24 +84,24 @@ def _piece(part: Part) -> tuple[str, str]:
 
 
 def normalized(name: str, content: str) -> str:
-    for pattern, words in DEVIATIONS[name]:
-        content = pattern.sub(words, content)
+    for pattern, replacement in DEVIATIONS[name]:
+        content = pattern.sub(replacement, content)
     return content
 
 
 def run_code(call: RemoteCall, _: object) -> ToolOutput:
     """Shows what the rows say that code shows, as the sandbox tells it."""
-    found = CALL.search(json.loads(call.arguments)["code"])
-    assert found
-    words, error, images = shown(*map(int, found.groups()))
-    pieces = [text_part(words)] if words else []
+    match = CALL.search(json.loads(call.arguments)["code"])
+    assert match
+    output, error, images = shown(*map(int, match.groups()))
+    pieces = [text_part(output)] if output else []
     pieces += [Picture(image, source=MADE) for image in images]
     pieces += [text_part(error)] if error else []
     return ToolOutput(tuple(pieces) or (text_part("[no output]"),), bool(error))
 
 
 def in_one_message(requests: list[object]) -> list[object]:
-    """Returns what is asked with the messages behind the user's as one: Thyme's results stand in the model's own."""
+    """Returns requests with the messages after the user's as one: Thyme's results stand in the model's own."""
     whole = [message for added_ in requests for message in added_]
     pieces = [piece for _, pieces in whole[2:] for piece in pieces]
     return [*whole[:2], joined(("image" if MARK.fullmatch(piece) else "text", piece) for piece in pieces)]
@@ -116,15 +116,15 @@ def compare(name: str, numbers: range) -> int:
         assert hashlib.sha256(row.image).hexdigest().startswith(reference["image"])
         assert list(row.texts) == reference["texts"]
         answers = iter(range(1000))
-        said_ = lambda _, row=row, answers=answers: Answer(row.says(next(answers)))  # noqa: E731
-        played = play(box, question(name, row), said_, run_code)
-        requests = added([list(map(said, request.messages)) for request in played.requests])
-        theirs_ = reference["requests"]
+        answer = lambda _, row=row, answers=answers: Answer(row.says(next(answers)))  # noqa: E731
+        played = play(box, question(name, row), answer, run_code)
+        requests = added([list(map(content_of, request.messages)) for request in played.requests])
+        reference_requests = reference["requests"]
         if name == "thyme":
-            requests, theirs_ = in_one_message(requests), in_one_message(theirs_)
+            requests, reference_requests = in_one_message(requests), in_one_message(reference_requests)
         ours = normalized(name, json.dumps(requests, ensure_ascii=False, indent=0).replace("\\n", "\n"))
-        theirs = normalized(name, json.dumps(theirs_, ensure_ascii=False, indent=0).replace("\\n", "\n"))
-        assert ours == theirs, f"row {row.number}"
+        expected = normalized(name, json.dumps(reference_requests, ensure_ascii=False, indent=0).replace("\\n", "\n"))
+        assert ours == expected, f"row {row.number}"
         final = "" if reference["final"].startswith("failed: ") else reference["final"]  # an empty text fails there
         assert played.final == final, f"row {row.number}"
         count += len(requests)
@@ -133,9 +133,9 @@ def compare(name: str, numbers: range) -> int:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_transcript_is_of_the_named_files(name):
-    found = transcript(name)
-    assert len(found["rows"]) == 500
-    assert {file: found["files"][file] for file in FILES[name]} == FILES[name]
+    recorded = transcript(name)
+    assert len(recorded["rows"]) == 500
+    assert {file: recorded["files"][file] for file in FILES[name]} == FILES[name]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -157,4 +157,4 @@ def test_vstar_asks_as_the_script_of_deepeyes():
     (sample,) = BENCHMARK.samples(Row(fields, lambda _: row.image), variant)
     box = toolbox(["zoom"], "deepeyes")
     call = box.protocol.first(sample.turns[0].ask([]), box.tools)
-    assert [said(message) for message in call.messages] == transcript("deepeyes")["rows"][3]["requests"][0]
+    assert [content_of(message) for message in call.messages] == transcript("deepeyes")["rows"][3]["requests"][0]

@@ -47,9 +47,9 @@ class Client:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, named)
         response = connection.getresponse()
-        found = response.status, response.read()
+        reply = response.status, response.read()
         connection.close()
-        return found
+        return reply
 
     def say(self, body: dict[str, Any] | bytes, **headers: str) -> tuple[int, bytes]:
         data = body if isinstance(body, bytes) else orjson.dumps(body)
@@ -75,20 +75,20 @@ def client(run: Path) -> Iterator[Client]:
 def test_no_verdict_is_seen_before_all_is_labelled(client: Client) -> None:
     keys = client.open()
     assert len(keys) == 10
-    for place in range(10):
-        status, body = client.ask("GET", f"/api/items/{place}")
+    for number in range(10):
+        status, body = client.ask("GET", f"/api/items/{number}")
         item = orjson.loads(body)
-        assert (status, item["key"]) == (200, keys[place])
+        assert (status, item["key"]) == (200, keys[number])
         assert set(item) == {"key", "messages", "answer", "targets"}
         assert b"SECRET" not in body
         assert client.ask("GET", "/api/disagreements")[0] == 404
-        assert client.say({"key": keys[place], "mark": "scored", "score": 1})[0] == 200
-    found = orjson.loads(client.ask("GET", "/api/disagreements")[1])
-    assert {row["key"] for row in found} == {key for key in keys if int(key.partition("/")[2]) % 3 == 0}
+        assert client.say({"key": keys[number], "mark": "scored", "score": 1})[0] == 200
+    disagreements = orjson.loads(client.ask("GET", "/api/disagreements")[1])
+    assert {row["key"] for row in disagreements} == {key for key in keys if int(key.partition("/")[2]) % 3 == 0}
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b"", b"Input data was truncated"),
         (b"[]", b"Expected `object`"),
@@ -101,12 +101,12 @@ def test_no_verdict_is_seen_before_all_is_labelled(client: Client) -> None:
         (b"x" * 5000, b"a short JSON object"),
     ],
 )
-def test_what_is_no_label_is_refused(client: Client, run: Path, body: Any, words: bytes) -> None:
+def test_what_is_no_label_is_refused(client: Client, run: Path, body: Any, message: bytes) -> None:
     key = client.open()[0]
     if isinstance(body, dict):
         body = {**body, "key": body["key"].format(key)}
-    status, said = client.say(body)
-    assert (status, words in said) == (400, True), said
+    status, reply = client.say(body)
+    assert (status, message in reply) == (400, True), reply
     assert labels.read(run) == (None, {})
 
 
@@ -135,15 +135,15 @@ def test_other_paths_hold_nothing(client: Client) -> None:
 def test_a_label_that_cannot_be_stored_is_not_acknowledged(client: Client, run: Path) -> None:
     key = client.open()[0]
     log = RunLog(run)
-    status, said = client.say({"key": key, "mark": "scored", "score": 1.0})
+    status, reply = client.say({"key": key, "mark": "scored", "score": 1.0})
     log.close()
-    assert (status, b"being written by another process" in said) == (503, True)
+    assert (status, b"being written by another process" in reply) == (503, True)
     assert orjson.loads(client.ask("GET", "/api/state")[1])["marks"] == [None] * 10
 
 
-def started(run: Path, *words: str) -> tuple[subprocess.Popen[str], Client]:
+def started(run: Path, *options: str) -> tuple[subprocess.Popen[str], Client]:
     process = subprocess.Popen(
-        [str(ORCHESTRATOR), "label", str(run), "--port", "0", *words], stdout=subprocess.PIPE, text=True
+        [str(ORCHESTRATOR), "label", str(run), "--port", "0", *options], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout
     return process, Client(int(process.stdout.readline().split("/")[2].rpartition(":")[2]))
@@ -152,8 +152,8 @@ def started(run: Path, *words: str) -> tuple[subprocess.Popen[str], Client]:
 def test_a_killed_server_loses_no_label_and_the_same_command_goes_on(run: Path) -> None:
     process, client = started(run, "--as", "ann", "--n", "20")
     keys = client.open()
-    for place, key in enumerate(keys[:12]):
-        assert client.say({"key": key, "mark": "scored", "score": place % 2})[0] == 200
+    for number, key in enumerate(keys[:12]):
+        assert client.say({"key": key, "mark": "scored", "score": number % 2})[0] == 200
     assert client.say({"key": keys[11], "mark": "undone"})[0] == 200
     process.kill()
     process.communicate()
@@ -161,7 +161,7 @@ def test_a_killed_server_loses_no_label_and_the_same_command_goes_on(run: Path) 
     process, client = started(run, "--as", "ann", "--n", "20")
     assert client.open() == keys
     marks = orjson.loads(client.ask("GET", "/api/state")[1])["marks"]
-    assert marks == [{"mark": "scored", "score": place % 2} for place in range(11)] + [None] * 9
+    assert marks == [{"mark": "scored", "score": number % 2} for number in range(11)] + [None] * 9
     process.send_signal(signal.SIGINT)
     assert "11 of 20 labelled; 50 give an estimate" in process.communicate()[0]
 
@@ -182,8 +182,8 @@ def test_two_people_label_the_same_sample_at_once(run: Path) -> None:
     for process, _ in both:
         process.send_signal(signal.SIGINT)
         process.communicate()
-    found = labels.read(run)[1]
-    assert {name: sorted(mine) for name, mine in found.items()} == dict.fromkeys(("ann", "bob"), sorted(keys[0]))
+    marks = labels.read(run)[1]
+    assert {name: sorted(mine) for name, mine in marks.items()} == dict.fromkeys(("ann", "bob"), sorted(keys[0]))
 
 
 def test_mistakes_are_one_line(run: Path, tmp_path: Path) -> None:

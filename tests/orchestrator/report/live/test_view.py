@@ -1,4 +1,4 @@
-"""orchestrator view: what it serves, to whom, and that it follows runs as they grow."""
+"""`orchestrator view`: pages, access, and runs that grow."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def test_its_own_names_are_answered_with_a_port_or_without(client: Client, host:
 def test_what_a_page_may_do_and_that_no_other_frames_it_is_said_in_a_header(client: Client, folder: Path) -> None:
     for path in ("/", "/runs/first/"):
         _, body, headers = client.get(path)
-        found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', body.decode())
-        assert found
-        assert headers["Content-Security-Policy"] == html.unescape(found[1]) + "; frame-ancestors 'none'"
+        policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', body.decode())
+        assert policy
+        assert headers["Content-Security-Policy"] == html.unescape(policy[1]) + "; frame-ancestors 'none'"
     image = next((folder / "first" / "images").iterdir()).name
     for path in ("/api/runs", "/none", f"/runs/first/images/{image}"):
         assert client.get(path)[2]["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
@@ -182,9 +182,9 @@ def test_runs_are_compared_on_request(client: Client, folder: Path) -> None:
     status, page, headers = compare(client, "deep/a b", "first")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "<title>deep/a b · first</title>" in page
-    found = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
-    assert found
-    assert headers["Content-Security-Policy"] == found[1] + "; frame-ancestors 'none'"
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    assert policy
+    assert headers["Content-Security-Policy"] == policy[1] + "; frame-ancestors 'none'"
     coded = re.search(r'<script type="application/gzip" id="index">([^<]*)</script>', page)
     assert coded
     folders = orjson.loads(gzip.decompress(base64.b64decode(coded[1])))["folders"]
@@ -215,7 +215,7 @@ def test_runs_that_cannot_be_compared_say_why(client: Client, folder: Path) -> N
 
 
 def test_no_folder_hides_the_others(client: Client, folder: Path) -> None:
-    """Neither by a name that is no UTF-8 nor by a manifest that is no run's."""
+    """Neither a name that is not UTF-8 nor a manifest with fields of other types."""
     odd = folder / os.fsdecode(b"odd \xff")
     marvel_run(odd, puzzles=3)
     for name, changes in (("a", {"model": [1]}), ("b", {"planned": 5}), ("c", {"identity": {"tasks": 7}})):
@@ -340,8 +340,8 @@ def test_the_state_comes_from_the_folder_and_never_from_file_times(tmp_path: Pat
     """A copy has the state of its run: complete with results, running while a process holds it, else stopped."""
 
     def states() -> dict[str, tuple[str, bool]]:
-        found = {name: str(run.state()["state"]) for name, run in Folder(tmp_path).runs().items()}
-        return {name: (word, f"it is {word}" in render(open_run(tmp_path / name))) for name, word in found.items()}
+        by_name = {name: str(run.state()["state"]) for name, run in Folder(tmp_path).runs().items()}
+        return {name: (word, f"it is {word}" in render(open_run(tmp_path / name))) for name, word in by_name.items()}
 
     done = marvel_run(tmp_path / "done", puzzles=3)
     writer = Writer(tmp_path / "live")
@@ -369,7 +369,7 @@ def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("name", "content", "message"),
     [
         ("results.json", b'{"tasks": [1]}', b"results.json is damaged"),
         ("manifest.json", b'{"identity": 1}', b"is not the manifest of a run"),
@@ -378,7 +378,7 @@ def test_a_manifest_half_written_is_looked_at_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
-    client: Client, folder: Path, name: str, content: bytes, words: bytes
+    client: Client, folder: Path, name: str, content: bytes, message: bytes
 ) -> None:
     (folder / "first" / name).write_bytes(content)
     status, body, _ = client.get("/api/runs")
@@ -386,7 +386,7 @@ def test_a_damaged_run_says_so_on_its_page_and_hides_no_other(
     assert {run["name"] for run in orjson.loads(body)} == {"first", "deep/a b"}
     status, body, headers = client.get("/runs/first/")
     assert (status, headers["Content-Type"]) == (500, "text/html; charset=utf-8")
-    assert words in html.unescape(body.decode()).encode()
+    assert message in html.unescape(body.decode()).encode()
     assert client.get("/runs/deep/a%20b/")[0] == 200
 
 
@@ -397,9 +397,9 @@ def test_command_serves_until_it_is_interrupted(folder: Path, tmp_path: Path, vi
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert process.stdout
-        found = re.match(rf"http://{HOST}:(\d+)/", process.stdout.readline())
-        assert found
-        client = Client(int(found[1]))
+        address = re.match(rf"http://{HOST}:(\d+)/", process.stdout.readline())
+        assert address
+        client = Client(int(address[1]))
         assert client.get("/")[0] == 200
         assert b'"llava-tiny"' in client.get("/api/runs")[1]
     finally:

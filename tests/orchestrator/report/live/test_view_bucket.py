@@ -58,8 +58,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 def store(url: str, runs: dict[str, Path]) -> Store:
     """The same runs in a store; the bytes of an answer of one are others than its name says."""
     store = Store(url)
-    for place, run in runs.items():
-        Mirror(run, store.below(place)).upload()
+    for path, run in runs.items():
+        Mirror(run, store.below(path)).upload()
     damaged = store.below("damaged")
     (name,) = damaged.names("responses")
     damaged.put(f"responses/{name}", (damaged.get(f"responses/{name}") or b"").replace(b"seconds", b"sedonds"))
@@ -208,8 +208,8 @@ def test_what_cannot_be_listed_is_said(store: Store, url: str, monkeypatch: pyte
 
 
 def test_mistakes_are_one_line(store: Store, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(place: str) -> str:
-        done = CliRunner().invoke(command, [place, "--port", "0"])
+    def refused(location: str) -> str:
+        done = CliRunner().invoke(command, [location, "--port", "0"])
         assert done.exit_code in (2, 3)
         (line,) = done.output.splitlines()
         return line
@@ -231,14 +231,14 @@ def test_a_run_folder_copied_to_a_bucket_is_shown_reported_and_compared(
             if file.is_file():
                 Store(f"{url}/copied").put(f"{name}/{file.relative_to(run)}", file.read_bytes())
     folder = Bucket(f"{url}/copied")
-    for each in folder.runs().values():
-        assert each.state()["state"] == "complete"
-        assert len(list(wait_for(lambda each=each: fetched(each)))) == 20
-    found = CliRunner().invoke(main, ["compare", f"{url}/copied/first", f"{url}/copied/second"])
-    assert found.exit_code == 0, found.output
-    assert "20 items" in found.output
-    found = CliRunner().invoke(main, ["report", f"{url}/copied/second"])
-    assert found.exit_code == 0, found.output
+    for stored in folder.runs().values():
+        assert stored.state()["state"] == "complete"
+        assert len(list(wait_for(lambda stored=stored: fetched(stored)))) == 20
+    result = CliRunner().invoke(main, ["compare", f"{url}/copied/first", f"{url}/copied/second"])
+    assert result.exit_code == 0, result.output
+    assert "20 items" in result.output
+    result = CliRunner().invoke(main, ["report", f"{url}/copied/second"])
+    assert result.exit_code == 0, result.output
 
 
 def fetched(run: Any) -> Any:
