@@ -124,12 +124,12 @@ def resume(folder: Path, flags: Any) -> dict[str, Any]:
             shutil.copyfile(folder / name, folder / "run" / name)
         started = time.perf_counter()
         process = psutil.Popen(ask(folder / "run"))
-        asked(folder, process)
+        wait_for_call(folder, process)
         result = {"seconds_to_call": round(time.perf_counter() - started, 2)} | usage(process, "to_call")
         return result | finished(process, started)
 
 
-def asked(folder: Path, process: psutil.Popen) -> None:
+def wait_for_call(folder: Path, process: psutil.Popen) -> None:
     """Waits until a command's first call is on the wire; exits if the command ends without one."""
     while not (folder / "asked").exists():
         if process.status() == "zombie":
@@ -198,6 +198,7 @@ def merge(folder: Path, flags: Any) -> dict[str, Any]:
                         planned += 1
         part = {**manifest, "shard": {"index": index, "of": 2}, "planned": {"vstar_bench": planned}}
         (shard / "manifest.json").write_text(json.dumps(part))
+        (shard / "results.json").write_text("{}")  # a merge takes complete shards; it reads only the logs of them
     merged = folder / "merged"
     subprocess.run(["rm", "-rf", merged], check=True)
     with scorer(folder) as port:

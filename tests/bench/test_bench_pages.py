@@ -1,4 +1,4 @@
-"""What pages and `make bench` type to measure speed, typed with few rows: that it runs, and what it counts.
+"""Commands of pages and of `make bench` that measure speed, run with few rows: they end, and count right.
 
 The pages are docs/performance.md, performance-models.md, performance-scorer.md and scale.md. No figure of speed is
 looked at.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.page_commands import PAGES, ROOT, commands, made
+from helpers.page_commands import PAGES, ROOT, commands, make_commands
 
 pytestmark = pytest.mark.full
 
@@ -42,19 +42,19 @@ SMALL = {
     "bench_share.py": "--rounds 4",
     "bench_survey.py": "--models 50 --most 600",
     "bench_variance.py": "--worlds 3",
-    "bench_large.py": "--rows 320 --steps resume --folder kept",
+    "bench_large.py": "--rows 320 --steps merge,resume --folder kept",
     "simulate.py": "--samples 10000",
     "simulate_check.py": "--replicas 2 --delay 0.05 --seconds 0.4 --most 64",
     "scale_plot.py": "--seconds 1",
 }
-"""What is typed behind the page's own words; the last of an option given twice counts."""
+"""Options added to a page's command; of an option given twice the last counts."""
 
 
 def started_by_make(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the names of what `make bench` starts."""
-    assert made("make bench") == [".venv/bin/python -m bench"]
+    assert make_commands("make bench") == [".venv/bin/python -m bench"]
     started: list[list[str]] = []
-    monkeypatch.setattr(subprocess, "run", lambda words, check: started.append(words))
+    monkeypatch.setattr(subprocess, "run", lambda command, check: started.append(command))
     monkeypatch.setattr(sys, "argv", ["bench"])
     monkeypatch.chdir(ROOT)
     runpy.run_module("bench", run_name="__main__")
@@ -88,16 +88,16 @@ def run(folder: Path) -> Run:
     for name in ("LMMS_EVAL_PYTHON", "LM_EVAL_PYTHON", "INSPECT_PYTHON"):
         environment.pop(name, None)
 
-    def each(script: str) -> list[str]:
+    def run_script(script: str) -> list[str]:
         printed = []
         for line in typed(script):
-            words = ["bash", "-euc", line]
-            done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            command = ["bash", "-euc", line]
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{line}\n{done.stderr}"
             printed.append(done.stdout)
         return printed
 
-    return each
+    return run_script
 
 
 @pytest.fixture
@@ -112,17 +112,17 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
 
-    def each(script: str) -> list[str]:
+    def run_script(script: str) -> list[str]:
         printed = []
         for line in typed(script):
-            words = [word for word in shlex.split(line) if not re.match(r"\w+=", word)]
-            assert words[:2] == ["python", f"bench/{script}"]
-            monkeypatch.setattr(sys, "argv", words[1:])
-            runpy.run_path(str(ROOT / words[1]), run_name="__main__")
+            args = [word for word in shlex.split(line) if not re.match(r"\w+=", word)]
+            assert args[:2] == ["python", f"bench/{script}"]
+            monkeypatch.setattr(sys, "argv", args[1:])
+            runpy.run_path(str(ROOT / args[1]), run_name="__main__")
             printed.append(capsys.readouterr().out)
         return printed
 
-    yield each
+    yield run_script
     torch.set_num_threads(threads)
 
 
@@ -140,8 +140,8 @@ def test_whatever_pages_and_make_start_is_typed_here(monkeypatch: pytest.MonkeyP
 @pytest.mark.weekly
 def test_start_and_idle(run: Run) -> None:
     (printed,) = run("bench_start.py")
-    for what in ("the whole command", "to the first call", "from the last call to the end", "all processes"):
-        assert f"one synthetic item: {what} " in printed
+    for part in ("the whole command", "to the first call", "from the last call to the end", "all processes"):
+        assert f"one synthetic item: {part} " in printed
     (printed,) = run("bench_idle.py")
     figures = objects(printed)
     assert [line["replicas"] for line in figures] == [1, 4, 16] * 2
@@ -202,24 +202,24 @@ def test_replicas(run: Run) -> None:
 
 def test_scorer(run: Run) -> None:
     (printed,) = run("bench_scorer.py")
-    found = objects(printed)
-    assert {row["load"]: row["items"] for row in found} == {
+    results = objects(printed)
+    assert {row["load"]: row["items"] for row in results} == {
         "known verdicts": 640,
         "rule choice": 64,
         "rule likelihood": 64,
     }
-    assert all(0 < row["rss_start_mib"] <= row["rss_half_mib"] <= row["rss_peak_mib"] for row in found)
+    assert all(0 < row["rss_start_mib"] <= row["rss_half_mib"] <= row["rss_peak_mib"] for row in results)
 
 
 @pytest.mark.weekly
 def test_reading(run: Run) -> None:
     (printed,) = run("bench_reading.py")
-    found = json.loads(printed)
-    names = [(row["rule"], row["answer"]) for row in found]
+    readings = json.loads(printed)
+    names = [(row["rule"], row["answer"]) for row in readings]
     assert len(set(names)) == len(names) >= 18
     assert {rule for rule, _ in names} == {"choice", "choice_number", "count", "two_way", "all four"}
     assert names[-1] == ("all four", "the whole corpus")
-    assert all(row.keys() == {"rule", "answer", "per_second", "by_yardstick"} for row in found)
+    assert all(row.keys() == {"rule", "answer", "per_second", "by_yardstick"} for row in readings)
 
 
 @pytest.mark.weekly
@@ -245,11 +245,11 @@ def test_generate(here: Run, folder: Path) -> None:
 
 def test_variance(run: Run) -> None:
     (printed,) = run("bench_variance.py")
-    settings = [found for found in json.loads(printed).values() if isinstance(found, dict)]
+    settings = [setting for setting in json.loads(printed).values() if isinstance(setting, dict)]
     assert len(settings) == 5
-    for found in settings:
-        assert {"prompt", "prompt × items", "order", "repeats"} < found["parts"].keys()
-        assert 0 <= found["interval_covers"] <= 1
+    for setting in settings:
+        assert {"prompt", "prompt × items", "order", "repeats"} < setting["parts"].keys()
+        assert 0 <= setting["interval_covers"] <= 1
 
 
 @pytest.mark.parametrize("script", ["bench_gates.py", "bench_labels.py", "bench_sequential.py", "bench_survey.py"])
@@ -268,25 +268,25 @@ def test_shares_by_information(run: Run) -> None:
 
 def test_intervals_of_partial_credit(run: Run) -> None:
     for printed in run("bench_intervals.py"):
-        found = [float(share) for share in re.findall(r'"covers": ([\d.]+)', printed)]
-        assert len(found) >= 10
-        assert min(found) >= 85  # 95 in many worlds
+        shares = [float(share) for share in re.findall(r'"covers": ([\d.]+)', printed)]
+        assert len(shares) >= 10
+        assert min(shares) >= 85  # 95 in many worlds
 
 
 def test_second_reader(run: Run) -> None:
     (printed,) = run("bench_second_reader.py")
     page = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")
     for reads in ("unparsed", "doubtful", "all"):
-        found = json.loads(printed)["replayed"][f"{reads}, batch 32 and batch 33"]
-        wrong = f"{found['wrong']:.2f}%" if found["wrong"] else "0%"
-        assert f"`--judge-reads {reads}` | {found['agreement']:.1f}% | {wrong} | {found['handed']:.0f}% |" in page
+        replayed = json.loads(printed)["replayed"][f"{reads}, batch 32 and batch 33"]
+        wrong = f"{replayed['wrong']:.2f}%" if replayed["wrong"] else "0%"
+        assert f"`--judge-reads {reads}` | {replayed['agreement']:.1f}% | {wrong} | {replayed['handed']:.0f}% |" in page
 
 
 def test_large(run: Run, folder: Path) -> None:
     (printed,) = run("bench_large.py")
-    first, resumed = objects(printed)
-    assert [first["step"], resumed["step"]] == ["make", "resume"]
-    assert first["rows"] == resumed["rows"] == 320
+    steps = objects(printed)
+    assert [step["step"] for step in steps] == ["make", "merge", "resume"]
+    assert {step["rows"] for step in steps} == {320}
     counts = json.loads((folder / "kept/run/results.json").read_text())["tasks"]["vstar_bench"]["counts"]
     assert (counts["planned"], counts["scored"]) == (320, 320)
 
