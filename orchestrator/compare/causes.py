@@ -51,6 +51,7 @@ UPSTREAM = (Cause.DATA, Cause.PROMPT, Cause.IMAGE, Cause.LIMIT, Cause.DECODING, 
 Edit = tuple[frozenset[tuple[str, int]], frozenset[tuple[str, int]]]
 """Word counts that only the first and only the second prompt has; words of the row cancel out."""
 
+_OPTION = re.compile(r"^\s*\(?([A-Z])[.):]\s*(\S.*?)\s*$", re.MULTILINE)
 _WORD = re.compile(r"\w+|[^\w\s]")
 _NO_PROMPTS = frozenset({"VLMEvalKit"})
 """Tools whose files hold the question but not the prompt built from it."""
@@ -200,13 +201,18 @@ class Attributor:
         return differing
 
     def _settings(self, one: Item, other: Item) -> set[str]:
-        """Returns the settings that differ; a tool's greedy decoding is temperature 0, recorded or not."""
-        tool = self.first.imported or self.second.imported
-        return {
-            name
-            for name, values in decoding(one, other).items()
-            if not (tool and name == "temperature" and not any(values))
-        }
+        """Returns the settings that differ.
+
+        A tool's greedy decoding is temperature 0, recorded or not. A limit that its log lacks is that of its model.
+        """
+        tools = self.first.imported, self.second.imported
+
+        def unknown(name: str, values: tuple[Any, Any]) -> bool:
+            if name == "max_output_tokens":
+                return any(tool and value is None for tool, value in zip(tools, values, strict=True))
+            return name == "temperature" and any(tools) and not any(values)
+
+        return {name for name, values in decoding(one, other).items() if not unknown(name, values)}
 
     def _words(self, one: Item, other: Item) -> set[Cause]:
         """Returns PROMPT, DATA or both as the reason why two prompts differ; both if it is undecidable."""
@@ -301,15 +307,25 @@ def _full_text(item: Item) -> str:
 def other_truth(one: Item, other: Item) -> dict[str, tuple[list[str], list[str]]]:
     """Returns targets and options if they differ; options that one run does not record do not count.
 
-    A target may be an option's letter in one run and its number or text in the other.
+    A target may be an option's letter in one run and its number or text in the other, also of an option that only the
+    prompt states.
     """
     differing, (mine, theirs) = {}, (truth(one), truth(other))
     for index, name in enumerate(("targets", "options")):
         recorded = index == 0 or (mine[1] and theirs[1])
         values, others = (list(item.scoring.get(name) or item.verdict.get(name) or ()) for item in (one, other))
-        if recorded and mine[index] != theirs[index] and values != others:
+        if not recorded or mine[index] == theirs[index] or values == others:
+            continue
+        if name == "options" or _named_in_prompt(one) != _named_in_prompt(other):
             differing[name] = values, others
     return differing
+
+
+def _named_in_prompt(item: Item) -> list[str]:
+    """Returns the targets; in place of a letter the option that the prompt lists by it."""
+    options = dict(_OPTION.findall(prompt(item)))
+    targets = (str(target).strip() for target in item.scoring.get("targets") or item.verdict.get("targets") or ())
+    return [options.get(target, target) for target in targets]
 
 
 def _ordered(causes: Iterable[Cause]) -> tuple[Cause, ...]:
