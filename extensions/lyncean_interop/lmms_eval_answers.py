@@ -64,8 +64,10 @@ def _config(path: Path, task: str) -> dict[str, Any] | None:
     return decoding(kwargs, "max_new_tokens", stops=kind != _CHAT) if isinstance(kwargs, dict) else None
 
 
-def _read(_: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
+def _read(where: str, fields: Mapping[str, Any]) -> tuple[str, Answer]:
     """Returns the name of a line's first metric, and its answer."""
+    if isinstance(arguments := fields.get("arguments"), dict) and "gen_args_0" in arguments:
+        raise DataError(f"{where}, is of lm-evaluation-harness: give the file to orchestrator import lm-eval")
     metric, score = _score(fields)
     raw, read = _text(fields.get("resps")), _text(fields["filtered_resps"])
     if not is_text(fields.get("resps")) and not is_text(fields["filtered_resps"]):

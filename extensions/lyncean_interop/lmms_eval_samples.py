@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lyncean_interop.answers import NOT_ANSWERED, Answer, lettered, samples
+from lyncean_interop.answers import LETTERS, NOT_ANSWERED, Answer, lettered, samples
 from orchestrator.data import DataError
 
 TASKS = re.compile(r"(unig2u_)?(VisualPuzzles\w*|vstar_bench(_direct_attributes|_relative_position)?)")
@@ -74,6 +74,9 @@ def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
         number = int(fields["doc_id"])
     except (TypeError, ValueError):
         raise DataError(f"{where}: doc_id {fields['doc_id']!r} is not a number") from None
+    target = str(fields["target"]).strip().upper()
+    if target not in {*LETTERS[:4]}:
+        raise DataError(f"{where}: target {fields['target']!r} is not a letter from A to D: is it of {task}?")
     text = _first(fields["filtered_resps"])
     prompt = _prompt(fields)
     failed = text if text.startswith(FAILED) else "" if is_text(fields["filtered_resps"]) else NOT_ANSWERED
@@ -83,7 +86,7 @@ def _answer(task: str, where: str, fields: dict[str, Any]) -> Answer:
         prompt=prompt,
         text="" if failed else text,
         failed=failed,
-        targets=(str(fields["target"]).strip().upper(),),
+        targets=(target,),
         options=lettered(pattern.findall(prompt)),
         labels=_labels(task, fields),
         score=_score(fields),

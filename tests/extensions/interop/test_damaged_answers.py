@@ -46,3 +46,26 @@ def test_two_files_of_lm_eval_in_one_are_not_taken_for_one(tmp_path: Path) -> No
     done = run_import("lm-eval", path, "--run", tmp_path / "run")
     assert (done.exit_code, "doc_id 0 stands twice: is it two files in one?" in done.output) == (2, True), done.output
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_of_lm_eval_is_not_read_as_one_of_lmms_eval(tmp_path: Path) -> None:
+    path = tmp_path / "samples_mine_2026-11-24T00-06-01.436358.jsonl"
+    line = {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Is it?"}}, "target": "yes"}
+    path.write_text(json.dumps({**line, "resps": [["yes"]], "filtered_resps": ["yes"], "filter": "none"}) + "\n")
+    done = run_import("lmms-eval", path, "--run", tmp_path / "run")
+    assert (done.exit_code, "give the file to orchestrator import lm-eval" in done.output) == (2, True), done.output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("target", ["", None, "red", 7])
+def test_a_target_of_lmms_eval_that_is_no_letter_names_its_line(tmp_path: Path, target: object) -> None:
+    path = tmp_path / "20260131_120000_samples_vstar_bench.jsonl"
+    prompt = "Which?\nA. red\nB. blue\n"
+    lines = [
+        {"doc_id": at, "target": one, "filtered_resps": ["A"], "input": prompt} for at, one in enumerate(["A", target])
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = run_import("lmms-eval", path, "--run", tmp_path / "run")
+    message = f"line 2: target {target!r} is not a letter from A to D: is it of vstar_bench?"
+    assert (done.exit_code, message in done.output) == (2, True), done.output
+    assert not (tmp_path / "run").exists()
