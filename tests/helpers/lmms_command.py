@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-SECONDS = 240
+SECONDS = 900
 """Time limit of one command, in seconds."""
 
 FOLDERS: dict[str, str] = {}
