@@ -143,6 +143,7 @@ def test_the_table_fits_the_screen_and_each_control_has_a_name(tab: Any, several
     page = opened(tab, several, 4)
     page.get_by_role("checkbox").first.check()
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert all(n.is_visible() for n in page.locator("#runs .value-line", has_text="n=").get_by_text("n=").all())
     assert page.get_by_role("row").count() == 5
     assert page.get_by_role("rowheader").count() == 4
     nameless = page.evaluate("""Array.from(document.querySelectorAll('button, select, input, a, svg, th')).filter(
@@ -211,8 +212,8 @@ def test_two_hundred_thousand_items(tab: Any, address: str, tmp_path: Path) -> N
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
+def timed(label: str) -> Iterator[None]:
     """Prints how long something took (pytest -s); nothing is asserted of it."""
     began = time.monotonic()
     yield
-    print(f"{what}: {time.monotonic() - began:.1f} s")
+    print(f"{label}: {time.monotonic() - began:.1f} s")
