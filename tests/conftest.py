@@ -1,4 +1,4 @@
-"""What holds for all tests, and servers that many of them speak to."""
+"""Settings of all tests, and servers that many of them share."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
+    started = Cluster(tmp_path)
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="session")
 def shared_scorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Cluster(tmp_path_factory.mktemp("scorer"))
-    yield made.scorer()
-    made.close()
+    started = Cluster(tmp_path_factory.mktemp("scorer"))
+    yield started.scorer()
+    started.close()
 
 
 @pytest.fixture(scope="session")

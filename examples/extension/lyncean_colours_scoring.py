@@ -8,10 +8,10 @@ from scorer.metrics import Metric, Params, Plan, Table
 
 
 def _read(request: pb.ScoreRequest) -> pb.Verdict:
-    words = request.text.lower().split()
-    if len(words) != 1:
+    tokens = request.text.lower().split()
+    if len(tokens) != 1:
         return unparsed("not_one_word")
-    return scored(words[0], float(words[0] in request.targets))
+    return scored(tokens[0], float(tokens[0] in request.targets))
 
 
 RULE = Rule(name="same_colour", description="The answer is one word, the right colour's name.", read=_read)

@@ -17,14 +17,14 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    path = next((program for name in NAMES if (program := shutil.which(name))), None)
     if path is None:
         pytest.skip(f"no browser, none of {', '.join(NAMES)}: apt-get install chromium")
     with playwright.sync_playwright() as driver:
         # As root, as in a container, Chromium's own sandbox cannot start.
-        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield found
-        found.close()
+        launched = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield launched
+        launched.close()
 
 
 class Tab:

@@ -17,8 +17,8 @@ NASTY = '</script><script>window.pwned=1</script><img src=x onerror="window.pwne
 
 
 def write(target: Path, *runs: Path, most: int = MOST, embed: bool = False) -> str:
-    found = compare(runs)
-    target.write_text(render(found, beside(found, target.parent), most, embed=embed), encoding="utf-8")
+    comparison = compare(runs)
+    target.write_text(render(comparison, beside(comparison, target.parent), most, embed=embed), encoding="utf-8")
     return target.as_uri()
 
 
@@ -55,12 +55,12 @@ def test_both_answers_are_beside_each_other_with_the_image(tab: Any, comparison:
     assert page.locator("#detail .text .turn pre").count() == 1
     first, second = (page.get_by_role("region", name=name, exact=True) for name in ("before", "after"))
     assert first.bounding_box()["x"] + first.bounding_box()["width"] <= second.bounding_box()["x"]
-    said, heading = (
+    verdict, heading = (
         page.locator(".row[aria-selected=true] .took").inner_text(),
         page.locator("#detail header").inner_text(),
     )
-    assert said in heading
-    before, after = said.split(", ")[0].split(" → ")
+    assert verdict in heading
+    before, after = verdict.split(", ")[0].split(" → ")
     assert [first.locator("h3").inner_text(), second.locator("h3").inner_text()] == [
         f"✓ before said {before}", f"✗ after said {after}"
     ]  # fmt: skip
@@ -162,7 +162,7 @@ def test_three_runs(tab: Any, tmp_path: Path) -> None:
         marvel_run(tmp_path / name, puzzles=60, skill=skill) for name, skill in zip("abc", (0.9, 0.5, 0.2), strict=True)
     ]
     page = tab.open(write(tmp_path / "compare.html", *runs, embed=True))
-    assert [found.rpartition(" ")[0] for found in counts(tab, "run")] == ["b", "c"]
+    assert [text.rpartition(" ")[0] for text in counts(tab, "run")] == ["b", "c"]
     page.locator("#results .counts").nth(1).get_by_role("link", name="worse").click()
     tab.until("document.querySelector('#controls [name=run]').value === 'c'")
     tab.settle()

@@ -27,8 +27,8 @@ ORCHESTRATOR = Path(sys.executable).with_name("orchestrator")
 class Server:
     """One person's `orchestrator label`."""
 
-    def __init__(self, run: Path, *words: str) -> None:
-        command = [str(ORCHESTRATOR), "label", str(run), "--port", "0", *words]
+    def __init__(self, run: Path, *args: str) -> None:
+        command = [str(ORCHESTRATOR), "label", str(run), "--port", "0", *args]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
         self.address = self.process.stdout.readline().split()[0]
@@ -43,8 +43,8 @@ class Server:
 def servers() -> Iterator[Any]:
     with ExitStack() as stack:
 
-        def start(run: Path, *words: str) -> Server:
-            server = Server(run, *words)
+        def start(run: Path, *args: str) -> Server:
+            server = Server(run, *args)
             stack.callback(server.end)
             return server
 
@@ -61,15 +61,15 @@ def test_a_sample_is_labelled_by_keyboard(tab: Any, servers: Any, tmp_path: Path
     server, page = servers(run, "--as", "ann", "--n", "60"), tab.page
     page.goto(server.address)
     shown(tab, keys[0])
-    words = page.locator("#item").inner_text()
-    assert NASTY in words
-    assert "SECRET" not in words
-    assert "a dog" in words
+    text = page.locator("#item").inner_text()
+    assert NASTY in text
+    assert "SECRET" not in text
+    assert "a dog" in text
     tab.until("document.querySelector('.pictures img')?.naturalWidth > 0")
     assert not page.locator("#score").count(), "scores are right or wrong in this run"
-    for place, key in enumerate("yn10u"):
+    for index, key in enumerate("yn10u"):
         page.keyboard.press(key)
-        shown(tab, keys[place + 1])
+        shown(tab, keys[index + 1])
     page.keyboard.press("s")
     shown(tab, keys[6])
     page.keyboard.press("z")
@@ -92,8 +92,8 @@ def test_a_sample_is_labelled_by_keyboard(tab: Any, servers: Any, tmp_path: Path
     page.get_by_role("button", name="Where do the verdicts say otherwise?").click()
     page.locator("tbody tr").first.wait_for()
     assert not page.get_by_role("toolbar").is_visible(), "who has seen verdicts labels no more"
-    found = {key: line.score for key, line in labels.read(run)[1]["ann"].items()}
-    assert found == dict.fromkeys(keys, 1.0) | {keys[1]: 0.0, keys[3]: 0.0}
+    scores = {key: line.score for key, line in labels.read(run)[1]["ann"].items()}
+    assert scores == dict.fromkeys(keys, 1.0) | {keys[1]: 0.0, keys[3]: 0.0}
     assert page.evaluate("window.pwned") is None
     assert all("ERR_CONNECTION" in line for line in tab.complaints), "only of the killed server"
 

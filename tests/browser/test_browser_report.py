@@ -75,10 +75,10 @@ def test_the_answer_comes_first_and_leads_to_what_is_wrong(tab: Any, tmp_path: P
     page.set_viewport_size({"width": width, "height": 1000})
     tab.open(write_report(runs[0], blind=open_run(runs[1])).as_uri())
     card = page.get_by_role("article", name="marvel AVR")
-    words = " ".join(card.inner_text().split())
-    assert words.startswith("marvel AVR 50.0% 95% CI "), words
-    assert "25.0 blind" in words
-    assert "a 50.0 n=2 b 50.0 n=2" in words
+    text = " ".join(card.inner_text().split())
+    assert text.startswith("marvel AVR 50.0% 95% CI "), text
+    assert "25.0 blind" in text
+    assert "a 50.0 n=2 b 50.0 n=2" in text
     assert card.bounding_box()["y"] + card.bounding_box()["height"] < 1000
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert not page.get_by_role("heading", name="Configuration").is_visible()
@@ -237,9 +237,9 @@ def test_the_verdict_comes_first_and_the_image_is_beside_the_text(tab: Any, repo
     tab.page.set_viewport_size({"width": width, "height": 900})
     page = tab.open(f"{report}#sample=marvel%2F3%3Aavr")
     row, head = page.locator(".row[aria-selected=true]"), page.locator("#detail > header")
-    said = row.locator(".took").inner_text()
-    assert re.fullmatch(r"said [1-4], right [1-4]", said), said
-    assert head.inner_text().split("\n")[0].endswith(said)
+    verdict = row.locator(".took").inner_text()
+    assert re.fullmatch(r"said [1-4], right [1-4]", verdict), verdict
+    assert head.inner_text().split("\n")[0].endswith(verdict)
     assert row.locator(".said").inner_text().startswith("You are given a puzzle. Please choose")
     tab.until("document.querySelector('.row[aria-selected=true] .thumb img')?.naturalWidth > 0")
     image, text = page.locator("#detail .pictures img").bounding_box(), page.locator("#detail .text").bounding_box()
@@ -262,11 +262,13 @@ def test_order_and_grid_by_keyboard(tab: Any, report: str) -> None:
     assert not page.locator("#detail").is_visible()
     assert page.get_by_role("button", name="Grid").get_attribute("aria-pressed") == "true"
     page.keyboard.press("Home")
-    place = "[...document.querySelectorAll('.row[aria-selected=true]')].map(row => [row.offsetLeft, row.offsetTop])[0]"
-    first = page.evaluate(place)
+    position = (
+        "[...document.querySelectorAll('.row[aria-selected=true]')].map(row => [row.offsetLeft, row.offsetTop])[0]"
+    )
+    first = page.evaluate(position)
     for key, side in (("ArrowRight", 0), ("ArrowDown", 1)):
         page.keyboard.press(key)
-        assert page.evaluate(place)[side] > first[side]
+        assert page.evaluate(position)[side] > first[side]
     name = page.locator(".row[aria-selected=true] .name").inner_text()
     address = page.url
     page.keyboard.press("Enter")
@@ -302,10 +304,10 @@ def test_counts_follow_the_filters_and_only_those_of_the_task_are_there(tab: Any
         "sort": ["lowest score", "highest score"],
     }  # fmt: skip
     select(tab, "task", "a")
-    found = offered()
-    assert (found["verdict"], found["task"]) == (["right (3)", "wrong (3)"], ["a (6)", "b (4)"])
-    assert found["label.size"] == ["large (4)", "small (2)"]
-    assert "label.level" not in found
+    offers = offered()
+    assert (offers["verdict"], offers["task"]) == (["right (3)", "wrong (3)"], ["a (6)", "b (4)"])
+    assert offers["label.size"] == ["large (4)", "small (2)"]
+    assert "label.level" not in offers
     select(tab, "label.size", "small")
     assert offered()["verdict"] == ["right (1)", "wrong (1)"]
     search(tab, "a/0")
@@ -400,12 +402,12 @@ def test_a_key_that_holds_colons_is_no_step_of_another(tab: Any, tmp_path: Path)
     ):  # fmt: skip
         writer.item(key, sample=sample, answer="1", score=1.0)
     page = tab.open(write_report(writer.close()).as_uri())
-    found = {}
-    for place in range(6):
-        page.locator(".row").nth(place).click()
-        tab.heading(page.locator(".row .name").nth(place).inner_text())
-        found[page.locator("#detail h2").inner_text()] = page.locator("#detail button.tone-chip").all_inner_texts()
-    assert found == {
+    steps = {}
+    for index in range(6):
+        page.locator(".row").nth(index).click()
+        tab.heading(page.locator(".row .name").nth(index).inner_text())
+        steps[page.locator("#detail h2").inner_text()] = page.locator("#detail button.tone-chip").all_inner_texts()
+    assert steps == {
         "t/coco:1": [], "t/coco:2:look": ["• look", "say"], "t/coco:2:say": ["look", "• say"],
         "t/coco:a": ["• a", "d:e"], "t/coco:b:c:say": [], "t/coco:d:e": ["a", "• d:e"],
     }  # fmt: skip

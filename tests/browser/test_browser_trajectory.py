@@ -32,8 +32,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         key, facts = f"zoom/{number}", {"calls": 2 + errors, "tool_calls": 1, "tool_errors": errors}
         writer.item(f"{key}:call1", parts=[picture, {"text": "Q?"}], answer=f"I look. {NASTY}", scored=False)
         call = {"id": "1", "name": "zoom", "arguments": f'{{"box": "{NASTY}"}}'}
-        place = {"source": 0, "box": [100, 0, 200, 50], "source_size": [200, 100]}
-        content = [{"text": f"no box {NASTY}"}] if errors else [{"text": "Image 2:"}, crop | place]
+        box = {"source": 0, "box": [100, 0, 200, 50], "source_size": [200, 100]}
+        content = [{"text": f"no box {NASTY}"}] if errors else [{"text": "Image 2:"}, crop | box]
         writer.responses.append(tool_line(f"{key}:call1-tool1", call, content, is_error=bool(errors)))
         writer.item(f"{key}:call2", answer="B", scored=False)
         writer.item(key, parts=[picture, {"text": "Q?"}], answer="B", score=1.0, verdict={"facts": facts})

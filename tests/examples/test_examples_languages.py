@@ -43,10 +43,10 @@ def listening(*command: str | Path, cwd: Path, **environment: str) -> Iterator[t
     )
     try:
         assert process.stdout
-        said = process.stdout.readline()
-        found = re.search(r"listening on 127\.0\.0\.1:(\d+)", said)
-        assert found, said
-        yield int(found[1]), process.pid
+        line = process.stdout.readline()
+        match = re.search(r"listening on 127\.0\.0\.1:(\d+)", line)
+        assert match, line
+        yield int(match[1]), process.pid
     finally:
         process.kill()
         process.communicate()
@@ -103,8 +103,8 @@ def cpp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if missing or subprocess.run(["pkg-config", "--exists", "grpc++", "protobuf"], check=False).returncode:
         pytest.skip(f"the C++ tools are not installed: {', '.join(missing) or 'grpc++, protobuf'}")
     build = tmp_path_factory.mktemp("cpp")
-    for words in (["-S", str(EXAMPLES / "cpp"), "-B", str(build)], ["--build", str(build)]):
-        done = subprocess.run(["cmake", *words], capture_output=True, text=True, check=False)
+    for args in (["-S", str(EXAMPLES / "cpp"), "-B", str(build)], ["--build", str(build)]):
+        done = subprocess.run(["cmake", *args], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return build / "server"
 

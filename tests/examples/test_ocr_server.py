@@ -26,13 +26,13 @@ FONTS = (
 
 def fonts() -> dict[str, ImageFont.FreeTypeFont]:
     """Returns those of the fonts that this machine has."""
-    found = {}
+    loaded = {}
     for name in FONTS:
         try:
-            found[name or "Pillow"] = ImageFont.truetype(name, 40) if name else ImageFont.load_default(40)
+            loaded[name or "Pillow"] = ImageFont.truetype(name, 40) if name else ImageFont.load_default(40)
         except OSError:
             continue
-    return found
+    return loaded
 
 
 def test_it_reads_words_in_several_fonts(cluster: Cluster, shared_scorer: Server, tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_it_reads_words_in_several_fonts(cluster: Cluster, shared_scorer: Server
     server = Server(tmp_path / "ocr", [sys.executable, str(EXAMPLE)])
     cluster.servers.append(server.start())
     cluster.eval("run", [server], shared_scorer, "--task", "words.yaml", "--data", "words.csv")
-    found = json.loads(cluster.results("run"))["tasks"]["words"]["metrics"]
-    shares = {each["labels"].get("font", ""): each["value"] for each in found}
+    metrics = json.loads(cluster.results("run"))["tasks"]["words"]["metrics"]
+    shares = {metric["labels"].get("font", ""): metric["value"] for metric in metrics}
     assert len(shares) == len(fonts()) + 1
     assert shares[""] >= 90, shares
 
@@ -90,7 +90,7 @@ def test_it_reads_photographs_and_the_bundled_model_does_not(
     for name, server in (("ocr", ocr), ("demo", demo)):
         cluster.eval(name, [server], shared_scorer, "--task", "words.yaml", "--data", "words.csv")
         metrics = json.loads(cluster.results(name))["tasks"]["words"]["metrics"]
-        shares = {each["labels"].get("photograph", ""): each["value"] for each in metrics}
+        shares = {metric["labels"].get("photograph", ""): metric["value"] for metric in metrics}
         counts = {"page": len(LINES), "patch": len(PATCH)}
         right[name] = {kind: round(shares[kind] * number / 100) for kind, number in counts.items()}
     assert right["ocr"]["page"] >= 4, right

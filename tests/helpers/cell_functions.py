@@ -128,7 +128,7 @@ def setup(parent: int = 0, folder: str = "", home: str = "") -> dict[str, Any]:
         "ended": lambda: os._exit(3),
         "add": lambda a, b: a + b,
         "not_json": lambda: {1, 2},
-        "doubled": lambda place, target, times: os.write(target, os.pread(place, 99, 0) * times),
+        "doubled": lambda descriptor, target, times: os.write(target, os.pread(descriptor, 99, 0) * times),
         "raises": lambda: {}["absent"],
         "waits": waits,
         "program_waits": lambda: subprocess.run(["/bin/sh", "-c", f"echo $$ > {folder}/pid; sleep 600"], check=True),

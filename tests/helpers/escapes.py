@@ -35,7 +35,7 @@ class Escape(NamedTuple):
             kept: Text of `'kept' in globals()` in the next call, where `kept` was set in the one before.
             characters: Characters of text that the sandbox shows.
         """
-        for what, well in {
+        for expectation, well in {
             f"the refusal {self.refused!r}": self.refused in text,
             "no secret": SECRET not in text,
             "no image": "<image>" not in text or name == "flood of images",
@@ -44,7 +44,7 @@ class Escape(NamedTuple):
             f"variables kept: {not self.ends}": kept == f"{not self.ends}\n",
         }.items():
             if not well:
-                return f"expected {what}: {text[:1000]!r}, is_error {is_error}, then {kept!r}"
+                return f"expected {expectation}: {text[:1000]!r}, is_error {is_error}, then {kept!r}"
         return ""
 
 

@@ -83,5 +83,5 @@ async def tried(address: str, secret: str, open: str, server: int, names: Sequen
 
 
 if __name__ == "__main__":
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    print(json.dumps(asyncio.run(tried(**given))))
+    request: dict[str, Any] = json.loads(sys.argv[1])
+    print(json.dumps(asyncio.run(tried(**request))))

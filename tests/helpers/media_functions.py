@@ -55,18 +55,18 @@ def pictures_setup() -> dict[str, Callable[..., Any]]:
     return cell.setup()
 
 
-def forging(found: dict[str, Any], size: int) -> dict[str, Callable[..., Any]]:
+def forging(results: dict[str, Any], size: int) -> dict[str, Callable[..., Any]]:
     """Returns functions that say of a file what they are started with, and leave a result of so many bytes."""
 
     def function(name: str) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
             with contextlib.suppress(OSError, LookupError, TypeError):  # not all have a result
                 os.ftruncate(arguments[1], size)
-            return found[name]
+            return results[name]
 
         return called
 
-    return {name: function(name) for name in found}
+    return {name: function(name) for name in results}
 
 
 def _deed(function: Callable[[str], object]) -> Callable[[str], object]:

@@ -25,15 +25,15 @@ ASKED = "eval --task vstar_bench --synthetic --limit 1 --patience 0 --model demo
 
 def cases(commands: list[tuple[click.Command, str]], *places: str) -> list[Any]:
     return [
-        pytest.param(command, words, PLACES[place], id=f"{words.replace(ASKED, 'eval')} {place}")
-        for command, words in commands
-        for place in places
+        pytest.param(command, line, PLACES[name], id=f"{line.replace(ASKED, 'eval')} {name}")
+        for command, line in commands
+        for name in places
     ]
 
 
-def repeats_none(command: click.Command, line: str, place: str, folder: Path) -> None:
+def repeats_none(command: click.Command, line: str, address: str, folder: Path) -> None:
     """Runs a command in the working folder; fails unless it refuses the address without its password."""
-    arguments = [word.replace("PLACE", place).replace("RUN", str(folder)) for word in line.split()]
+    arguments = [word.replace("PLACE", address).replace("RUN", str(folder)) for word in line.split()]
     done = CliRunner().invoke(command, arguments)
     assert done.exit_code == 2, done.output
     assert done.stderr.splitlines()[-1].startswith("Error: ")

@@ -40,12 +40,12 @@ class Recorded:
 
 class Conversation:
     def __init__(self, tools: Recorded) -> None:
-        self.tools, self.said = tools, 0
+        self.tools, self.count = tools, 0
 
     def call(self, name: str, arguments: str, images: Sequence[bytes]) -> Output:
         self.tools.calls.append(arguments)
-        self.said += 1
-        return self.tools.act(self.tools, arguments) or Output((f"{self.said} {len(images)}",))
+        self.count += 1
+        return self.tools.act(self.tools, arguments) or Output((f"{self.count} {len(images)}",))
 
     def close(self) -> None:
         self.tools.open_now -= 1

@@ -33,9 +33,9 @@ def test_partial_credit_near_an_end_is_covered(scores: str, number: int) -> None
     draw, mean = SCORES[scores]
     random, covered = np.random.default_rng(45), []
     for _ in range(200):
-        found = stats.mean_interval(draw(random, number), np.ones(number), binary=False, within=stats.SHARE)
-        if found is not None:
-            covered.append(found.low <= mean <= found.high)
+        interval = stats.mean_interval(draw(random, number), np.ones(number), binary=False, within=stats.SHARE)
+        if interval is not None:
+            covered.append(interval.low <= mean <= interval.high)
     assert np.mean(covered) >= 0.95
 
 

@@ -63,18 +63,18 @@ ALL: list[tuple[Kind, str]] = [*(("video", name) for name in VIDEOS), *(("audio"
 
 @pytest.mark.parametrize(("kind", "name"), ALL)
 def test_what_announces_more_than_it_holds_is_refused_in_little_memory(kind: Kind, name: str, tmp_path: Path) -> None:
-    data, words = VIDEOS[name] if kind == "video" else AUDIO[name]
+    data, message = VIDEOS[name] if kind == "video" else AUDIO[name]
     (tmp_path / "bomb").write_bytes(data)
     result, grown = bombs.grown(tmp_path / "bomb", "from lyncean.media.clips import damage", f"damage({kind!r}, data)")
     assert result.startswith("it cannot be decoded: ")
-    assert words in result
+    assert message in result
     assert "\n" not in result
     assert grown < bombs.LIMIT
 
 
 @pytest.mark.parametrize("name", ["mp4: one size", "wav: 1 Hz", "wav: 4 GHz", "webm: compressed blocks", "gif"])
 def test_a_server_refuses_them_alike(name: str, tmp_path: Path) -> None:
-    data, words = VIDEOS.get(name) or AUDIO[name]
+    data, message = VIDEOS.get(name) or AUDIO[name]
     (tmp_path / "bomb").write_bytes(data)
     imports = (
         "import av, numpy\nfrom lyncean.model.v1 import model_pb2 as model\n"
@@ -85,7 +85,7 @@ def test_a_server_refuses_them_alike(name: str, tmp_path: Path) -> None:
         call = "decode_video(model.Video(data=data), model.FrameSampling(count=4))"
     result, grown = bombs.grown(tmp_path / "bomb", imports, call)
     assert result.startswith("InvalidRequest: the ")
-    assert words in result
+    assert message in result
     assert grown < bombs.LIMIT
 
 
@@ -166,10 +166,10 @@ def test_playlists_and_other_formats_are_not_opened(tmp_path: Path) -> None:
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_damaged_headers_are_read_or_refused(data: st.DataObject) -> None:
-    whole = bytearray(data.draw(st.sampled_from([each for each, _ in [*VIDEOS.values(), *AUDIO.values()]]))[:4000])
+    whole = bytearray(data.draw(st.sampled_from([media for media, _ in [*VIDEOS.values(), *AUDIO.values()]]))[:4000])
     for _ in range(data.draw(st.integers(0, 8))):
-        place = data.draw(st.integers(0, len(whole) - 1))
-        whole[place : place + 4] = data.draw(
+        offset = data.draw(st.integers(0, len(whole) - 1))
+        whole[offset : offset + 4] = data.draw(
             st.sampled_from([u32(0), u32(1), u32(8), u32(0xFFFFFFFF), b"moov", b"stsd"])
         )
     cut = data.draw(st.integers(0, len(whole)))

@@ -18,10 +18,10 @@ def drawn() -> Iterator[tuple[str, str, int]]:
     """Yields each error of the drawing with the one above it and its exit code."""
     above: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        if found := re.match(r"((?:[| ]   )*(?:[|`]-- )?)(\w+) +(\d)  ", line):
-            depth = len(found[1]) // 4
-            above[depth:] = [found[2]]
-            yield found[2], above[depth - 1] if depth else "", int(found[3])
+        if match := re.match(r"((?:[| ]   )*(?:[|`]-- )?)(\w+) +(\d)  ", line):
+            depth = len(match[1]) // 4
+            above[depth:] = [match[2]]
+            yield match[2], above[depth - 1] if depth else "", int(match[3])
 
 
 def known(kind: type[errors.UserError] = errors.UserError) -> Iterator[tuple[str, str, int]]:

@@ -22,8 +22,8 @@ def apart(counts: Sequence[tuple[int, int]]) -> list[Changes]:
 
 
 def test_one_task_is_the_one_sided_exact_test_of_mcnemar() -> None:
-    (found,) = step_down(apart([(4, 13)]))
-    assert found == pytest.approx(scipy_stats.binomtest(13, 17, alternative="greater").pvalue, abs=0.004)
+    (p_value,) = step_down(apart([(4, 13)]))
+    assert p_value == pytest.approx(scipy_stats.binomtest(13, 17, alternative="greater").pvalue, abs=0.004)
 
 
 def test_of_independent_tasks_each_is_held_against_those_that_fell_no_more() -> None:
@@ -40,9 +40,9 @@ def test_of_independent_tasks_each_is_held_against_those_that_fell_no_more() -> 
             below *= 1 - signs.sf(np.ceil(reach - 1e-9) - 1)
         largest = max(largest, 1 - below)
         expected[changed[at], falls[at]] = largest
-    found = step_down(apart(counts))
-    assert found.pop(4) == 1.0, "nothing changed"
-    assert found == pytest.approx([expected[key] for key in zip(changed, falls, strict=True)], abs=0.02)
+    p_values = step_down(apart(counts))
+    assert p_values.pop(4) == 1.0, "nothing changed"
+    assert p_values == pytest.approx([expected[key] for key in zip(changed, falls, strict=True)], abs=0.02)
 
 
 def test_tasks_of_few_changes_cost_the_others_nothing() -> None:
@@ -65,9 +65,10 @@ def test_neither_the_order_of_clusters_nor_their_numbers_are_of_consequence() ->
     sums = [random.normal(-0.2, 1, 200) for _ in range(3)]
     clusters = [np.arange(200), np.arange(100, 300), np.arange(1000, 1200)]
     orders, numbers = [random.permutation(200) for _ in sums], random.permutation(2000)
-    plain = step_down([Changes(*each) for each in zip(clusters, sums, strict=True)])
+    plain = step_down([Changes(*cluster) for cluster in zip(clusters, sums, strict=True)])
     mixed = [
-        Changes(numbers[each[order]], change[order]) for each, change, order in zip(clusters, sums, orders, strict=True)
+        Changes(numbers[cluster[order]], change[order])
+        for cluster, change, order in zip(clusters, sums, orders, strict=True)
     ]
     assert step_down(mixed) == plain
     assert max(plain) < 1
@@ -141,6 +142,6 @@ def test_false_alarms_are_rare_where_changes_depend_on_each_other() -> None:
 
 def test_all_orders_of_tasks_find_the_same_falls() -> None:
     tasks = apart([(1, 12), (5, 5), (6, 6)])
-    found = [[tasks.index(order[at]) for at, p in enumerate(step_down(order)) if p < 0.05]
+    falls = [[tasks.index(order[at]) for at, p in enumerate(step_down(order)) if p < 0.05]
              for order in itertools.permutations(tasks)]  # fmt: skip
-    assert found == [[0]] * 6
+    assert falls == [[0]] * 6

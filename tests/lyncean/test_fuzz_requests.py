@@ -1,4 +1,4 @@
-"""Whatever arrives at a model server's core is answered or refused with a status, never a crash."""
+"""Any request to a model server's core is answered or refused with a status, never a crash."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ messages = st.lists(
 )
 numbers = st.floats(width=32)
 configs = st.builds(
-    lambda **given: model.GenerationConfig(**{name: value for name, value in given.items() if value is not None}),
+    lambda **fields: model.GenerationConfig(**{name: value for name, value in fields.items() if value is not None}),
     max_output_tokens=st.none() | st.integers(0, 2**32 - 1),
     temperature=st.none() | numbers,
     top_p=st.none() | numbers,
@@ -118,7 +118,7 @@ async def test_damaged_bytes_are_no_message_or_a_checked_one(
 
 
 def _files() -> list[bytes]:
-    made = []
+    files = []
     for form, mode in (("PNG", "RGB"), ("PNG", "P"), ("PNG", "I;16"), ("JPEG", "RGB"), ("JPEG", "CMYK"), ("GIF", "P"),
                        ("WEBP", "RGBA"), ("BMP", "RGB"), ("TIFF", "L"), ("TIFF", "F")):  # fmt: skip
         image = Image.new(mode, (9, 7))
@@ -126,8 +126,8 @@ def _files() -> list[bytes]:
         exif = Image.Exif()
         exif[0x0112] = 6
         image.save(out, form, **({"exif": exif} if form in ("PNG", "JPEG", "WEBP") else {}))
-        made.append(out.getvalue())
-    return made
+        files.append(out.getvalue())
+    return files
 
 
 changes = st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=4)), min_size=1, max_size=5)
@@ -149,9 +149,9 @@ def decodes(data: bytes) -> bool:
 @settings(max_examples=600, deadline=5_000)
 def test_damaged_images_are_images_or_refused(file: bytes, changes: list[tuple[int, bytes]], cut: int | None) -> None:
     data = bytearray(file[:cut])
-    for place, put in changes:
-        place %= max(1, len(data))
-        data[place : place + len(put)] = put
+    for offset, put in changes:
+        offset %= max(1, len(data))
+        data[offset : offset + len(put)] = put
     decodes(bytes(data))
 
 

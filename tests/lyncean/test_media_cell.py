@@ -49,9 +49,9 @@ def listening() -> Iterator[socket.socket]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cells are closed by Linux: run the tests there")
 def test_a_cell_of_media_is_closed_and_has_no_other_packages() -> None:
-    with cell._POOL.taken() as taken, cell.memory(audio()) as place:
-        found = taken.call("facts", "audio", descriptors=[place])
-        assert found["value"]["rate"] == 8000
+    with cell._POOL.taken() as taken, cell.memory(audio()) as descriptor:
+        facts = taken.call("facts", "audio", descriptors=[descriptor])
+        assert facts["value"]["rate"] == 8000
         assert taken.layers == LAYERS
     code = (
         "import sys\nfrom lyncean.cell import child\nfrom lyncean.media.cell import setup\nsetup()\n"
@@ -62,7 +62,7 @@ def test_a_cell_of_media_is_closed_and_has_no_other_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "argument", "words"),
+    ("deed", "argument", "message"),
     [
         ("abort", "", "its decoder failed: it was ended by SIGABRT"),
         ("segfault", "", "its decoder failed: it was ended by SIGSEGV"),
@@ -73,7 +73,7 @@ def test_a_cell_of_media_is_closed_and_has_no_other_packages() -> None:
     ],
 )
 def test_a_decoder_in_the_hands_of_its_file_is_one_refused_clip(
-    decoders: pytest.MonkeyPatch, listening: socket.socket, tmp_path: Path, deed: str, argument: Any, words: str
+    decoders: pytest.MonkeyPatch, listening: socket.socket, tmp_path: Path, deed: str, argument: Any, message: str
 ) -> None:
     (tmp_path / "secret").write_text("hf_secret")
     argument = {"secret": tmp_path / "secret", "port": listening.getsockname()[1]}.get(argument, argument)
@@ -88,7 +88,7 @@ def test_a_decoder_in_the_hands_of_its_file_is_one_refused_clip(
         check_clip("video", hostile)
     assert rejected.value.reason == "bad_video"
     for caught in (refused, unheard, rejected):
-        assert f"cannot be decoded: {words}" in str(caught.value)
+        assert f"cannot be decoded: {message}" in str(caught.value)
         assert "hf_secret" not in str(caught.value)
         assert "\n" not in str(caught.value)
     with pytest.raises(BlockingIOError):
@@ -117,7 +117,7 @@ def test_a_server_refuses_each_and_goes_on(cluster: Cluster, tmp_path: Path) -> 
     with grpc.insecure_channel(server.address) as channel:
         stub = model_pb2_grpc.ModelServiceStub(channel)
 
-        def asked(data: bytes) -> str:
+        def reply_to(data: bytes) -> str:
             message = model.Message(role=model.ROLE_USER)
             message.parts.add(video=model.Video(data=data, sampling=FOUR))
             try:
@@ -126,8 +126,8 @@ def test_a_server_refuses_each_and_goes_on(cluster: Cluster, tmp_path: Path) -> 
                 return f"{error.code().name}: {error.details()}"
 
         for data in hostile:
-            assert asked(data).startswith("INVALID_ARGUMENT: video 0 cannot be decoded: its decoder ")
-            assert asked(video()) == "video 0,3,6,9"
+            assert reply_to(data).startswith("INVALID_ARGUMENT: video 0 cannot be decoded: its decoder ")
+            assert reply_to(video()) == "video 0,3,6,9"
 
 
 TRACK = {"count": 2, "base": [1, 5], "rate": [5, 1], "width": 64, "height": 48}
@@ -143,25 +143,25 @@ WRONG_FRAMES = [None, [[2, 2]], [[2, 2], [2, 2]], [[1, MAX_FRAME + 1]] * 2, [[-4
 
 @pytest.fixture
 def forged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def forge(found: dict[str, Any], size: int = 16) -> None:
+    def forge(results: dict[str, Any], size: int = 16) -> None:
         cells = cell._Pool()
         monkeypatch.setattr(cell, "_POOL", cells)
-        cells._idle.append(Cell("helpers.media_functions:forging", {"found": found, "size": size}))
+        cells._idle.append(Cell("helpers.media_functions:forging", {"results": results, "size": size}))
 
     return forge
 
 
-@pytest.mark.parametrize("said", WRONG_TRACKS)
-def test_a_track_is_taken_as_far_as_it_can_be_true(forged: Callable[..., None], said: Any) -> None:
-    forged({"track": said})
+@pytest.mark.parametrize("track", WRONG_TRACKS)
+def test_a_track_is_taken_as_far_as_it_can_be_true(forged: Callable[..., None], track: Any) -> None:
+    forged({"track": track})
     with pytest.raises(InvalidRequest, match=r"the video cannot be decoded: its (decoder broke|frames have no order)"):
         decode_video(model.Video(data=b"any"), FOUR)
     cell._POOL.close()
 
 
-@pytest.mark.parametrize("said", WRONG_FRAMES)
-def test_frames_are_as_large_as_what_was_written(forged: Callable[..., None], said: Any) -> None:
-    forged({"frames": {"value": said}})
+@pytest.mark.parametrize("frames", WRONG_FRAMES)
+def test_frames_are_as_large_as_what_was_written(forged: Callable[..., None], frames: Any) -> None:
+    forged({"frames": {"value": frames}})
     with pytest.raises(ValueError, match="its decoder broke"):
         cell.read_frames(b"any", [0, 1], 1 << 30)
     cell._POOL.close()
@@ -180,9 +180,9 @@ def test_facts_and_samples_are_taken_as_far_as_they_can_be_true(forged: Callable
 
 def test_what_a_cell_writes_later_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shared memory is sealed: it neither shrinks nor changes, and this process may write to its copy."""
-    with cell.memory(b"12345678") as place:
-        taken = np.frombuffer(cell.taken(place, 8, 8), np.uint8)
-        for change in (lambda: os.ftruncate(place, 0), lambda: os.pwrite(place, b"x", 0)):
+    with cell.memory(b"12345678") as descriptor:
+        taken = np.frombuffer(cell.taken(descriptor, 8, 8), np.uint8)
+        for change in (lambda: os.ftruncate(descriptor, 0), lambda: os.pwrite(descriptor, b"x", 0)):
             with pytest.raises(PermissionError):
                 change()
     assert taken.flags.writeable
@@ -202,30 +202,30 @@ def test_clips_are_what_they_are_without_a_cell() -> None:
     assert cell.read_facts("video", film) == clips.read_facts("video", film)
     assert cell.read_track(film) == clips.read_track(film)
     stamps = cell.read_track(film).stamps[::3]
-    for ours, theirs in zip(cell.read_frames(film, stamps, 1 << 30), clips.read_frames(film, stamps), strict=True):
-        assert np.array_equal(ours, theirs)
-    (ours, rate), (theirs, expected) = cell.read_samples(sound), clips.read_samples(sound)
+    for ours, reference in zip(cell.read_frames(film, stamps, 1 << 30), clips.read_frames(film, stamps), strict=True):
+        assert np.array_equal(ours, reference)
+    (ours, rate), (reference, expected) = cell.read_samples(sound), clips.read_samples(sound)
     assert rate == expected
-    assert np.array_equal(ours, theirs)
+    assert np.array_equal(ours, reference)
 
 
 def test_threads_have_cells_of_their_own(decoders: pytest.MonkeyPatch) -> None:
     decoders.setattr(cell, "SECONDS", 60.0)
     most = cell._POOL._room._value
-    film, found, made = video(), [], []
+    film, indices, idle = video(), [], []
 
     def decode() -> None:
         for _ in range(5):
-            found.append([shown(image) for image in decode_video(model.Video(data=film), FOUR).images])
-        made.append(len(cell._POOL._idle))
+            indices.append([shown(image) for image in decode_video(model.Video(data=film), FOUR).images])
+        idle.append(len(cell._POOL._idle))
 
     threads = [threading.Thread(target=decode) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [[0, 3, 6, 9]] * 30
-    assert 1 <= max(made) <= most <= cell.MOST_CELLS
+    assert indices == [[0, 3, 6, 9]] * 30
+    assert 1 <= max(idle) <= most <= cell.MOST_CELLS
 
 
 def test_a_clip_is_not_refused_for_a_cell_that_ended_before(decoders: pytest.MonkeyPatch) -> None:
@@ -266,5 +266,5 @@ def test_clips_are_decoded_where_the_system_has_no_files_in_memory(monkeypatch: 
     assert len(decode_audio(model.Audio(data=sound)).samples) == 8000
     with pytest.raises(InvalidRequest, match="the video cannot be decoded"):
         decode_video(model.Video(data=film[:500]), FOUR)
-    with cell.memory(b"1234") as place, pytest.raises(ValueError, match="its decoder broke"):
-        cell.taken(place, 5, 5)
+    with cell.memory(b"1234") as descriptor, pytest.raises(ValueError, match="its decoder broke"):
+        cell.taken(descriptor, 5, 5)

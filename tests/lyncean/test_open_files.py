@@ -21,17 +21,17 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 @pytest.mark.parametrize(
-    ("connections", "said", "limits"),
+    ("connections", "warning", "limits"),
     [
         (10, "", "(300, 1000)"),
         (600, "", "(856, 1000)"),
         (1150, "1,150 model servers take about 1,406 open files, and a process may have 1,000 here", "(300, 1000)"),
     ],
 )
-def test_room_is_made_as_far_as_the_system_allows(connections: int, said: str, limits: str) -> None:
-    words = [sys.executable, "-c", CODE, str(connections)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+def test_room_is_made_as_far_as_the_system_allows(connections: int, warning: str, limits: str) -> None:
+    command = [sys.executable, "-c", CODE, str(connections)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     *lines, last = done.stdout.splitlines()
     assert last == limits
-    assert len(lines) == bool(said)
-    assert said in done.stdout
+    assert len(lines) == bool(warning)
+    assert warning in done.stdout

@@ -13,7 +13,7 @@ from lyncean.rpc import SecurityError, Tls
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ("--port", "99999"),
         ("--port", "-1"),
@@ -23,13 +23,13 @@ from lyncean.rpc import SecurityError, Tls
         ("--max-connection-age", "1e12"),
     ],
 )
-def test_numbers_out_of_range(words: tuple[str, ...]) -> None:
+def test_numbers_out_of_range(args: tuple[str, ...]) -> None:
     @click.command()
     @server_options(50051)
     def serve(config: object) -> None:
         raise AssertionError(config)
 
-    result = CliRunner().invoke(serve, words)
+    result = CliRunner().invoke(serve, args)
     assert result.exit_code == 2
     assert "is not in the range" in result.output
 

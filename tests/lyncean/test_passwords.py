@@ -70,7 +70,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(
-    ("command", "words", "place"),
+    ("command", "line", "address"),
     [
         *cases(ADDRESSES, *PLACES),
         *cases(DATA, "user", "url", "blank", "target", "query", "bare query"),
@@ -80,10 +80,10 @@ MISTAKES = [
     ],
 )
 def test_no_command_repeats_a_password(
-    command: click.Command, words: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: click.Command, line: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    repeats_none(command, words, place, tmp_path)
+    repeats_none(command, line, address, tmp_path)
 
 
 def test_an_address_with_a_user_is_refused_with_what_to_give() -> None:
@@ -93,34 +93,34 @@ def test_an_address_with_a_user_is_refused_with_what_to_give() -> None:
         "endpoint ***@127.0.0.1:9 names a user or password, which gRPC does not send: give host:port alone, and a "
         "token in a token file"
     )
-    for place in (PLACES["user"], PLACES["target"]):
+    for address in (PLACES["user"], PLACES["target"]):
         with pytest.raises(UserError, match="names a user or password") as refused:
-            dial(place)
+            dial(address)
         assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize("place", [PLACES[name] for name in ("user", "url", "query")])
+@pytest.mark.parametrize("address", [PLACES[name] for name in ("user", "url", "query")])
 @pytest.mark.parametrize("name", ["endpoint", "scorer", "data", "model"])
-def test_the_python_api_repeats_none(name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_api_repeats_none(name: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as caught:
-        evaluate("marvel", limit=1, patience=1, **{"synthetic": name != "data", name: place})
+        evaluate("marvel", limit=1, patience=1, **{"synthetic": name != "data", name: address})
     assert SECRET not in str(caught.value)
 
 
 def test_a_run_keeps_no_password_of_its_model_and_its_judge(tmp_path: Path) -> None:
     """The judge's address is used and never reached; the model's name is recorded with every result."""
     judge, address = f"openai:j@{PLACES['url']}", f"http://user:{SECRET}@127.0.0.1:9/name"
-    words = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "2", "--run", "run", "--model", "demo:hash"]
-    words += ["--model-option", f"name={address}", "--judge", judge, "--judge-reads", "all"]
-    command = [sys.executable, "-m", "orchestrator", *words]
+    args = ["eval", "--task", "vstar_bench", "--synthetic", "--limit", "2", "--run", "run", "--model", "demo:hash"]
+    args += ["--model-option", f"name={address}", "--judge", judge, "--judge-reads", "all"]
+    command = [sys.executable, "-m", "orchestrator", *args]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 4, done.stderr
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_bytes())
     assert manifest["identity"]["model"]["model_name"] == "http://***@127.0.0.1:9/name"
     assert (tmp_path / "run" / "report.html").exists()
-    found = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert not [path for path, data in found.items() if SECRET.encode() in data]
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert not [path for path, data in files.items() if SECRET.encode() in data]
     assert SECRET not in done.stdout + done.stderr
 
 
@@ -161,10 +161,10 @@ def test_only_addresses_with_a_user_are_refused() -> None:
 def test_a_url_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", PLACES["user"])
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    for command, words in (
+    for command, line in (
         (model_server, "serve --backend openai --model m --port 0"),
         (scorer, "serve --judge openai:m --port 0"),
     ):
-        done = CliRunner().invoke(command, words.split())
+        done = CliRunner().invoke(command, line.split())
         assert (done.exit_code, SECRET in done.output) == (2, False), done.output
         assert "http://host:8000/v1" in done.stderr

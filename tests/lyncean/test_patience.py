@@ -41,7 +41,7 @@ class Server:
 
     def __init__(self, *failures: Code | CallError) -> None:
         self.calls = 0
-        self.failures = iter([each if isinstance(each, CallError) else failure(each) for each in failures])
+        self.failures = iter([problem if isinstance(problem, CallError) else failure(problem) for problem in failures])
 
     async def call(self) -> str:
         self.calls += 1

@@ -52,21 +52,21 @@ def test_what_is_cut_short_is_named_where_a_decoder_refuses_it(kind: str, share:
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=100)
-@given(place=st.floats(0, 1, exclude_max=True), zeros=st.integers(1, 600))
-def test_nothing_is_named_that_decodes(kind: str, place: float, zeros: int) -> None:
+@given(position=st.floats(0, 1, exclude_max=True), zeros=st.integers(1, 600))
+def test_nothing_is_named_that_decodes(kind: str, position: float, zeros: int) -> None:
     data = bytearray(encoded(kind))
-    start = int(place * len(data))
+    start = int(position * len(data))
     data[start : start + zeros] = bytes(len(data[start : start + zeros]))
     if decodes(bytes(data)):
         assert damage(bytes(data)) == ""
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [(b"", "no image format"), (b"<html>not found</html>", "no image format"), (b"\x89PNG\r\n\x1a\n", "")],
 )
-def test_why_is_said(data: bytes, words: str) -> None:
-    assert words in damage(data)
+def test_why_is_said(data: bytes, message: str) -> None:
+    assert message in damage(data)
     assert damage(data)
 
 
@@ -119,10 +119,10 @@ def test_of_jpegs_with_the_same_tables_one_is_decoded(monkeypatch: pytest.Monkey
 
 
 @settings(deadline=None, max_examples=100)
-@given(place=st.integers(0, 1500), kind=st.integers(0, 255))
-def test_a_jpeg_is_not_taken_for_whole_by_its_tables_alone(place: int, kind: int) -> None:
+@given(position=st.integers(0, 1500), kind=st.integers(0, 255))
+def test_a_jpeg_is_not_taken_for_whole_by_its_tables_alone(position: int, kind: int) -> None:
     data = jpeg(1, 61)
     assert damage(data) == ""
-    place += data.index(b"\xff\xda") + 14
-    other = data[:place] + bytes((0xFF, kind)) + data[place:]
+    position += data.index(b"\xff\xda") + 14
+    other = data[:position] + bytes((0xFF, kind)) + data[position:]
     assert bool(damage(other)) is not decodes(other)

@@ -158,8 +158,8 @@ def test_what_a_cell_says_of_an_image_is_taken_as_far_as_it_can_be_true(
 ) -> None:
     cells = cell._Pool()
     monkeypatch.setattr(cell, "_POOL", cells)
-    found = {"picture_header": {"value": SAID}, "picture": {"value": PIXELS | change}}
-    forged = cell_of(found, size)
+    results = {"picture_header": {"value": SAID}, "picture": {"value": PIXELS | change}}
+    forged = cell_of(results, size)
     cells._idle.append(forged)
     image = open_image(b"BM any")
     with pytest.raises(ValueError, match="its decoder broke"):
@@ -177,10 +177,10 @@ def test_a_header_is_taken_as_far_as_it_can_be_true(change: dict[str, Any], monk
     cells.close()
 
 
-def cell_of(found: dict[str, Any], size: int) -> Any:
+def cell_of(results: dict[str, Any], size: int) -> Any:
     from lyncean.cell import Cell
 
-    return Cell("helpers.media_functions:forging", {"found": found, "size": size})
+    return Cell("helpers.media_functions:forging", {"results": results, "size": size})
 
 
 def test_the_fast_formats_start_no_cell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,10 +29,10 @@ def schema(text: str) -> model.ResponseFormat:
 
 @given(EXPRESSIONS, st.text("ab.é1\n]-/ ", max_size=5))
 def test_an_expression_means_what_it_does_elsewhere(regex: str, text: str) -> None:
-    asked = model.ResponseFormat(regex=regex)
-    check(asked)
+    form = model.ResponseFormat(regex=regex)
+    check(form)
     matches = re.fullmatch(regex, text, re.ASCII) is not None
-    assert keeps(asked, text) is matches
+    assert keeps(form, text) is matches
     assert (re.fullmatch(plain_regex(regex), text) is not None) is matches
 
 
@@ -48,7 +48,7 @@ def test_more_than_the_contract_has_is_refused(regex: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("form", "message"),
     [
         (model.ResponseFormat(), "neither choices nor regex nor json_schema is set"),
         (model.ResponseFormat.FromString(b"\x9a\x06\x01x"), "one that this server does not know"),
@@ -66,13 +66,13 @@ def test_more_than_the_contract_has_is_refused(regex: str) -> None:
         (schema(f'"{"x" * 65_536}"'), "65,538 bytes, the limit is 65,536"),
     ],
 )
-def test_what_is_no_format_is_refused_with_a_reason(asked: model.ResponseFormat, said: str) -> None:
-    with pytest.raises(FormatError, match=said):
-        check(asked)
+def test_what_is_no_format_is_refused_with_a_reason(form: model.ResponseFormat, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        check(form)
 
 
 @pytest.mark.parametrize(
-    ("asked", "text", "kept"),
+    ("form", "text", "kept"),
     [
         (model.ResponseFormat(choices={"texts": ["A", "B"]}), "A", True),
         (model.ResponseFormat(choices={"texts": ["A", "B"]}), " A", False),
@@ -86,6 +86,6 @@ def test_what_is_no_format_is_refused_with_a_reason(asked: model.ResponseFormat,
         (schema('{"pattern": "(a+)+$"}'), f'"{"a" * 40}b"', False),
     ],
 )
-def test_a_text_keeps_a_format_or_does_not(asked: model.ResponseFormat, text: str, kept: bool) -> None:
-    check(asked)
-    assert keeps(asked, text) is kept
+def test_a_text_keeps_a_format_or_does_not(form: model.ResponseFormat, text: str, kept: bool) -> None:
+    check(form)
+    assert keeps(form, text) is kept

@@ -92,11 +92,11 @@ async def test_a_failure_that_is_said_at_length_stays_what_it_is(letter: str, co
     assert caught.value.metadata == refusal.metadata
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(None, 0), (2.5, 2.5), (-1.0, 0), (math.inf, 300), (86_400.0, 300)])
-async def test_a_pause_reaches_the_caller(asked: float | None, kept: float) -> None:
+@pytest.mark.parametrize(("pause", "kept"), [(None, 0), (2.5, 2.5), (-1.0, 0), (math.inf, 300), (86_400.0, 300)])
+async def test_a_pause_reaches_the_caller(pause: float | None, kept: float) -> None:
     class Full(model_pb2_grpc.ModelServiceServicer):
         async def Generate(self, request: Any, context: Any) -> Any:  # noqa: N802
-            raise rpc.Overloaded("queue_full", "full", retry_after=asked)
+            raise rpc.Overloaded("queue_full", "full", retry_after=pause)
 
     async with foreign(Full(), StatusInterceptor()) as where, rpc.dial(where) as channel:
         with pytest.raises(rpc.CallError) as caught:
@@ -409,15 +409,15 @@ async def test_a_stream_without_the_token_is_refused_before_it_says_anything(ser
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ("scorer", "serve"),
         ("model-server", "serve", "--backend", "demo"),
         ("tool-server", "serve", "examples/counter_tools.py"),
     ],
 )
-def test_whoever_reads_the_port_may_send_a_signal(words: tuple[str, ...], tmp_path: Any) -> None:
-    command = [sys.executable, "-c", SIGNALLED, *words, "--port", "0", "--port-file", str(tmp_path / "port")]
+def test_whoever_reads_the_port_may_send_a_signal(args: tuple[str, ...], tmp_path: Any) -> None:
+    command = [sys.executable, "-c", SIGNALLED, *args, "--port", "0", "--port-file", str(tmp_path / "port")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "port").exists()

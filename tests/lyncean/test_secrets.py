@@ -25,11 +25,11 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(folder: Path, name: str, *words: str, env: dict[str, str]) -> Iterator[str]:
+def running(folder: Path, name: str, *args: str, env: dict[str, str]) -> Iterator[str]:
     """Runs a server with all its output in a file; gives its address and lets it drain at the end."""
     port = folder / f"{name}.port"
     with (folder / f"{name}.log").open("wb") as log:
-        command = [sys.executable, "-m", *words, "--port", "0", "--port-file", str(port)]
+        command = [sys.executable, "-m", *args, "--port", "0", "--port-file", str(port)]
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=env)
         try:
             end = time.monotonic() + 300
@@ -76,9 +76,9 @@ def test_no_secret_leaves_its_place(tmp_path: Path, authority: Authority) -> Non
         wrong = [*command, "--run", "refused", "--token-file", str(secrets / "wrong")]
         refused = subprocess.run(wrong, cwd=work, env=env, capture_output=True, timeout=300)
         assert refused.returncode == 2, refused.stderr.decode()
-    found = outputs(tmp_path) | {"stdout": done.stdout + refused.stdout, "stderr": done.stderr + refused.stderr}
-    assert {"work/run/manifest.json", "work/run/report.html", "work/model.log", "work/scorer.log"} <= set(found)
+    files = outputs(tmp_path) | {"stdout": done.stdout + refused.stdout, "stderr": done.stderr + refused.stderr}
+    assert {"work/run/manifest.json", "work/run/report.html", "work/model.log", "work/scorer.log"} <= set(files)
     body = key.read_bytes().splitlines()[1]
     for secret in (TOKEN.encode(), JUDGE_KEY.encode(), ENDPOINT_KEY.encode(), body):
-        holders = [name for name, data in found.items() if secret in data and not name.endswith(key.name)]
+        holders = [name for name, data in files.items() if secret in data and not name.endswith(key.name)]
         assert not holders, f"{secret!r} in {holders}"

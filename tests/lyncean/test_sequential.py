@@ -23,10 +23,10 @@ def test_the_ends_only_close_in_hold_what_is_certain_and_meet_at_the_end(units: 
     truth = sum(totals) / sum(sizes)
     sequence = ConfidenceSequence(len(units), sum(sizes), max(sizes))
     low, high, seen, total = 0.0, 1.0, 0, 0.0
-    for size, own in zip(sizes, totals, strict=True):
-        sequence.add(own, size)
+    for size, subtotal in zip(sizes, totals, strict=True):
+        sequence.add(subtotal, size)
         assert low <= sequence.low <= sequence.high <= high or sequence.complete
-        low, high, seen, total = sequence.low, sequence.high, seen + size, total + own
+        low, high, seen, total = sequence.low, sequence.high, seen + size, total + subtotal
         # What all later units could still make of it is a bound without any chance.
         assert sequence.low >= total / sum(sizes) - 1e-9
     assert sequence.complete

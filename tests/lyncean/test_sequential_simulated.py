@@ -11,11 +11,11 @@ from helpers.page_commands import ROOT
 
 def test_the_truth_is_held_at_every_look_and_fewer_samples_do() -> None:
     bench = [sys.executable, str(ROOT / "bench" / "bench_sequential.py"), "--pairs", "60", "--items", "400"]
-    found = json.loads(subprocess.run(bench, check=True, capture_output=True).stdout)
-    worlds = {name: each for name, each in found.items() if isinstance(each, dict)}
+    measured = json.loads(subprocess.run(bench, check=True, capture_output=True).stdout)
+    worlds = {name: world for name, world in measured.items() if isinstance(world, dict)}
     first = next(iter(worlds.values()))
     assert first["covers at every look"] >= 0.88, "96% of 2,000 orders"
     assert first["stops at"] < 0.8
     # Of six orders each: all of them together.
-    assert sum(each["covers at every look"] for each in worlds.values()) / len(worlds) >= 0.85
-    assert all(each["stops at"] < each.get("stops at, bets of the source", 2.0) for each in worlds.values())
+    assert sum(world["covers at every look"] for world in worlds.values()) / len(worlds) >= 0.85
+    assert all(world["stops at"] < world.get("stops at, bets of the source", 2.0) for world in worlds.values())

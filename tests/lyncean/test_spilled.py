@@ -48,9 +48,9 @@ def test_a_column_is_read_as_another_kind() -> None:
 
 def test_a_large_array_is_the_same_from_its_file() -> None:
     values = np.arange(200_000)
-    found = mapped(values)
-    assert isinstance(found, np.memmap)
-    assert np.array_equal(found, values)
+    array = mapped(values)
+    assert isinstance(array, np.memmap)
+    assert np.array_equal(array, values)
     assert mapped(values[:5]).tolist() == [0, 1, 2, 3, 4]
 
 

@@ -26,7 +26,7 @@ from lyncean.statistics.significance import benjamini_hochberg, fisher, holm, ho
 levels = st.floats(0.01, 0.999)
 degrees = st.one_of(st.integers(1, 300), st.integers(1, 10**7))
 counts = st.one_of(st.integers(0, 12), st.integers(0, 3000))
-words = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1, max_size=40)
+ratings = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1, max_size=40)
 
 
 @given(levels)
@@ -95,8 +95,8 @@ def test_stuart_and_maxwell(cells: list[int]) -> None:
         warnings.simplefilter("ignore")
         square = SquareTable(table[np.ix_(occurs, occurs)].astype(float), shift_zeros=False)
         expected = float(square.homogeneity().pvalue)
-    found = homogeneity(table)
-    assert found is None if math.isnan(expected) else found == pytest.approx(expected, abs=1e-10)
+    p_value = homogeneity(table)
+    assert p_value is None if math.isnan(expected) else p_value == pytest.approx(expected, abs=1e-10)
 
 
 @settings(max_examples=20)  # statsmodels takes long
@@ -115,29 +115,29 @@ def test_holm_by_hand() -> None:
     assert holm([]) == benjamini_hochberg([]) == []
 
 
-@given(words)
+@given(ratings)
 def test_cohens_kappa(pairs: list[tuple[str, str]]) -> None:
     kinds = sorted({kind for pair in pairs for kind in pair})
-    found = stats.cohens_kappa(*zip(*pairs, strict=True))
+    kappa = stats.cohens_kappa(*zip(*pairs, strict=True))
     if len(kinds) < 2:
-        assert found is None
+        assert kappa is None
     else:
         codes = np.array([[kinds.index(one), kinds.index(other)] for one, other in pairs])
         with np.errstate(all="ignore"):
             expected = cohens_kappa(to_table(codes, bins=len(kinds))[0]).kappa
-        assert found == pytest.approx(float(expected), abs=1e-12)
+        assert kappa == pytest.approx(float(expected), abs=1e-12)
 
 
 @given(st.lists(st.lists(st.sampled_from([None, 0, 1, 2]), min_size=3, max_size=3), min_size=1, max_size=40))
 def test_krippendorffs_alpha(units: list[list[int | None]]) -> None:
     votes = np.array([[np.nan if vote is None else vote for vote in unit] for unit in units]).T
     paired = [[str(vote) for vote in unit if vote is not None] for unit in units]
-    found = stats.krippendorffs_alpha(paired)
+    alpha = stats.krippendorffs_alpha(paired)
     if len({vote for unit in paired if len(unit) > 1 for vote in unit}) < 2:
-        assert found is None
+        assert alpha is None
     else:
         expected = krippendorff.alpha(reliability_data=votes, level_of_measurement="nominal")
-        assert found == pytest.approx(float(expected), abs=1e-12)
+        assert alpha == pytest.approx(float(expected), abs=1e-12)
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=40))
@@ -156,24 +156,24 @@ def test_lines(points: list[tuple[int, float]]) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 9), st.integers(1, 9)), min_size=2, max_size=40))
-def test_standard_error_over_clusters(found: list[tuple[float, int]]) -> None:
-    sums, sizes = (np.array(column, float) for column in zip(*found, strict=True))
+def test_standard_error_over_clusters(clusters: list[tuple[float, int]]) -> None:
+    sums, sizes = (np.array(column, float) for column in zip(*clusters, strict=True))
     expected = scipy_stats.sem(sums - sums.sum() / sizes.sum() * sizes) / sizes.mean()
     assert stats.standard_error(sums, sizes) == expected
 
 
 def test_partial_credit_of_few_groups_has_students_t() -> None:
     values = np.array([0.1, 0.4, 0.35, 0.8, 0.2])
-    found = stats.mean_interval(values, np.ones(5), binary=False, draw=lambda: pytest.fail("no draw"))
-    assert found is not None
+    interval = stats.mean_interval(values, np.ones(5), binary=False, draw=lambda: pytest.fail("no draw"))
+    assert interval is not None
     expected = scipy_stats.t.interval(0.95, 4, loc=values.mean(), scale=scipy_stats.sem(values))
-    assert found[:2] == pytest.approx(expected)
+    assert interval[:2] == pytest.approx(expected)
 
 
 def test_a_share_of_few_groups_is_none_beyond_all() -> None:
-    found = stats.mean_interval(np.array([1.0, 1.0, 0.75]), np.ones(3), binary=False, within=stats.SHARE)
-    assert found is not None
-    assert 0 < found.low < 11 / 12 < found.high < 1
+    interval = stats.mean_interval(np.array([1.0, 1.0, 0.75]), np.ones(3), binary=False, within=stats.SHARE)
+    assert interval is not None
+    assert 0 < interval.low < 11 / 12 < interval.high < 1
 
 
 def test_a_change_by_hand() -> None:
@@ -207,12 +207,13 @@ groups = st.lists(st.lists(st.sampled_from([-1, 0, 1]), min_size=1, max_size=5),
 
 
 @given(groups)
-def test_the_observed_change_is_in_the_interval_and_the_interval_is_no_point(found: list[list[int]]) -> None:
-    sums, sizes = np.array([sum(group) for group in found], float), np.array([len(group) for group in found], float)
-    changed = sum(change != 0 for group in found for change in group) / sizes.sum()
+def test_the_observed_change_is_in_the_interval_and_the_interval_is_no_point(clusters: list[list[int]]) -> None:
+    sums = np.array([sum(group) for group in clusters], float)
+    sizes = np.array([len(group) for group in clusters], float)
+    changed = sum(change != 0 for group in clusters for change in group) / sizes.sum()
     low, high = stats.change_interval(sums, sizes, changed)
     if low is None or high is None:
-        assert len(found) == 1
+        assert len(clusters) == 1
     else:
         assert -1 <= low <= sums.sum() / sizes.sum() <= high <= 1
         assert high - low > 1 / sizes.sum()
@@ -237,13 +238,13 @@ def test_prediction_powered_inference_is_that_of_ppi_python(
     human = ((number * 7 + shift) % 10 < 6).astype(float)
     judge = np.where(number % 8 == 3, 1 - human, human)
     unlabelled = ((rest * 3 + shift) % 10 < 6 + shift % 2).astype(float)
-    found = stats.prediction_powered(human, judge, unlabelled, np.arange(labelled + others))
+    estimate = stats.prediction_powered(human, judge, unlabelled, np.arange(labelled + others))
     low, high, value = expected
     middle, error = (low + high) / 2, (high - low) / 2 / normal_quantile(0.95)
     size = middle * (1 - middle) / error**2
-    assert (found.low, found.high) == pytest.approx(stats.wilson(middle * size, size), abs=1e-12)
-    assert found.value == pytest.approx(value, abs=1e-12)
-    assert 0 < found.weight < 1
+    assert (estimate.low, estimate.high) == pytest.approx(stats.wilson(middle * size, size), abs=1e-12)
+    assert estimate.value == pytest.approx(value, abs=1e-12)
+    assert 0 < estimate.weight < 1
 
 
 @given(
@@ -256,10 +257,10 @@ def test_prediction_powered_estimates_stay_within_their_interval(
     human, judge, groups = map(np.array, zip(*items, strict=True))
     count = min(labelled, len(items))
     numbers = np.unique(groups, return_inverse=True)[1]
-    found = stats.prediction_powered(human[:count], judge[:count], judge[count:], numbers)
-    assert 0 <= found.low <= found.value <= found.high <= 1
-    assert found.low < found.high
-    assert 0 <= found.weight <= (0 if count == len(items) else 1)
+    estimate = stats.prediction_powered(human[:count], judge[:count], judge[count:], numbers)
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+    assert estimate.low < estimate.high
+    assert 0 <= estimate.weight <= (0 if count == len(items) else 1)
 
 
 def test_labels_of_one_group_tell_less_than_as_many_independent_ones() -> None:

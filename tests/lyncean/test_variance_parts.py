@@ -23,15 +23,15 @@ def crossed(seed: int, items: int, prompts: int, repeats: int) -> tuple[Floats, 
     return (scores + random.normal(0, 0.3, shape)).ravel(), item, prompt
 
 
-def errors(found: Parts | None) -> dict[str, float]:
-    assert found
-    return {part.name: part.variance for part in found.parts}
+def errors(parts: Parts | None) -> dict[str, float]:
+    assert parts
+    return {part.name: part.variance for part in parts.parts}
 
 
 @given(st.integers(0, 10_000), st.integers(32, 60), st.integers(2, 5), st.integers(2, 3))
 def test_a_balanced_design_has_the_estimates_of_the_textbook(seed: int, items: int, prompts: int, repeats: int) -> None:
     values, item, prompt = crossed(seed, items, prompts, repeats)
-    found = variance_parts(values, item, item, {"prompt": prompt})
+    parts = variance_parts(values, item, item, {"prompt": prompt})
     cube = values.reshape(items, prompts, repeats)
     cells, by_item, by_prompt, mean = cube.mean(2), cube.mean((1, 2)), cube.mean((0, 2)), cube.mean()
     square_item = prompts * repeats * ((by_item - mean) ** 2).sum() / (items - 1)
@@ -46,11 +46,11 @@ def test_a_balanced_design_has_the_estimates_of_the_textbook(seed: int, items: i
         "repeats": square_answer / cube.size,
     }
     if min(expected.values()) > 0:
-        assert errors(found) == pytest.approx(expected, rel=1e-9)
-        assert found
-        assert found.interval == pytest.approx(square_item / cube.size)
-    assert found
-    assert found.levels == {"items": items, "prompt": prompts, "repeats": repeats}
+        assert errors(parts) == pytest.approx(expected, rel=1e-9)
+        assert parts
+        assert parts.interval == pytest.approx(square_item / cube.size)
+    assert parts
+    assert parts.levels == {"items": items, "prompt": prompts, "repeats": repeats}
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
@@ -62,21 +62,21 @@ def test_parts_add_up_to_the_interval_and_the_order_of_answers_leaves_no_trace(
     kept = random.random(len(values)) < 0.8  # no longer balanced
     values, item, prompt = values[kept], np.unique(item[kept], return_inverse=True)[1], prompt[kept]
     groups, orders = np.unique(item // group, return_inverse=True)[1], random.integers(0, 2, len(values))
-    found = variance_parts(values, groups, item, {"prompt": prompt}, orders)
+    parts = variance_parts(values, groups, item, {"prompt": prompt}, orders)
     sums, sizes = stats.clusters(values[None], groups)
     error = stats.standard_error(sums[0], sizes)
-    if found is None:
+    if parts is None:
         assert prompts == repeats == 1
         return
-    assert found.interval == pytest.approx(error**2)
-    assert math.fsum(errors(found).values()) == pytest.approx(found.total)
-    assert found.total - errors(found).get("prompt", 0.0) == pytest.approx(error**2)
-    assert all(part.variance == 0 for part in found.parts if part.negative)
-    assert all(found.doubled(factor) <= found.total for factor in found.levels)
+    assert parts.interval == pytest.approx(error**2)
+    assert math.fsum(errors(parts).values()) == pytest.approx(parts.total)
+    assert parts.total - errors(parts).get("prompt", 0.0) == pytest.approx(error**2)
+    assert all(part.variance == 0 for part in parts.parts if part.negative)
+    assert all(parts.doubled(factor) <= parts.total for factor in parts.levels)
     rows = random.permutation(len(values))
     renamed = random.permutation(int(prompt.max()) + 1)[prompt]
     again = variance_parts(values[rows], groups[rows], item[rows], {"prompt": renamed[rows]}, orders[rows])
-    assert errors(again) == pytest.approx(errors(found), abs=1e-12)
+    assert errors(again) == pytest.approx(errors(parts), abs=1e-12)
 
 
 def test_what_does_not_vary_has_no_part() -> None:
@@ -91,16 +91,16 @@ def test_answers_that_only_the_order_decides() -> None:
     random = np.random.default_rng(2)
     item, orders = np.repeat(np.arange(80), 6), random.integers(0, 2, 480)
     values = (random.integers(0, 2, 80)[item] == orders).astype(float)
-    found = errors(variance_parts(values, item, item, {}, orders))
-    assert found["repeats"] == pytest.approx(0, abs=1e-15)
-    assert found["order"] > found["items"]
+    by_part = errors(variance_parts(values, item, item, {}, orders))
+    assert by_part["repeats"] == pytest.approx(0, abs=1e-15)
+    assert by_part["order"] > by_part["items"]
 
 
 def test_orders_that_hardly_recur_are_not_told_from_repeats() -> None:
     random = np.random.default_rng(3)
     values, item, _ = crossed(3, 40, 1, 3)
-    found = variance_parts(values, item, item, {}, random.integers(0, 120, 120))
-    assert errors(found).keys() == {"items", "order and repeats"}
+    parts = variance_parts(values, item, item, {}, random.integers(0, 120, 120))
+    assert errors(parts).keys() == {"items", "order and repeats"}
 
 
 def test_prompts_that_each_item_has_one_of() -> None:
@@ -110,19 +110,19 @@ def test_prompts_that_each_item_has_one_of() -> None:
     prompt = item % 5
     shifts = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
     values = random.normal(0, 0.3, 1000) + shifts[prompt]
-    found = variance_parts(values, item, item, {"prompt": prompt})
-    assert errors(found)["prompt"] == pytest.approx(np.var(shifts, ddof=1) / 5, rel=0.2)
-    assert errors(found).keys() == {"items", "prompt"}
+    parts = variance_parts(values, item, item, {"prompt": prompt})
+    assert errors(parts)["prompt"] == pytest.approx(np.var(shifts, ddof=1) / 5, rel=0.2)
+    assert errors(parts).keys() == {"items", "prompt"}
     alike = variance_parts(values - shifts[prompt], item, item, {"prompt": prompt})
-    assert errors(alike)["prompt"] < errors(found)["prompt"] / 50
+    assert errors(alike)["prompt"] < errors(parts)["prompt"] / 50
 
 
 def test_a_level_of_one_cluster_and_answers_without_a_level_count_for_no_facet() -> None:
     values, item, prompt = crossed(5, 40, 3, 2)
     expected = variance_parts(values, item, item, {"prompt": prompt})
     odd = np.append(values, [9.0, 9.0]), np.append(item, [40, 41])
-    found = variance_parts(*odd, odd[1], {"prompt": np.append(prompt, [-1, 3])})
+    parts = variance_parts(*odd, odd[1], {"prompt": np.append(prompt, [-1, 3])})
     assert expected
-    assert found
-    assert found.levels["prompt"] == 3
-    assert errors(found)["prompt"] == pytest.approx(errors(expected)["prompt"], rel=0.05)
+    assert parts
+    assert parts.levels["prompt"] == 3
+    assert errors(parts)["prompt"] == pytest.approx(errors(expected)["prompt"], rel=0.05)

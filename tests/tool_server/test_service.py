@@ -35,13 +35,13 @@ async def serving(toolset: Toolset, limits: Limits = DEFAULT) -> AsyncIterator[t
         yield tool_pb2_grpc.ToolServiceStub(channel)
 
 
-def request(words: str, history: Sequence[tuple[str, str]] = (), **fields: object) -> pb.CallToolRequest:
-    """Returns a call of `say` behind others with their results."""
+def request(arguments: str, history: Sequence[tuple[str, str]] = (), **fields: object) -> pb.CallToolRequest:
+    """Returns a call of `say` after others with their results."""
     earlier = [
-        pb.EarlierCall(name="say", arguments=said, result_sha256=result_sha256([result], False))
-        for said, result in history
+        pb.EarlierCall(name="say", arguments=text, result_sha256=result_sha256([result], False))
+        for text, result in history
     ]
-    return pb.CallToolRequest(name="say", arguments=words, history=earlier, **fields)
+    return pb.CallToolRequest(name="say", arguments=arguments, history=earlier, **fields)
 
 
 async def refused(call: object) -> CallError:
@@ -113,8 +113,8 @@ async def test_images_are_sent_by_their_hash() -> None:
 
 
 async def test_a_tool_that_fails_is_a_status_and_its_session_ends() -> None:
-    def fail(tools: Recorded, words: str) -> Output | None:
-        if "busy" in words:
+    def fail(tools: Recorded, arguments: str) -> Output | None:
+        if "busy" in arguments:
             raise Unavailable("busy", "later")
         raise KeyError("secret")
 
@@ -140,7 +140,7 @@ async def test_a_tool_that_fails_is_a_status_and_its_session_ends() -> None:
     ],
 )
 async def test_outputs_beyond_the_bounds_are_failures(output: Output) -> None:
-    async with serving(Recorded(lambda tools, words: output)) as stub:
+    async with serving(Recorded(lambda tools, arguments: output)) as stub:
         assert (await refused(stub.CallTool(request("{}")))).reason == "bad_output"
 
 
@@ -167,10 +167,10 @@ async def test_requests_beyond_the_contract_are_refused(wrong: pb.CallToolReques
     assert not tools.calls
 
 
-@pytest.mark.parametrize("words", ["{", "[]", '{"number": "three"}', "[" * 100_000, '{"number": NaN}', ""])
-async def test_wrong_arguments_are_the_models_to_read(words: str) -> None:
+@pytest.mark.parametrize("arguments", ["{", "[]", '{"number": "three"}', "[" * 100_000, '{"number": NaN}', ""])
+async def test_wrong_arguments_are_the_models_to_read(arguments: str) -> None:
     async with serving(load(EXAMPLE)) as stub:
-        answer = await stub.CallTool(pb.CallToolRequest(name="add", arguments=words))
+        answer = await stub.CallTool(pb.CallToolRequest(name="add", arguments=arguments))
         assert answer.is_error
         assert answer.content[0].text.startswith("The arguments of add ")
 
@@ -196,8 +196,8 @@ async def test_the_example_counts_and_mirrors() -> None:
 
 def test_a_docstring_of_arguments_alone_describes_them(tmp_path: Path) -> None:
     file = tmp_path / "tools.py"
-    words = '        """Args:\n            number: The count.\n        """\n'
-    code = f"class Counter(Tools):\n    def count(self, number: int) -> str:\n{words}        return ''\n"
+    docstring = '        """Args:\n            number: The count.\n        """\n'
+    code = f"class Counter(Tools):\n    def count(self, number: int) -> str:\n{docstring}        return ''\n"
     file.write_text(f"from tool_server.kit import Tools\n\n\n{code}")
     (tool,) = load(file).tools()
     (argument,) = json.loads(tool.input_schema)["properties"].values()
@@ -208,7 +208,7 @@ async def test_sixty_four_conversations_stay_within_their_limits() -> None:
     lock, now, most = threading.Lock(), 0, 0
     together = threading.Barrier(4)
 
-    def act(tools: Recorded, words: str) -> None:
+    def act(tools: Recorded, arguments: str) -> None:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
@@ -221,10 +221,10 @@ async def test_sixty_four_conversations_stay_within_their_limits() -> None:
     async def converse(stub: tool_pb2_grpc.ToolServiceAsyncStub, number: int) -> None:
         history: list[tuple[str, str]] = []
         for turn in range(3):
-            words = f'{{"number": {number}}}'
-            answer = await stub.CallTool(request(words, history))
+            arguments = f'{{"number": {number}}}'
+            answer = await stub.CallTool(request(arguments, history))
             assert answer.content[0].text == f"{turn + 1} 0"
-            history.append((words, answer.content[0].text))
+            history.append((arguments, answer.content[0].text))
 
     async with serving(tools, Limits(concurrency=4, sessions=64)) as stub:
         await asyncio.gather(*(converse(stub, number) for number in range(64)))
@@ -235,7 +235,7 @@ async def test_sixty_four_conversations_stay_within_their_limits() -> None:
 async def test_more_calls_than_may_wait_are_sent_back() -> None:
     entered, go = threading.Event(), threading.Event()
 
-    def act(tools: Recorded, words: str) -> None:
+    def act(tools: Recorded, arguments: str) -> None:
         entered.set()
         go.wait(60)
 
@@ -251,7 +251,7 @@ async def test_more_calls_than_may_wait_are_sent_back() -> None:
 async def test_a_call_that_nobody_waits_for_keeps_no_session() -> None:
     entered, go = threading.Event(), threading.Event()
 
-    def act(tools: Recorded, words: str) -> None:
+    def act(tools: Recorded, arguments: str) -> None:
         entered.set()
         go.wait(60)
 

@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def make(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cell]]:
-    made: list[Cell] = []
+    cells: list[Cell] = []
 
     def cell(**options: Any) -> Cell:
         folder = tmp_path_factory.mktemp("own")
@@ -44,12 +44,12 @@ def make(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calla
         reads = ("/bin", "/usr/bin") if programs else ()
         fence = Fence(reads, (str(folder),), file_size=64 << 20, programs=programs)
         arguments = {"parent": os.getpid(), "folder": str(folder), "home": str(home)}
-        made.append(Cell(SETUP, arguments, fence, **options))
-        return made[-1]
+        cells.append(Cell(SETUP, arguments, fence, **options))
+        return cells[-1]
 
     yield cell
-    for each in made:
-        each.close()
+    for opened in cells:
+        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -65,25 +65,25 @@ def forking(make: Callable[..., Cell]) -> Cell:
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     base = str(tmp_path_factory.getbasetemp())
-    made = Zygote(SETUP, {}, Fence(("/bin", "/usr/bin"), (base,), file_size=64 << 20, programs=True))
-    yield made
-    made.close()
+    started = Zygote(SETUP, {}, Fence(("/bin", "/usr/bin"), (base,), file_size=64 << 20, programs=True))
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")
-def made(make: Callable[..., Cell], zygote: Zygote) -> Cell:
+def by_zygote(make: Callable[..., Cell], zygote: Zygote) -> Cell:
     return make(zygote=zygote)
 
 
 @pytest.fixture(scope="module")
-def made_forking(make: Callable[..., Cell], zygote: Zygote) -> Cell:
+def by_zygote_forking(make: Callable[..., Cell], zygote: Zygote) -> Cell:
     return make(zygote=zygote, fork=True)
 
 
-@pytest.fixture(params=["warm", "forking", "made", "made_forking"])
+@pytest.fixture(params=["warm", "forking", "by_zygote", "by_zygote_forking"])
 def cell(request: pytest.FixtureRequest) -> Cell:
-    found: Cell = request.getfixturevalue(request.param)
-    return found
+    chosen: Cell = request.getfixturevalue(request.param)
+    return chosen
 
 
 ESCAPES = {
@@ -111,9 +111,9 @@ def test_a_cell_says_which_layers_hold(cell: Cell) -> None:
 
 def test_nothing_of_the_environment_reaches_a_cell(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    found = cell.call("environment")
-    assert not {"HF_TOKEN", "HOME", "PATH", "USER"} & found.keys()
-    assert "hf_secret" not in str(found)
+    variables = cell.call("environment")
+    assert not {"HF_TOKEN", "HOME", "PATH", "USER"} & variables.keys()
+    assert "hf_secret" not in str(variables)
 
 
 def test_a_cell_cannot_trace_nor_loosen_itself(cell: Cell) -> None:
@@ -137,8 +137,8 @@ def test_what_honest_code_does_works(cell: Cell) -> None:
 )
 def test_a_call_that_goes_too_far_ends_alone(make: Callable[..., Cell], zygote: Zygote, name: str, limit: str) -> None:
     options: list[dict[str, Any]] = [{}, {"fork": True}, {"zygote": zygote}]
-    for each in options:
-        cell = make(**each)
+    for kwargs in options:
+        cell = make(**kwargs)
         with pytest.raises(CellError) as caught:
             cell.call(name, seconds=1)
         assert caught.value.limit == limit
@@ -269,30 +269,30 @@ print(json.dumps(found))
 def test_no_escape_is_open_to_a_user_without_privileges(tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("all tests of this file run without privileges then: run it as root for this one")
-    folder, own, home = (tmp_path / name for name in ("copy", "own", "home"))
+    folder, base, home = (tmp_path / name for name in ("copy", "own", "home"))
     for name in ("lyncean/cell", "lyncean/plugins", "lyncean/rpc", "lyncean/__init__.py", "lyncean/errors.py",
                  "tests/helpers/__init__.py", "tests/helpers/cell_functions.py"):  # fmt: skip
-        place = folder / name.removeprefix("tests/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, place)
-    for made in (own, home):
-        made.mkdir()
-        os.chown(made, 65534, 65534)
+        target = folder / name.removeprefix("tests/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, target)
+    for directory in (base, home):
+        directory.mkdir()
+        os.chown(directory, 65534, 65534)
     (home / "token").write_text("hf_secret")
     os.chown(home / "token", 65534, 65534)
     for path in (folder, *folder.parents):
         if path.is_relative_to(tempfile.gettempdir()) and path != Path(tempfile.gettempdir()):
             path.chmod(0o755)
-    command = [python_for(65534), "-c", _UNPRIVILEGED, str(own), str(home), *ESCAPES]
+    command = [python_for(65534), "-c", _UNPRIVILEGED, str(base), str(home), *ESCAPES]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, user=65534, group=65534, extra_groups=(), cwd="/",
         env={"PYTHONPATH": str(folder)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found.pop("user") == 65534
-    assert [found.pop(f"layers {fork}") for fork in (False, True)] == [[*LAYERS]] * 2
-    assert {name: limit for name, (_, limit) in found.items()} == {
+    outcomes = json.loads(done.stdout)
+    assert outcomes.pop("user") == 65534
+    assert [outcomes.pop(f"layers {fork}") for fork in (False, True)] == [[*LAYERS]] * 2
+    assert {name: limit for name, (_, limit) in outcomes.items()} == {
         f"{name} {fork}": limit for name, limit in ESCAPES.items() for fork in (False, True)
     }
     assert "hf_secret" not in done.stdout

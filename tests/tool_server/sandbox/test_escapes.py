@@ -30,9 +30,9 @@ def run(session: Any, code: str) -> tuple[str, bool]:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
     os.environ["LYNCEAN_TOKEN"] = SECRET
-    made = Sandbox(LIMITS)
-    yield made
-    made.close()
+    opened = Sandbox(LIMITS)
+    yield opened
+    opened.close()
     del os.environ["LYNCEAN_TOKEN"]
 
 

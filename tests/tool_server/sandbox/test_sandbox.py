@@ -29,16 +29,16 @@ WITHOUT_LANDLOCK = Path(__file__).parents[2] / "helpers" / "without_landlock.py"
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    made = Sandbox(Limits(seconds=5, memory=128 << 20))
-    yield made
-    made.close()
+    opened = Sandbox(Limits(seconds=5, memory=128 << 20))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
 def session(sandbox: Sandbox) -> Iterator[Any]:
-    made = sandbox.open()
-    yield made
-    made.close()
+    opened = sandbox.open()
+    yield opened
+    opened.close()
 
 
 def run(session: Any, code: str, images: Sequence[bytes] = ()) -> Output:
@@ -147,8 +147,8 @@ def test_a_replay_gives_the_same_bytes(sandbox: Sandbox) -> None:
     """As after the end of the server: another process of which sessions are made, and other folders."""
     other = Sandbox(Limits(seconds=5, memory=128 << 20))
     results = []
-    for each in (sandbox, sandbox, other):
-        session = each.open()
+    for server in (sandbox, sandbox, other):
+        session = server.open()
         results.append([run(session, code) for code in CALLS])
         session.close()
     other.close()
@@ -195,13 +195,13 @@ def test_sixty_four_sessions_stay_within_their_limits() -> None:
         assert "MemoryError" in str(run(session, "more = bytearray(b'x') * (96 << 20)").content)
     processes = [session._cell._process.pid for session in sessions]
     assert len(set(processes)) == 64
-    assert all(len(list(Path(f"/proc/{each}/task").iterdir())) == 2 for each in processes)
-    shares = [_own_bytes(each) for each in processes]
+    assert all(len(list(Path(f"/proc/{pid}/task").iterdir())) == 2 for pid in processes)
+    shares = [_own_bytes(pid) for pid in processes]
     assert max(shares) < 64 << 20
     assert [run(session, "x").content for session in sessions] == [(f"{number}\n",) for number in range(64)]
     for session in sessions:
         session.close()
-    assert not any(Path(f"/proc/{each}").exists() for each in processes)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in processes)
     folder = sandbox._base
     assert [path.name for path in folder.iterdir()] == ["libraries"]
     sandbox.close()
@@ -233,15 +233,15 @@ def test_nothing_outlives_the_server(sandbox: Sandbox) -> None:
     """
     server = subprocess.Popen([sys.executable, "-c", _HOLDS], stdout=subprocess.PIPE, text=True, env=environment())
     assert server.stdout
-    *words, folder = server.stdout.readline().split()
-    processes = [int(word) for word in words]
+    *numbers, folder = server.stdout.readline().split()
+    processes = [int(word) for word in numbers]
     assert len(processes) == 2
     Sandbox().close()
     assert Path(folder).exists()
     server.kill()
     server.communicate()
     late = time.monotonic() + 60
-    while any(_runs(each) for each in processes):
+    while any(_runs(pid) for pid in processes):
         assert time.monotonic() < late
         time.sleep(0.05)
     Sandbox().close()
@@ -260,8 +260,8 @@ def test_it_does_not_start_where_code_cannot_be_closed_in() -> None:
     code = "from tool_server.sandbox.toolset import Sandbox as S\ntry:\n    S()\nexcept Exception as e:\n    print(e)"
     command = [sys.executable, str(WITHOUT_LANDLOCK), sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
-    words = "a model's code cannot be closed in here: of landlock, seccomp, rlimits only seccomp, rlimits hold"
-    assert done.stdout.startswith(words), done.stderr
+    message = "a model's code cannot be closed in here: of landlock, seccomp, rlimits only seccomp, rlimits hold"
+    assert done.stdout.startswith(message), done.stderr
 
 
 def test_folders_of_hostile_code_are_removed(sandbox: Sandbox) -> None:

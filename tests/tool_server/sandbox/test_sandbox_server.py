@@ -50,16 +50,16 @@ async def _ready(channel: grpc.aio.Channel) -> tool_pb2_grpc.ToolServiceAsyncStu
 async def _called(
     stub: tool_pb2_grpc.ToolServiceAsyncStub, number: int, done: list[pb.CallToolResponse]
 ) -> pb.CallToolResponse:
-    """Makes the call of a number behind the earlier ones."""
-    words = [json.dumps({"code": code}) for code in CODES]
+    """Makes the call of a number after the earlier ones."""
+    arguments = [json.dumps({"code": code}) for code in CODES]
     earlier = [
         pb.EarlierCall(
-            name="python", arguments=said, images=1, result_sha256=result_sha256(_pieces(result), result.is_error)
+            name="python", arguments=argument, images=1, result_sha256=result_sha256(_pieces(result), result.is_error)
         )
-        for said, result in zip(words, done, strict=False)
+        for argument, result in zip(arguments, done, strict=False)
     ]
     request = pb.CallToolRequest(
-        name="python", arguments=words[number], images=[model.Image(data=png(8, 4))], history=earlier[:number]
+        name="python", arguments=arguments[number], images=[model.Image(data=png(8, 4))], history=earlier[:number]
     )
     return await stub.CallTool(request)
 
@@ -102,6 +102,6 @@ def test_where_code_cannot_be_closed_in_the_server_does_not_start() -> None:
 
 def test_its_help_teaches() -> None:
     done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True, env=environment())
-    words = " ".join(done.stdout.split())
+    text = " ".join(done.stdout.split())
     for piece in ("variables are kept between calls", "--tools grpc:", "does not start", "no secret"):
-        assert piece in words
+        assert piece in text

@@ -21,12 +21,12 @@ class Detector:
 
     def __call__(self, patch: Patch) -> list[Detection]:
         self.seen.append(patch)
-        found = []
+        detections = []
         if patch[2] - patch[0] <= self.width and _inside(self.target, patch):
-            found.append(Detection(self.target, self.score))
+            detections.append(Detection(self.target, self.score))
         if self.cue and _inside(self.cue, patch):
-            found.append(Detection(self.cue, 0.1))
-        return found
+            detections.append(Detection(self.cue, 0.1))
+        return detections
 
 
 def _inside(box: Patch, patch: Patch) -> bool:
@@ -54,8 +54,8 @@ def _search(detector: Callable[[Patch], Any], settings: Settings = GUIDED, size:
 )
 def test_length_of_a_search(strategy: Any, target: Patch, cue: Patch | None, length: int) -> None:
     detector = Detector(target, cue)
-    found = _search(detector, Settings(strategy))
-    assert (found.found, found.patches, found.detections) == (True, length, (Detection(target, 0.9),))
+    result = _search(detector, Settings(strategy))
+    assert (result.found, result.patches, result.detections) == (True, length, (Detection(target, 0.9),))
     assert len(detector.seen) == length
     assert detector.seen[0] == (0, 0, *SIZE)
     assert len(set(detector.seen)) == length
@@ -77,15 +77,15 @@ def test_random_orders_are_those_of_their_seed(strategy: Any) -> None:
 
 def test_a_target_that_the_whole_image_shows_may_be_there_several_times() -> None:
     weak, strong = Detection(FIRST, 0.6), Detection(LAST, 0.8)
-    found = _search(lambda _: [weak, Detection((0, 0, 9, 9), 0.5), strong])
-    assert found == Found((strong, weak), True, 1)
+    result = _search(lambda _: [weak, Detection((0, 0, 9, 9), 0.5), strong])
+    assert result == Found((strong, weak), True, 1)
 
 
 @pytest.mark.parametrize(("score", "is_found"), [(0.3, True), (0.29, False), (0.5, True)])
 def test_the_best_detection_of_a_search_without_success_is_its_guess(score: float, is_found: bool) -> None:
     detector = Detector(LAST, LAST, width=400, score=score)
-    found = _search(detector)
-    assert found == Found((Detection(LAST, score),), is_found, 3)
+    result = _search(detector)
+    assert result == Found((Detection(LAST, score),), is_found, 3)
     assert len(detector.seen) == 21
 
 

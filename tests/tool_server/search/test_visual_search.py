@@ -38,35 +38,35 @@ def _call(search: VisualSearch, images: list[bytes], **arguments: Any) -> Any:
 
 
 def test_an_object_is_found_cut_out_and_told() -> None:
-    found = _call(VisualSearch(Truth()), [_scene()], object="red box")
-    words, crop = found.content
-    assert json.loads(words) == {
+    result = _call(VisualSearch(Truth()), [_scene()], object="red box")
+    text, crop = result.content
+    assert json.loads(text) == {
         "object": "red box",
         "found": True,
         "patches": 3,
         "boxes": [[1200.0, 900.0, 1230.0, 940.0]],
         "scores": [0.9],
     }
-    assert (found.is_error, found.facts) == (False, {"found": True, "patches": 3})
+    assert (result.is_error, result.facts) == (False, {"found": True, "patches": 3})
     image = Image.open(io.BytesIO(crop))
     assert image.size == (36, 48)
     assert [image.getpixel((x, 24)) for x in (2, 3, 32, 33)] == [(255,) * 3, (255, 0, 0), (255, 0, 0), (255,) * 3]
 
 
 def test_another_name_is_a_guess() -> None:
-    found = _call(VisualSearch(Truth()), [_scene()], object="blue box")
-    assert json.loads(found.content[0])["found"] is False
-    assert found.facts == {"found": False, "patches": 1}
-    assert len(found.content) == 2
+    result = _call(VisualSearch(Truth()), [_scene()], object="blue box")
+    assert json.loads(result.content[0])["found"] is False
+    assert result.facts == {"found": False, "patches": 1}
+    assert len(result.content) == 2
 
 
 def test_an_image_is_searched_as_it_is_shown() -> None:
     exif = Image.Exif()
     exif[0x0112] = 3  # turned by half
-    found = _call(
+    result = _call(
         VisualSearch(Truth()), [_scene(), _scene(kind="JPEG", exif=exif, quality=95)], object="red box", image=2
     )
-    left, top, right, bottom = json.loads(found.content[0])["boxes"][0]
+    left, top, right, bottom = json.loads(result.content[0])["boxes"][0]
     assert (left, top, right, bottom) == pytest.approx((370, 260, 400, 300), abs=2)
 
 
@@ -77,13 +77,13 @@ def test_many_objects_are_the_best_of_them() -> None:
         def detect(self, image: Image.Image, name: str) -> list[Detection]:
             return [Detection((n, n, n + 100, n + 100), 0.6 + n / 1000) for n in range(100)]
 
-    found = _call(VisualSearch(Everywhere()), [_scene()], object="x")
-    assert json.loads(found.content[0])["scores"] == [round(0.699 - n / 1000, 4) for n in range(MAX_BOXES)]
-    assert len(found.content) == 1 + MAX_BOXES
+    result = _call(VisualSearch(Everywhere()), [_scene()], object="x")
+    assert json.loads(result.content[0])["scores"] == [round(0.699 - n / 1000, 4) for n in range(MAX_BOXES)]
+    assert len(result.content) == 1 + MAX_BOXES
 
 
 @pytest.mark.parametrize(
-    ("images", "arguments", "words"),
+    ("images", "arguments", "message"),
     [
         ([b"?"], {"object": "x"}, "Image 1 cannot be read"),
         ([_scene()[:-800]], {"object": "x"}, "Image 1 cannot be read"),
@@ -91,24 +91,24 @@ def test_many_objects_are_the_best_of_them() -> None:
         ([], {"object": "x"}, "There is no image 1: the last one is 0."),
     ],
 )
-def test_mistakes_are_the_model_s_to_read(images: list[bytes], arguments: Any, words: str) -> None:
-    found = _call(VisualSearch(Truth()), images, **arguments)
-    assert found.is_error
-    assert found.content[0].startswith(words)
+def test_mistakes_are_the_model_s_to_read(images: list[bytes], arguments: Any, message: str) -> None:
+    result = _call(VisualSearch(Truth()), images, **arguments)
+    assert result.is_error
+    assert result.content[0].startswith(message)
 
 
 def test_revisions_are_of_all_that_a_result_depends_on() -> None:
     class Other(Truth):
         revision = "other"
 
-    found = {
+    revisions = {
         VisualSearch(Truth()).revision,
         VisualSearch(Other()).revision,
         VisualSearch(Truth(), Settings("random-dfs")).revision,
         VisualSearch(Truth(), Settings(threshold=0.4)).revision,
     }
-    assert len(found) == 4
-    assert VisualSearch(Truth()).revision in found
+    assert len(revisions) == 4
+    assert VisualSearch(Truth()).revision in revisions
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_crops_have_what_is_around_a_box(box: Any, cut: Any) -> None:
 def test_detectors_of_transformers(write: Callable[[Path], Path], tmp_path: Path) -> None:
     detector = TransformersDetector(str(write(tmp_path / "model")), device="cpu")
     image = Image.open(io.BytesIO(_scene())).convert("RGB").crop((1000, 800, 1300, 1000))
-    found = detector.detect(image, "red box")
-    assert found == detector.detect(image, "red box")
-    assert found != detector.detect(image, "St. Bernard")
+    detections = detector.detect(image, "red box")
+    assert detections == detector.detect(image, "red box")
+    assert detections != detector.detect(image, "St. Bernard")
     assert detector.detect(image, "a very long name " * 12)
-    assert all(0 <= one.box[0] < one.box[2] <= 300 and 0 <= one.box[1] < one.box[3] <= 200 for one in found)
-    assert all(0 < one.score < 1 for one in found)
+    assert all(0 <= one.box[0] < one.box[2] <= 300 and 0 <= one.box[1] < one.box[3] <= 200 for one in detections)
+    assert all(0 < one.score < 1 for one in detections)
     search = VisualSearch(detector, Settings(threshold=1.0))
     assert json.loads(_call(search, [_scene()], object="red box").content[0])["boxes"]
     assert TransformersDetector(str(tmp_path / "model"), device="cpu").revision == detector.revision
