@@ -149,7 +149,7 @@ async def _compare(finding: Finding, server: Served, judge: Any) -> None:
     config = model.GenerationConfig(max_output_tokens=_TOKENS, top_logprobs=1)
     sent = [model.GenerateRequest(messages=[message], config=config) for message in messages]
 
-    alone = [await _answer(lambda each=each: server.send(each)) for each in sent]
+    alone = [await _answer(lambda request=request: server.send(request)) for request in sent]
     if isinstance(alone[-1], str) and len(asked_parts) > 1:
         finding.needs_image = True  # the last one has none
         asked_parts, messages, sent, alone = asked_parts[:-1], messages[:-1], sent[:-1], alone[:-1]
@@ -160,7 +160,7 @@ async def _compare(finding: Finding, server: Served, judge: Any) -> None:
             finding.generation = "another image changes nothing"
             return
     finding.generation = _first(_answers(reply, tokens) for reply, tokens in zip(alone, greedy, strict=True))
-    together = await asyncio.gather(*(_answer(lambda each=each: server.send(each)) for each in sent))
+    together = await asyncio.gather(*(_answer(lambda request=request: server.send(request)) for request in sent))
     finding.batch = _first(_answers(reply, tokens) for reply, tokens in zip(together, greedy, strict=True))
     if model.CAPABILITY_LIKELIHOOD not in claimed:
         return
@@ -169,8 +169,8 @@ async def _compare(finding: Finding, server: Served, judge: Any) -> None:
         for message in messages
     ]
     wanted = [[judge.scores(parts, text) for text in _CONTINUATIONS] for _, parts in asked_parts]
-    scored = [await _answer(lambda each=each: server.send(each)) for each in questions]
-    scored += await asyncio.gather(*(_answer(lambda each=each: server.send(each)) for each in questions))
+    scored = [await _answer(lambda request=request: server.send(request)) for request in questions]
+    scored += await asyncio.gather(*(_answer(lambda request=request: server.send(request)) for request in questions))
     finding.likelihood = _first(_scores(reply, tokens) for reply, tokens in zip(scored, wanted * 2, strict=True))
 
 

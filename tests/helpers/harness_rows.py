@@ -240,30 +240,30 @@ class TooLongError(BaseException):
     """A task takes its time: it waits for a judge, or for a network."""
 
 
-def attempt(asked: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
+def attempt(foreign: ForeignTask, kinds: dict[str, str]) -> dict[str, Any]:
     """Asks and scores every row; returns what the task has. Passes exceptions of its code through."""
     splits = {split for key in ("training_split", "validation_split", "test_split", "fewshot_split")
-              if (split := asked.config.get(key))}  # fmt: skip
+              if (split := foreign.config.get(key))}  # fmt: skip
     data = datasets.DatasetDict({split: make(kinds) for split in splits})
-    task = asked._task = asked.harness.load(asked.name, asked.include, data)
-    asked._state = json.dumps(state(task))
-    rows = list(asked._rows())
+    task = foreign._task = foreign.harness.load(foreign.name, foreign.include, data)
+    foreign._state = json.dumps(state(task))
+    rows = list(foreign._rows())
     if not rows:
         raise ValueError("no rows are left")
     images = 0
     for row in rows:
         number, context = row["doc_id"], row["context"]
         first = context if isinstance(context, str) else context[0]
-        messages = completed(partial(_asked, asked, number, first))
+        messages = completed(partial(_asked, foreign, number, first))
         images = max(images, sum(part.image is not None for message in messages for part in message.parts))
-    scored = asked.harness.scored(asked.name, asked.include, asked._state)
+    scored = foreign.harness.scored(foreign.name, foreign.include, foreign._state)
     values: dict[tuple[str, str], list[Any]] = {}
     for row, answer in zip(rows, ("A", "", "yes", "The answer is 7.", "(B) blue", "no"), strict=False):
         doc = decode(encode(dict(row["doc"])))
-        if asked.kind in ("generate_until", "generate_visual_cot"):
+        if foreign.kind in ("generate_until", "generate_visual_cot"):
             responses: list[Any] = [[answer]]
         else:
-            count = sum(len(continuations) for _, continuations in asked.continuations(row))
+            count = sum(len(continuations) for _, continuations in foreign.continuations(row))
             responses = [[(float(hash((answer, index)) % 7), index == 1)] for index in range(count)]
         for key, metrics in scored.results(doc, responses).items():
             for name, value in metrics.items():

@@ -55,20 +55,20 @@ def compared_blind(tasks: list[str], options: dict[str, Any], ours: Results, fol
     return {pair.step.task for pairing in compared.details.pairings for pair in pairing.pairs}
 
 
-def compare(ours: Results, theirs: Mapping[str, Mapping[str, Any]], prefix: str) -> int:
+def compare(ours: Results, reference: Mapping[str, Mapping[str, Any]], prefix: str) -> int:
     """Holds every metric against the harness's own; returns how many numbers were compared."""
-    found = overall(ours)
+    measured = overall(ours)
     differ, compared = [], 0
-    for name, metrics in theirs.items():
+    for name, metrics in reference.items():
         for metric, value in metrics.items():
-            own = found.get((f"{prefix}:{name}", metric.removesuffix(",none")))
+            result = measured.get((f"{prefix}:{name}", metric.removesuffix(",none")))
             if isinstance(value, (list, dict, str)) or value is None or math.isnan(float(value)):
-                same = own is None or own.value is None
+                same = result is None or result.value is None
             else:
                 compared += 1
-                same = own is not None and own.value == float(value)
+                same = result is not None and result.value == float(value)
             if not same:
-                differ.append((name, metric, value, own and own.value))
+                differ.append((name, metric, value, result and result.value))
     assert not differ, differ
     return compared
 
@@ -79,12 +79,12 @@ def overall(results: Results) -> dict[tuple[str, str], MetricResult]:
 
 def killed_and_resumed(tasks: list[str], options: dict[str, Any], run: Path) -> None:
     """Runs the command, kills it once it has some answers, and runs it again to the end."""
-    words = [word for task in tasks for word in ("--task", task)]
-    words += [word for task, path in options["data"].items() for word in ("--data", f"{task}={path}")]
+    args = [word for task in tasks for word in ("--task", task)]
+    args += [word for task, path in options["data"].items() for word in ("--data", f"{task}={path}")]
     for option in ("method", "endpoint", "scorer"):
-        words += [f"--{option}", options[option]]
-    words += ["--trust-task-code"] * options.get("trust_task_code", False)
-    command = [sys.executable, "-m", "orchestrator", "eval", *words, "--concurrency", "1", "--run", str(run)]
+        args += [f"--{option}", options[option]]
+    args += ["--trust-task-code"] * options.get("trust_task_code", False)
+    command = [sys.executable, "-m", "orchestrator", "eval", *args, "--concurrency", "1", "--run", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     log = run / "responses.jsonl"
     wait_for(lambda: process.poll() is not None or (log.exists() and log.stat().st_size > 4000), seconds=300)

@@ -52,10 +52,10 @@ class Asking(lmms):  # type: ignore[misc]
                 messages = [self._message(turn) for turn in to_messages(self.task_dict[task][split][doc_id])]
             config = model.GenerationConfig(max_output_tokens=settings.get("max_new_tokens", 1024))
             response = self._stub.Generate(model.GenerateRequest(messages=messages, config=config))
-            said = "".join(part.text for part in response.parts)
+            answer = "".join(part.text for part in response.parts)
             if response.finish_reason == model.FINISH_REASON_MAX_TOKENS:
-                said = GenerationResult(said, TokenCounts(output_tokens=config.max_output_tokens))
-            answers.append(said)
+                answer = GenerationResult(answer, TokenCounts(output_tokens=config.max_output_tokens))
+            answers.append(answer)
         return answers
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
@@ -73,22 +73,22 @@ class Asking(lmms):  # type: ignore[misc]
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[list[str]]:
         """Asks in rounds, as lmms-eval's LLaVA does: what the task's code shows and says next, until it ends."""
-        found = []
+        transcripts = []
         for request in requests:
-            text, settings, visual, told, doc_id, task, split = request.args
+            text, settings, visual, next_round, doc_id, task, split = request.args
             doc = self.task_dict[task][split][doc_id]
-            shown, answers, info, place = visual(doc), list[str](), None, 0
+            shown, answers, info, index = visual(doc), list[str](), None, 0
             while True:
-                if place:
-                    shown, text, ends, answers, info = told(
-                        doc, previous_output=answers, round_idx=place, previous_round_info=info
+                if index:
+                    shown, text, ends, answers, info = next_round(
+                        doc, previous_output=answers, round_idx=index, previous_round_info=info
                     )
                     if ends:
                         break
                 answers = [*answers, self._said(self._user(text, shown or []), settings).strip()]
-                place += 1
-            found.append(list(answers))
-        return found
+                index += 1
+            transcripts.append(list(answers))
+        return transcripts
 
     def generate_visual_cot(self, requests: list[Any]) -> list[str]:
         """Asks for a drawing and then with it, as lmms-eval's models that draw do."""
@@ -115,12 +115,12 @@ class Asking(lmms):  # type: ignore[misc]
     def _user(self, text: str, visuals: list[Any]) -> model.Message:
         return model.Message(role=model.ROLE_USER, parts=[*map(_image, visuals), model.Part(text=text)])
 
-    def _message(self, told: Mapping[str, Any]) -> model.Message:
-        content = told["content"]
+    def _message(self, turn: Mapping[str, Any]) -> model.Message:
+        content = turn["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         parts = [model.Part(text=c["text"]) if c["type"] == "text" else _image(c["url"]) for c in content]
-        return model.Message(role=ROLES[told["role"]], parts=parts)
+        return model.Message(role=ROLES[turn["role"]], parts=parts)
 
 
 def _image(image: Any) -> model.Part:

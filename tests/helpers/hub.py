@@ -20,7 +20,7 @@ class Hub:
     commit = "c0ffee" + 34 * "0"
 
     def __init__(self, repositories: Mapping[str, Mapping[str, bytes]]) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.tokens: list[str] = []
         hub = self
 
@@ -35,7 +35,7 @@ class Hub:
 
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
-                hub.asked.append(path)
+                hub.paths.append(path)
                 hub.tokens.append(self.headers.get("Authorization", ""))
                 for name, files in repositories.items():
                     if path.startswith(f"/api/datasets/{name}/tree/"):

@@ -29,6 +29,6 @@ if __name__ == "__main__":
         (Path(folder) / name).mkdir()
         file = str(Path(folder) / name / f"model_{name}.xlsx")
         dump(data, file)
-        found = dataset.evaluate(file, model="exact_matching", nproc=1)
-        rows = found.to_dict("records") if hasattr(found, "to_dict") else [found]
+        result = dataset.evaluate(file, model="exact_matching", nproc=1)
+        rows = result.to_dict("records") if hasattr(result, "to_dict") else [result]
         (Path(folder) / f"{name}.found.json").write_text(json.dumps(rows))

@@ -36,10 +36,10 @@ def allowed() -> Iterator[None]:
 
 
 def request(index: int, caption: str) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key=f"{TASK}/{index}", rule="harness_task", text=caption)
+    item = pb.ScoreRequest(key=f"{TASK}/{index}", rule="harness_task", text=caption)
     doc = {"question_id": f"COCO_val2014_{index:012d}.jpg", "id": index, "answer": CAPTIONS[caption]}
-    made.params.update({"task": TASK, "doc": encode(doc), "index": index})
-    return made
+    item.params.update({"task": TASK, "doc": encode(doc), "index": index})
+    return item
 
 
 @pytest.mark.full
@@ -53,23 +53,23 @@ def test_captions_have_the_metrics_that_they_have_without_a_cell(
 ) -> None:
     requests = [request(index, caption) for index, caption in enumerate(CAPTIONS)]
     wanted = [pb.MetricSpec(name=name, metric="harness_task") for name in METRICS]
-    for each in wanted:
-        each.params.update({"task": TASK, "metric": each.name})
+    for metric in wanted:
+        metric.params.update({"task": TASK, "metric": metric.name})
 
     async def score() -> list[pb.Verdict]:
-        return [await rule.read(each, None) for each in requests]
+        return [await rule.read(item, None) for item in requests]
 
     def summary() -> list[pb.MetricResult]:
         summarizer = Summarizer(wanted, metrics())
-        for each, verdict in zip(requests, verdicts, strict=True):
-            summarizer.add(each, verdict)
+        for item, verdict in zip(requests, verdicts, strict=True):
+            summarizer.add(item, verdict)
         return list(summarizer.finish().metrics)
 
     verdicts = asyncio.run(score())
     assert {verdict.outcome for verdict in verdicts} == {"scored"}, verdicts
     inside = summary()
     assert "lmms_eval" not in sys.modules
-    assert all(each.value > 0 for each in inside), inside
+    assert all(metric.value > 0 for metric in inside), inside
 
     def here(_: str, __: object, params: dict[str, object], table: Table, ___: object) -> cell.Round[pb.MetricResult]:
         return cell.Round(task_metric.measured_here(Params(params), table))

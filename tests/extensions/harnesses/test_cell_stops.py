@@ -41,9 +41,9 @@ WAITS = 60.0
 
 
 def item(answer: str) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key=f"lm-eval:blocks/{answer}", rule="harness_task", text=answer)
-    made.params.update({"task": "lm-eval:blocks", "doc": encode({"answer": "3"}), "index": 0})
-    return made
+    request = pb.ScoreRequest(key=f"lm-eval:blocks/{answer}", rule="harness_task", text=answer)
+    request.params.update({"task": "lm-eval:blocks", "doc": encode({"answer": "3"}), "index": 0})
+    return request
 
 
 async def ask(address: str, answer: str, started: asyncio.Event) -> str:
@@ -97,11 +97,11 @@ async def test_a_scorer_stops_while_a_task_blocks(answer: str, number: int, tmp_
 
 def cells(toy: ToyHarness) -> list[str]:
     """Returns the processes of cells that import from the stand-in's folder."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = path.read_text()
+            command = path.read_text()
         except OSError:
             continue
-        found += [path.parent.name] if "lyncean.cell.child" in words and str(toy.site) in words else []
-    return found
+        pids += [path.parent.name] if "lyncean.cell.child" in command and str(toy.site) in command else []
+    return pids

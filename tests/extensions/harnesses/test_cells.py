@@ -87,37 +87,37 @@ def results(doc, answers):
 @pytest.fixture
 def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ToyHarness]:
     """The toy harness, in this process allowed; beside it a token in the cache's root, and one in the environment."""
-    made = ToyHarness(tmp_path)
-    task = (made.tasks / "compares.yaml").read_text().replace("compares", "asks").replace("plain", "judged")
-    write(made.tasks, {"asks.yaml": task, "judged.py": JUDGED})
+    harness = ToyHarness(tmp_path)
+    task = (harness.tasks / "compares.yaml").read_text().replace("compares", "asks").replace("plain", "judged")
+    write(harness.tasks, {"asks.yaml": task, "judged.py": JUDGED})
     write(tmp_path / "hf", {"token": SECRET, "hub/part": "public"})
-    monkeypatch.syspath_prepend(str(made.site))
+    monkeypatch.syspath_prepend(str(harness.site))
     for name in ("HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, made.environment[name])
+        monkeypatch.setenv(name, harness.environment[name])
     monkeypatch.setenv("HF_TOKEN", SECRET)
     before = foreign_tasks._started_with[0]
-    foreign_tasks.allow(foreign_tasks.ForeignTasks(on=True, include=(str(made.tasks),)))
-    yield made
+    foreign_tasks.allow(foreign_tasks.ForeignTasks(on=True, include=(str(harness.tasks),)))
+    yield harness
     foreign_tasks.allow(before)
     cell._close()
 
 
 def request(answer: str, task: str = "computes", index: int = 0) -> pb.ScoreRequest:
-    made = pb.ScoreRequest(key=f"lm-eval:{task}/{index}", rule="harness_task", text=answer)
-    made.params.update({"task": f"lm-eval:{task}", "doc": encode({"question": "?", "answer": "3"}), "index": index})
-    return made
+    item = pb.ScoreRequest(key=f"lm-eval:{task}/{index}", rule="harness_task", text=answer)
+    item.params.update({"task": f"lm-eval:{task}", "doc": encode({"question": "?", "answer": "3"}), "index": index})
+    return item
 
 
 def read(*requests: pb.ScoreRequest, judge: Any = None) -> list[pb.Verdict]:
     async def run() -> list[pb.Verdict]:
-        return [await rule.read(each, judge) for each in requests]
+        return [await rule.read(item, judge) for item in requests]
 
     return asyncio.run(run())
 
 
-def attack(words: str) -> str:
+def attack(expression: str) -> str:
     """Returns an answer that does something and is right if that works."""
-    return f"[3, {words}][0]"
+    return f"[3, {expression}][0]"
 
 
 def test_an_answer_reaches_nothing(toy: ToyHarness, tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -134,9 +134,9 @@ def test_an_answer_reaches_nothing(toy: ToyHarness, tmp_path: Path, subtests: py
             "program": ("__import__('subprocess').run(['true'])", "process"),
             "memory": ("bytearray(16 << 30)", "memory"),
         }
-        for name, (words, limit) in attacks.items():
+        for name, (expression, limit) in attacks.items():
             with subtests.test(name):
-                (verdict,) = read(request(attack(words)))
+                (verdict,) = read(request(attack(expression)))
                 assert (verdict.outcome, verdict.reason) == ("unjudged", "task_limit")
                 assert verdict.detail.startswith(f"{limit}: ")
                 assert SECRET not in str(verdict)
@@ -172,18 +172,18 @@ def test_declared_tasks_start_programs_which_reach_nothing_and_end(toy: ToyHarne
     write(toy.tasks, {"starts.yaml": task + DECLARED, "silent.yaml": undeclared, "both.yaml": ours})
     write(toy.tasks, {"starting.py": STARTS})
     secret, proof = tmp_path / "hf" / "token", tmp_path / "proof"
-    words = f"cat {secret}; touch {proof}; printf 3"
-    found, refused = read(request(words, "starts"), request("printf 3", "silent"))
-    assert (found.outcome, found.score) == ("scored", 1.0)
+    command = f"cat {secret}; touch {proof}; printf 3"
+    scored, refused = read(request(command, "starts"), request("printf 3", "silent"))
+    assert (scored.outcome, scored.score) == ("scored", 1.0)
     assert (refused.reason, refused.detail[:9]) == ("task_limit", "process: ")
     # An answer that runs, and whose programs would go on: they end with it.
     left = f"__import__('subprocess').Popen(['sleep', '{os.getpid()}987'])"
     away = "__import__('subprocess').Popen(['sleep', '1'], start_new_session=True)"
-    first, second, third = read(*(request(attack(words), "both") for words in (left, away)), request(RIGHT, "both"))
+    first, second, third = read(*(request(attack(code), "both") for code in (left, away)), request(RIGHT, "both"))
     assert (first.score, second.reason, third.score) == (1.0, "task_limit", 1.0)
     assert not proof.exists()
     running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-    assert not [words for words in running if f"{os.getpid()}987".encode() in words]
+    assert not [command for command in running if f"{os.getpid()}987".encode() in command]
 
 
 def test_what_computes_without_end_is_ended(toy: ToyHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_nothing_of_one_answer_reaches_another(toy: ToyHarness) -> None:
     everything += "for n in ('number', 'read_here', 'results', 'scored', 'encode', 'decode', 'run') if hasattr(m, n)]"
     loaded = "__import__('builtins').__dict__.update(float=lambda *_: 7.0, len=lambda *_: 0)"
     forged = "[__import__('os').write(n, bytes([2]) + bytes(7) + b'{}') for n in range(3, 9)]"
-    hostile = [request(f"[{words}, 3][1]") for words in (everything, loaded, forged, "__import__('os')._exit(0)")]
+    hostile = [request(f"[{code}, 3][1]") for code in (everything, loaded, forged, "__import__('os')._exit(0)")]
     answers = [RIGHT, "4", "3.0", "2 * 2", "int('3')", "0", "9 - 6"]
     alone = read(*map(request, answers))
     assert [verdict.score for verdict in alone] == [1, 0, 1, 0, 1, 0, 1]
@@ -251,9 +251,9 @@ def test_a_run_names_what_an_answer_met_and_does_not_score_it_again(toy: ToyHarn
             (tmp_path / "run" / "results.json").unlink()
     finally:
         server.kill()
-    found = [json.loads(line) for line in logs[0].splitlines()]
-    found = [each for each in found if each.get("outcome") == "unjudged"]
-    assert [(each["reason"], each["detail"][:6]) for each in found] == [("task_limit", "file: ")] * 2, logs[0]
+    verdicts = [json.loads(line) for line in logs[0].splitlines()]
+    reasons = [(line["reason"], line["detail"][:6]) for line in verdicts if line.get("outcome") == "unjudged"]
+    assert reasons == [("task_limit", "file: ")] * 2, logs[0]
     assert logs[0] == logs[1]
     assert not (tmp_path / "proof").exists()
 
@@ -276,7 +276,8 @@ def test_each_task_has_a_cell_made_of_one_process_and_reaches_no_other(toy: ToyH
     assert read(request(RIGHT))[0].score == 1.0
     (imported,) = cell._imported.values()
     assert imported.zygote._process
-    assert {parent(place.cell._process) for place in cell._workspaces.values()} == {imported.zygote._process.pid}
+    parents = {parent(workspace.cell._process) for workspace in cell._workspaces.values()}
+    assert parents == {imported.zygote._process.pid}
     assert "lm_eval" not in sys.modules  # the scorer itself imports nothing of the harness
 
 
@@ -302,26 +303,26 @@ def test_a_process_that_imported_the_harness_and_ended_starts_again(toy: ToyHarn
     assert first
     first.kill()
     first.wait()
-    wait_for(lambda: not any(place.cell.running for place in cell._workspaces.values()))
+    wait_for(lambda: not any(workspace.cell.running for workspace in cell._workspaces.values()))
     verdicts = read(request("3", "compares"), request("4", "compares"))
     assert [(verdict.score, verdict.detail) for verdict in verdicts] == [(1.0, ""), (0.0, "")]
     assert imported.zygote._process is not first
 
 
 def test_a_judge_in_a_tasks_code_replies_and_metrics_are_computed(toy: ToyHarness) -> None:
-    vendor = Vendor(lambda words: "3" if words == "right" else "4")
+    vendor = Vendor(lambda prompt: "3" if prompt == "right" else "4")
 
     async def run(url: str) -> tuple[list[pb.Verdict], pb.Summary]:
         opened = Judging((f"openai:strict@{url}",)).open()
         assert opened
         try:
             requests = [request(answer, "asks", index) for index, answer in enumerate(("right", "wrong"))]
-            verdicts = [await rule.read(each, opened.judge) for each in requests]
+            verdicts = [await rule.read(item, opened.judge) for item in requests]
             wanted = pb.MetricSpec(name="m", metric="harness_task")
             wanted.params.update({"task": "lm-eval:asks", "metric": "right"})
             summarizer = Summarizer([wanted], metrics())
-            for each, verdict in zip(requests, verdicts, strict=True):
-                summarizer.add(each, verdict)
+            for item, verdict in zip(requests, verdicts, strict=True):
+                summarizer.add(item, verdict)
             return verdicts, await summarized(summarizer.finish, opened.judge)
         finally:
             await opened.close()
@@ -367,23 +368,23 @@ def test_what_a_task_names_on_the_hub_is_fetched_outside_of_its_cell(toy: ToyHar
     write(toy.tasks, {"fetches.yaml": task, "fetching.py": FETCHES})
     script = tmp_path / "scores.py"
     script.write_text(SCORES)
-    words = b"--".join(request(text, "fetches").SerializeToString().hex().encode() for text in ("3", "other", "3"))
+    messages = b"--".join(request(text, "fetches").SerializeToString().hex().encode() for text in ("3", "other", "3"))
     with Hub({"toys/keys": {"key.txt": b"3", "more/part.txt": b"", "secret.txt": b""}}) as hub:
         environment = {**toy.environment, "HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_TOKEN": SECRET}
 
         def run(**more: str) -> list[str]:
             command = [sys.executable, str(script), str(toy.tasks)]
-            done = subprocess.run(command, input=words, env=environment | more, capture_output=True, check=True)
+            done = subprocess.run(command, input=messages, env=environment | more, capture_output=True, check=True)
             return done.stdout.decode().splitlines()
 
         offline = run(HF_HUB_OFFLINE="1")
         assert all(line.startswith("unjudged 0.0 needs_network network: ") for line in offline), offline
         assert "HF_HUB_OFFLINE is set" in offline[0]
-        assert not hub.asked
+        assert not hub.paths
         first, other, again = run()
     assert first == again == "scored 1.0  "
     assert other.startswith("unjudged 0.0 needs_network network: "), other
-    assert {path for path in hub.asked if "resolve" in path} == {
+    assert {path for path in hub.paths if "resolve" in path} == {
         f"/datasets/toys/keys/resolve/{name}" for name in ("main/key.txt", f"{hub.commit}/more/part.txt")
     }
     assert f"Bearer {SECRET}" in hub.tokens

@@ -17,25 +17,25 @@ ANSWERING = Path(__file__).parents[2] / "helpers" / "answering_server.py"
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[list[Server]]:
-    made = [
+    started = [
         Server(tmp_path / f"model{answer}", ["env", f"ANSWER={answer}", sys.executable, str(ANSWERING)]).start()
         for answer in "34"
     ]
-    yield made
-    for server in made:
+    yield started
+    for server in started:
         server.kill()
 
 
 def test_what_a_run_was_given_is_given_again(servers: list[Server], tmp_path: Path) -> None:
     toy = ToyHarness(tmp_path)
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "orchestrator", *words]
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "orchestrator", *args]
         return subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     for name, server in zip(("right", "wrong"), servers, strict=True):
-        given = ("--include-path", "tasks", "--data", str(toy.data), "--endpoint", server.address)
-        done = run("eval", "--task", "lm-eval:compares", *given, "--run", name, "--patience", "30")
+        options = ("--include-path", "tasks", "--data", str(toy.data), "--endpoint", server.address)
+        done = run("eval", "--task", "lm-eval:compares", *options, "--run", name, "--patience", "30")
         assert done.returncode == 0, done.stderr
         scored = run("score", name, "--include-path", "tasks", "--metric", "accuracy")
         assert scored.returncode == 0, scored.stderr

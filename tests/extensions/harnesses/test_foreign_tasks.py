@@ -122,13 +122,13 @@ async def test_code_that_runs_answers_is_refused_without_cells_unless_it_is_trus
     flags = ("--foreign-tasks", "--include-path", str(toy.tasks))
     with serving(toy, tmp_path, *flags) as address:
         # A run tries its metrics on nothing first: it is refused before anything is asked.
-        for said in (
+        for error in (
             await refusal(address, item("lm-eval:computes", proof)),
             await refusal(address, metrics=[metric("harness_task", task="lm-eval:computes")]),
         ):
-            assert f"{toy.tasks}/{RUNS_TEXT}" in said
-            assert "a model's answers would run as code in this scorer" in said
-            assert said.endswith(TRUST)
+            assert f"{toy.tasks}/{RUNS_TEXT}" in error
+            assert "a model's answers would run as code in this scorer" in error
+            assert error.endswith(TRUST)
     assert not proof.exists()
     with serving(toy, tmp_path, *flags, "--trust-task-code") as address:
         assert "one that this system lacks: not on this system" in (tmp_path / "scorer" / "output").read_text()
@@ -147,8 +147,8 @@ async def test_code_that_runs_answers_scores_in_a_cell_without_trust(
         right.key, right.text = "lm-eval:computes/1", "1 + 2"
         wanted = metric("harness_task", task="lm-eval:computes")
         first, second = await score(address, item("lm-eval:computes", proof), right, metrics=[wanted])
-    found = {verdict.key[-1]: verdict for verdict in (first, second)}
-    assert (found["0"].reason, found["0"].detail[:6], found["1"].score) == ("task_limit", "file: ", 1.0)
+    verdicts = {verdict.key[-1]: verdict for verdict in (first, second)}
+    assert (verdicts["0"].reason, verdicts["0"].detail[:6], verdicts["1"].score) == ("task_limit", "file: ", 1.0)
     assert not proof.exists()
 
 
@@ -159,8 +159,8 @@ def test_scoring_a_file_is_no_way_around_it(toy: ToyHarness, proof: Path, tmp_pa
     def command(*flags: str, **more: Any) -> subprocess.CompletedProcess[str]:
         line = MessageToDict(item("lm-eval:computes", proof, **more), preserving_proto_field_name=True)
         file.write_text(json.dumps(line) + "\n")
-        words = [sys.executable, "-m", "scorer", "score", str(file), *flags]
-        return subprocess.run(words, env=toy.environment, capture_output=True, text=True, check=False)
+        argv = [sys.executable, "-m", "scorer", "score", str(file), *flags]
+        return subprocess.run(argv, env=toy.environment, capture_output=True, text=True, check=False)
 
     include = ("--foreign-tasks", "--include-path", str(toy.tasks))
     for flags, more, says in (
@@ -185,8 +185,8 @@ def test_metrics_of_a_file_without_items_are_refused_in_one_line(toy: ToyHarness
     (tmp_path / "none.jsonl").write_text("")
     specs = [{"name": "m", "metric": "harness_task", "params": {"task": "lm-eval:absent", "metric": "right"}}]
     (tmp_path / "specs.json").write_text(json.dumps(specs))
-    words = ["score", str(tmp_path / "none.jsonl"), "--metrics", str(tmp_path / "specs.json"), "--foreign-tasks"]
-    command = [sys.executable, "-m", "scorer", *words]
+    args = ["score", str(tmp_path / "none.jsonl"), "--metrics", str(tmp_path / "specs.json"), "--foreign-tasks"]
+    command = [sys.executable, "-m", "scorer", *args]
     done = subprocess.run(command, env=toy.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "metric 'm': lm-evaluation-harness 0 has no task 'absent'" in done.stderr

@@ -28,9 +28,9 @@ def test_items_of_a_bridged_task_have_any_metric_where_they_have_a_score(address
     task = (toy.tasks / "compares.yaml").read_text()
     write(toy.tasks, {"several.yaml": task.replace("task: compares", "task: several\nrepeats: 3")})
 
-    def run(task: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(task: str, *args: str) -> subprocess.CompletedProcess[str]:
         command = ["eval", "--task", f"lm-eval:{task}", "--include-path", "tasks", "--data", str(toy.data)]
-        command += ["--endpoint", address, "--run", str(tmp_path / task), *words]
+        command += ["--endpoint", address, "--run", str(tmp_path / task), *args]
         return subprocess.run(
             [sys.executable, "-m", "orchestrator", *command],
             env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False,

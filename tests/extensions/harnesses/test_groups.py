@@ -46,12 +46,12 @@ def drawn(prefix: str, group: str, columns: dict[str, str], folder: Path) -> tup
     paths = {}
     for number, task in enumerate(library.members(group)):
         config = library.config(task)
-        own = splits.setdefault(config.get("dataset_name"), datasets.DatasetDict())
+        dataset = splits.setdefault(config.get("dataset_name"), datasets.DatasetDict())
         keys = ("training_split", "validation_split", "test_split", "fewshot_split")
         for split in {config.get(key) for key in keys} | {(config.get("fewshot_config") or {}).get("split")}:
-            if split and split not in own:
-                own[split] = harness_rows.make(columns, rows=3 + number % 6, seed=number)
-        own.save_to_disk(folder / task)
+            if split and split not in dataset:
+                dataset[split] = harness_rows.make(columns, rows=3 + number % 6, seed=number)
+        dataset.save_to_disk(folder / task)
         paths[f"{prefix}:{task}"] = str(folder / task)
     return splits, paths
 
@@ -62,14 +62,14 @@ def test_every_metric_of_a_group_of_lmms_eval_to_the_bit(group: str, address: st
 
     method, columns, count = GROUPS[group]
     splits, paths = drawn("lmms", group, columns, tmp_path / "data")
-    given: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
+    options: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
     if group == "blink":
-        ours = harness_runs.run_every_way([f"lmms:{group}"], given, tmp_path)
+        ours = harness_runs.run_every_way([f"lmms:{group}"], options, tmp_path)
     else:
-        ours = evaluate(f"lmms:{group}", **given, run=tmp_path / "one")
-    theirs = harness_theirs.groups([group], splits, address, str(tmp_path), simple=method == "likelihood")
-    names = {found.name.rpartition("::")[2]: found.name for found in harness("lmms").groups(group)}
-    values = {names.get(name, name): metrics for name, metrics in theirs.items()}
+        ours = evaluate(f"lmms:{group}", **options, run=tmp_path / "one")
+    reference = harness_theirs.groups([group], splits, address, str(tmp_path), simple=method == "likelihood")
+    names = {member.name.rpartition("::")[2]: member.name for member in harness("lmms").groups(group)}
+    values = {names.get(name, name): metrics for name, metrics in reference.items()}
     assert harness_runs.compare(ours, values, "lmms") == sum(map(len, values.values()))
     of_groups = [metric for metric in ours.metrics if metric.metric == "harness_group"]
     assert len(of_groups) == sum(len(values[name]) for name in names.values()) == count
@@ -80,10 +80,10 @@ def test_every_metric_of_a_group_of_lm_eval_to_the_bit(address: str, scorer: str
     from helpers import harness_theirs_lm
 
     splits, paths = drawn("lm-eval", "mmlu", _MMLU, tmp_path / "data")
-    given: dict[str, Any] = {"method": "likelihood", "data": paths, "endpoint": address, "scorer": scorer}
-    ours = evaluate("lm-eval:mmlu", **given, run=tmp_path / "run")
-    theirs = harness_theirs_lm.groups("mmlu", splits, address)
-    assert harness_runs.compare(ours, theirs, "lm-eval") == 57 + 5
+    options: dict[str, Any] = {"method": "likelihood", "data": paths, "endpoint": address, "scorer": scorer}
+    ours = evaluate("lm-eval:mmlu", **options, run=tmp_path / "run")
+    reference = harness_theirs_lm.groups("mmlu", splits, address)
+    assert harness_runs.compare(ours, reference, "lm-eval") == 57 + 5
 
 
 def test_a_failed_item_leaves_the_group_undefined_and_its_tasks_as_they_are(
@@ -95,16 +95,16 @@ def test_a_failed_item_leaves_the_group_undefined_and_its_tasks_as_they_are(
     task = next(iter(paths))
     rows = datasets.load_from_disk(paths[task])
     failing = {split: list(rows[split]) for split in rows}
-    for each in failing.values():
-        each[0] = {**each[0], "prompt": "REFUSE this"}
-    made = {split: datasets.Dataset.from_list(failing[split], features=rows[split].features) for split in rows}
-    datasets.DatasetDict(made).save_to_disk(tmp_path / "failing")
+    for examples in failing.values():
+        examples[0] = {**examples[0], "prompt": "REFUSE this"}
+    changed = {split: datasets.Dataset.from_list(failing[split], features=rows[split].features) for split in rows}
+    datasets.DatasetDict(changed).save_to_disk(tmp_path / "failing")
     paths[task] = str(tmp_path / "failing")
-    found = evaluate("lmms:blink", data=paths, endpoint=address, scorer=scorer, run=tmp_path / "run")
-    group = found["lmms:blink/blink_acc"]
+    results = evaluate("lmms:blink", data=paths, endpoint=address, scorer=scorer, run=tmp_path / "run")
+    group = results["lmms:blink/blink_acc"]
     assert (group.value, group.value_answered is None) == (None, False)
     assert f"of {task}; the value is over the others" in group.details["not_computed"]
-    assert sum(metric.value is None for metric in found.metrics) == 2
+    assert sum(metric.value is None for metric in results.metrics) == 2
 
 
 def test_groups_are_opened_as_their_harness_opens_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Code of a foreign task that asks a server of its own is found, whatever it makes of the failure."""
+"""Code of a foreign task that asks a server of its own is reported, however it handles the failure."""
 
 from __future__ import annotations
 

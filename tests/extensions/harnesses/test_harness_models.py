@@ -56,7 +56,7 @@ def serving(server: Server) -> bool:
 
 def direct(server: Server, questions: Questions, method: str) -> list[Any]:
     """Asks over gRPC, with the images' own bytes."""
-    found: list[Any] = []
+    answers: list[Any] = []
     with grpc.insecure_channel(server.address) as channel:
         stub: Any = model_grpc.ModelServiceStub(channel)
         for row in questions.rows:
@@ -66,12 +66,14 @@ def direct(server: Server, questions: Questions, method: str) -> list[Any]:
             if method == "generate":
                 config = model.GenerationConfig(max_output_tokens=TOKENS)
                 request = model.GenerateRequest(messages=messages, config=config)
-                found.append(stub.Generate(request).parts[0].text)
+                answers.append(stub.Generate(request).parts[0].text)
             else:
-                asked = model.LikelihoodRequest(messages=messages, continuations=[f" {each}" for each in CHOICES])
-                scores = stub.Likelihood(asked).scores
-                found.append([(score.logprob, score.token_count) for score in scores])
-    return found
+                likelihood_request = model.LikelihoodRequest(
+                    messages=messages, continuations=[f" {choice}" for choice in CHOICES]
+                )
+                scores = stub.Likelihood(likelihood_request).scores
+                answers.append([(score.logprob, score.token_count) for score in scores])
+    return answers
 
 
 @pytest.mark.parametrize("harness", MODULES)
@@ -93,9 +95,9 @@ def test_likelihoods_with_images_are_those_of_direct_calls(
     done = questions.ask(harness, tmp_path, bundled.address, "likelihood")
     assert done.returncode == 0, done.stdout + done.stderr
     # lmms-eval's models return the mean loss of a token, those of lm-evaluation-harness the sum.
-    mine = [[-total / tokens if harness == "lmms-eval" else total for total, tokens in each] for each in expected]
-    for got, own in zip(samples(harness, tmp_path), mine, strict=True):
-        assert got == pytest.approx(own, abs=1e-9, rel=0)
+    mine = [[-total / tokens if harness == "lmms-eval" else total for total, tokens in scores] for scores in expected]
+    for got, wanted in zip(samples(harness, tmp_path), mine, strict=True):
+        assert got == pytest.approx(wanted, abs=1e-9, rel=0)
 
 
 @pytest.mark.parametrize("harness", MODULES)
@@ -118,14 +120,14 @@ def test_a_model_that_cannot_be_asked_is_one_line(harness: str, questions: Quest
             cases = [cases[1], cases[3]]
         else:
             cases.append((server.address, {"token_file": str(token), "model": "other"}, "serves 'blind', not 'other'"))
-        for address, arguments, words in cases:
+        for address, arguments, message in cases:
             done = questions.ask(harness, tmp_path / "log", address, **arguments)
             output = done.stdout + done.stderr
-            if "IMAGE_INPUT" in words and harness == "inspect":  # where a sample fails, its log has the line
-                assert words in failure(tmp_path / "log")
+            if "IMAGE_INPUT" in message and harness == "inspect":  # where a sample fails, its log has the line
+                assert message in failure(tmp_path / "log")
                 continue
             assert done.returncode != 0, output
-            assert len([line for line in output.splitlines() if words in line]) == 1, output
+            assert len([line for line in output.splitlines() if message in line]) == 1, output
             assert "Traceback" not in output, output
     finally:
         server.kill()

@@ -67,18 +67,18 @@ def test_draws_come_as_in_the_evaluator_where_all_answers_are_there(model: str, 
     write(toy.tasks, TASKS)
     toy.data.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     tasks = [word for name in ("draws", "seeds", "reads") for word in ("--task", f"lm-eval:{name}")]
-    given = ("--include-path", "tasks", "--data", str(toy.data), "--endpoint", model, "--run", "run")
-    command = [sys.executable, "-m", "orchestrator", "eval", *tasks, *given]
+    options = ("--include-path", "tasks", "--data", str(toy.data), "--endpoint", model, "--run", "run")
+    command = [sys.executable, "-m", "orchestrator", "eval", *tasks, *options]
     done = subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    found = {name: results["tasks"][f"lm-eval:{name}"]["metrics"][0] for name in ("draws", "seeds", "reads")}
-    assert "in_harness_order" not in found["reads"]["details"]
+    metrics = {name: results["tasks"][f"lm-eval:{name}"]["metrics"][0] for name in ("draws", "seeds", "reads")}
+    assert "in_harness_order" not in metrics["reads"]["details"]
     for name, seed in (("draws", 0), ("seeds", 42)):
-        value = found[name]["details"]["in_harness_order"]
+        value = metrics[name]["details"]["in_harness_order"]
         assert value == expected(seed)
-        told = f"lm-eval:{name}: right is {value:.6g} in the order of lm-evaluation-harness's own evaluator"
-        assert (told in " ".join(done.stdout.split())) == (value != found[name]["value"])
+        sentence = f"lm-eval:{name}: right is {value:.6g} in the order of lm-evaluation-harness's own evaluator"
+        assert (sentence in " ".join(done.stdout.split())) == (value != metrics[name]["value"])
     assert {note["kind"] for note in results["notes"]} == {"metric"}
     assert "own evaluator, after its seed" in (tmp_path / "run" / "report.html").read_text()
 
@@ -87,8 +87,8 @@ def test_of_a_part_of_the_rows_there_is_no_such_value(model: str, tmp_path: Path
     toy = ToyHarness(tmp_path)
     write(toy.tasks, TASKS)
     toy.data.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    given = ("--include-path", "tasks", "--data", str(toy.data), "--endpoint", model, "--run", "run", "--shard", "1/2")
-    command = [sys.executable, "-m", "orchestrator", "eval", "--task", "lm-eval:draws", *given]
+    command = [sys.executable, "-m", "orchestrator", "eval", "--task", "lm-eval:draws", "--include-path", "tasks"]
+    command += ["--data", str(toy.data), "--endpoint", model, "--run", "run", "--shard", "1/2"]
     done = subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
@@ -103,9 +103,9 @@ class Counting:
     include = ()
     played = 0
 
-    def results_of(self, asked: list[Any]) -> list[dict[str, dict[str, float]]]:
+    def results_of(self, requests: list[Any]) -> list[dict[str, dict[str, float]]]:
         self.played += 1
-        return [{"none": {"right": float(random.random() < 0.5), "left": random.random()}} for _ in asked]
+        return [{"none": {"right": float(random.random() < 0.5), "left": random.random()}} for _ in requests]
 
     def aggregates(self, metric: str) -> bool:
         return True
@@ -131,10 +131,10 @@ def test_documents_are_scored_in_order_once_for_all_metrics(monkeypatch: pytest.
     draws = random.Random(0)
     played = [(float(draws.random() < 0.5), draws.random()) for _ in range(ROWS)]
     for _ in range(2):
-        for place, name in enumerate(("right", "left")):
+        for index, name in enumerate(("right", "left")):
             params = Params({"task": "lm-eval:counts", "metric": name})
-            found = task_metric.measured_here(params, table)
-            assert found.details["in_harness_order"] == sum(each[place] for each in played) / ROWS
+            result = task_metric.measured_here(params, table)
+            assert result.details["in_harness_order"] == sum(draw[index] for draw in played) / ROWS
     assert task.played == 1
     other = inside._table({"repeat": [0], "scored": [True], "labels": [{}], "details": records[:1]})
     task_metric.measured_here(Params({"task": "lm-eval:counts", "metric": "right"}), other)

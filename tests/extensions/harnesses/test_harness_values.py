@@ -91,8 +91,8 @@ def test_foreign_randomness_depends_on_its_words_and_leaves_ours_alone() -> None
     np.random.seed(5)
     wanted = random.Random(5).random()
     drawn = []
-    for words in ("a", "a", "b"):
-        with seeded(words):
+    for text in ("a", "a", "b"):
+        with seeded(text):
             drawn.append((random.random(), float(np.random.rand())))
     assert drawn[0] == drawn[1] != drawn[2]
     assert random.random() == wanted

@@ -32,19 +32,19 @@ from scorer.registry import Registry
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
-def ask(words: Any, **more: Any) -> str:
+def ask(content: Any, **more: Any) -> str:
     """Asks as code of lmms-eval's `llm_judge` does."""
     client = openai.OpenAI(base_url=foreign.address(), api_key="none")
     done = client.chat.completions.create(
-        model="gpt-4o", messages=[{"role": "user", "content": words}], max_tokens=8, **more
+        model="gpt-4o", messages=[{"role": "user", "content": content}], max_tokens=8, **more
     )
     return str(done.choices[0].message.content)
 
 
-def ask_again_and_again(words: str) -> str:
+def ask_again_and_again(prompt: str) -> str:
     """Asks by plain HTTP, five times with growing temperature and pauses, and makes nothing of a failure."""
     for attempt in range(5):
-        data = b'{"messages": [{"role": "user", "content": "%s"}], "temperature": %d}' % (words.encode(), attempt)
+        data = b'{"messages": [{"role": "user", "content": "%s"}], "temperature": %d}' % (prompt.encode(), attempt)
         request = urllib.request.Request(
             f"{foreign.address()}/chat/completions", data, {"Content-Type": "application/json"}
         )
@@ -55,20 +55,20 @@ def ask_again_and_again(words: str) -> str:
     return ""
 
 
-def ask_for_ever(words: str) -> str:
+def ask_for_ever(prompt: str) -> str:
     """Asks until there is a reply."""
     while True:
         try:
-            return ask(words)
+            return ask(prompt)
         except Exception:
             time.sleep(60)
 
 
-def ask_until_read(words: str) -> float:
-    """Asks until the reply is a number from 0 to 1, as MMVet does, with pauses after one that is no number."""
+def ask_until_read(prompt: str) -> float:
+    """Asks until the reply is a number from 0 to 1, as MMVet does, with pauses after one that is not a number."""
     client = openai.OpenAI(base_url=foreign.address(), api_key="none")
     while True:
-        messages: Any = [{"role": "user", "content": words}]
+        messages: Any = [{"role": "user", "content": prompt}]
         done = client.chat.completions.create(model="gpt-4o", messages=messages)
         try:
             score = float(str(done.choices[0].message.content))
@@ -84,9 +84,9 @@ def ask_in_threads(count: int) -> list[str]:
 
 
 @cache
-def remembered(words: str) -> str:
+def remembered(prompt: str) -> str:
     try:
-        return ask(words)
+        return ask(prompt)
     except openai.APIError:
         return "0"
 
@@ -101,7 +101,7 @@ def judged(
         assert opened
         try:
             runs = (partial(foreign.run, work, answers=answers) for work in works)
-            asking = (foreign.answered(each, opened.judge, together=together) for each in runs)
+            asking = (foreign.answered(foreign_run, opened.judge, together=together) for foreign_run in runs)
             return await asyncio.gather(*asking, return_exceptions=True)
         finally:
             await opened.close()
@@ -111,7 +111,7 @@ def judged(
 
 
 def test_each_question_is_paid_once_whatever_client_asks() -> None:
-    vendor = Vendor(lambda words: {"to": words})
+    vendor = Vendor(lambda prompt: {"to": prompt})
     chain = partial(lambda: ask("then " + ask([{"type": "text", "text": "first"}])))
     first, second, many = judged(vendor, chain, chain, lambda: ask_again_and_again("more"))
     assert first.value == second.value == '{"to": "then {\\"to\\": \\"first\\"}"}'
@@ -124,7 +124,7 @@ def test_each_question_is_paid_once_whatever_client_asks() -> None:
 
 
 def test_questions_of_many_items_are_asked_together() -> None:
-    vendor = Vendor(lambda words: {"to": words})
+    vendor = Vendor(lambda prompt: {"to": prompt})
     done, patient = judged(vendor, lambda: ask_in_threads(12), lambda: ask_for_ever("part 0"), together=True)
     assert patient.value == '{"to": "part 0"}'
     assert done.value == [f'{{"to": "part {number}"}}' for number in range(12)]
@@ -133,18 +133,18 @@ def test_questions_of_many_items_are_asked_together() -> None:
 
 def test_a_judge_whose_reply_the_code_cannot_read_ends_it() -> None:
     for reply in ("2.0", "I would say so."):
-        vendor = Vendor(lambda words, reply=reply: reply)
-        found, other = judged(vendor, lambda: ask_until_read("this"), lambda: ask("that"))
-        assert isinstance(found, JudgeError)
-        assert "cannot read the judge's reply" in str(found)
+        vendor = Vendor(lambda prompt, reply=reply: reply)
+        failure, other = judged(vendor, lambda: ask_until_read("this"), lambda: ask("that"))
+        assert isinstance(failure, JudgeError)
+        assert "cannot read the judge's reply" in str(failure)
         assert other.value  # the next answer is judged
         assert vendor.charged == 2
 
 
 def test_an_aggregation_may_ask_the_same_for_each_of_its_answers() -> None:
-    vendor = Vendor(lambda words: 1)
-    (found,) = judged(vendor, lambda: [ask_until_read("this") for _ in range(60)], together=True, answers=60)
-    assert found.value == [1.0] * 60
+    vendor = Vendor(lambda prompt: 1)
+    (outcome,) = judged(vendor, lambda: [ask_until_read("this") for _ in range(60)], together=True, answers=60)
+    assert outcome.value == [1.0] * 60
     assert vendor.charged == 1
 
 
@@ -159,15 +159,15 @@ def test_an_aggregation_may_ask_the_same_for_each_of_its_answers() -> None:
     ids=["the judge fails", "several replies", "tools", "the code remembers its failure"],
 )
 def test_a_judge_that_fails_is_never_a_zero(work: Callable[[], Any], faults: list[str], reason: str) -> None:
-    (found,) = judged(Vendor(lambda words: {"to": words}, faults=faults), work)
-    assert isinstance(found, JudgeError)
-    assert found.reason == reason
+    (error,) = judged(Vendor(lambda prompt: {"to": prompt}, faults=faults), work)
+    assert isinstance(error, JudgeError)
+    assert error.reason == reason
 
 
 def test_the_budget_holds_and_without_a_judge_nothing_is_asked() -> None:
-    vendor = Vendor(lambda words: {"to": words})
-    found = judged(vendor, *(partial(ask, f"item {number}") for number in range(4)), budget=Budget(max_requests=2))
-    assert [type(each).__name__ for each in found].count("JudgeError") == 2 == vendor.charged
+    vendor = Vendor(lambda prompt: {"to": prompt})
+    outcomes = judged(vendor, *(partial(ask, f"item {number}") for number in range(4)), budget=Budget(max_requests=2))
+    assert [type(outcome).__name__ for outcome in outcomes].count("JudgeError") == 2 == vendor.charged
     with pytest.raises(JudgeError, match="give --judge"):
         asyncio.run(foreign.answered(partial(foreign.run, partial(ask, "x")), None))
     with pytest.raises(ZeroDivisionError):
@@ -189,12 +189,12 @@ def test_a_metric_may_ask_the_judge_of_its_scorer() -> None:
 
     asks = Metric(name="asks", description="Asks.", plan=lambda _: Plan(compute))
     registry = Registry("metric", {}, (Metric,), [asks])
-    vendor = Vendor(lambda words: {"to": words})
+    vendor = Vendor(lambda prompt: {"to": prompt})
 
     def summarizer() -> Summarizer:
-        found = Summarizer([pb.MetricSpec(name="m", metric="asks")], registry)
-        found.add(pb.ScoreRequest(key="k"), pb.Verdict(key="k", outcome="scored", score=1))
-        return found
+        instance = Summarizer([pb.MetricSpec(name="m", metric="asks")], registry)
+        instance.add(pb.ScoreRequest(key="k"), pb.Verdict(key="k", outcome="scored", score=1))
+        return instance
 
     async def run(url: str) -> pb.Summary:
         opened = Judging((f"openai:strict@{url}",)).open()
@@ -229,11 +229,11 @@ def test_a_conversation_reaches_a_model_service_or_is_refused() -> None:
 
 def test_a_part_that_may_not_ask_is_ended_alone() -> None:
     def work() -> tuple[bool, str]:
-        with foreign.unanswered() as asked:
+        with foreign.unanswered() as was_asked:
             ask_for_ever("only here")
-        return asked(), ask("and then")
+        return was_asked(), ask("and then")
 
-    vendor = Vendor(lambda words: {"to": words})
+    vendor = Vendor(lambda prompt: {"to": prompt})
     (done,) = judged(vendor, work)
     assert done.value == (True, '{"to": "and then"}')
     assert vendor.charged == 1

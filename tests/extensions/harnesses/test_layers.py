@@ -29,26 +29,26 @@ def address(tmp_path: Path) -> Iterator[str]:
     server.kill()
 
 
-def run(toy: ToyHarness, *words: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [*(before or []), sys.executable, "-m", "orchestrator", *words]
+def run(toy: ToyHarness, *args: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [*(before or []), sys.executable, "-m", "orchestrator", *args]
     return subprocess.run(
         command, env=toy.environment, cwd=toy.data.parent, capture_output=True, text=True, check=False
     )
 
 
 def test_layers_are_said_and_recorded_and_their_lack_needs_trust(toy: ToyHarness, address: str, tmp_path: Path) -> None:
-    words = ["eval", "--task", "lm-eval:computes", "--include-path", "tasks", "--data", str(toy.data)]
-    words += ["--endpoint", address, "--patience", "30"]
-    done = run(toy, *words, "--run", "closed")
+    args = ["eval", "--task", "lm-eval:computes", "--include-path", "tasks", "--data", str(toy.data)]
+    args += ["--endpoint", address, "--patience", "30"]
+    done = run(toy, *args, "--run", "closed")
     assert done.returncode == 0, done.stderr
     assert f"cell: {ALL}\n" in done.stdout
     results = tmp_path / "closed" / "results.json"
     assert json.loads(results.read_text())["cell"] == ALL
-    refused = run(toy, *words, "--run", "open", before=WITHOUT)
+    refused = run(toy, *args, "--run", "open", before=WITHOUT)
     assert refused.returncode == 2
     assert RUNS_TEXT in refused.stderr
     assert "give --trust-task-code to allow that" in refused.stderr
-    done = run(toy, *words, "--run", "open", "--trust-task-code", before=WITHOUT)
+    done = run(toy, *args, "--run", "open", "--trust-task-code", before=WITHOUT)
     assert done.returncode == 0, done.stderr
     assert f"cell: {FEWER}\n" in done.stdout
     opened = json.loads((tmp_path / "open" / "results.json").read_text())
@@ -62,8 +62,10 @@ def test_layers_are_said_and_recorded_and_their_lack_needs_trust(toy: ToyHarness
 
 def test_a_scorer_logs_what_it_lacks(toy: ToyHarness, tmp_path: Path) -> None:
     variables = [f"{name}={toy.environment[name]}" for name in ("PYTHONPATH", "XDG_CACHE_HOME")]
-    for number, (before, words) in enumerate((([], f"cell: {ALL}\n"), (WITHOUT, f"cell: {FEWER} (landlock: not on"))):
+    for number, (before, message) in enumerate((([], f"cell: {ALL}\n"), (WITHOUT, f"cell: {FEWER} (landlock: not on"))):
         command = ["env", *variables, *before, sys.executable, "-m", "scorer", "serve", "--foreign-tasks"]
         server = Server(tmp_path / f"scorer{number}", command).start()
         server.kill()
-        assert words in "".join(path.read_text() for path in (tmp_path / f"scorer{number}").iterdir() if path.is_file())
+        assert message in "".join(
+            path.read_text() for path in (tmp_path / f"scorer{number}").iterdir() if path.is_file()
+        )

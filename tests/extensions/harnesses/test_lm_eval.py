@@ -35,7 +35,7 @@ def test_every_metric_is_that_of_lm_eval_to_the_bit(method: str, address: str, s
     columns = {name: known for name, known in COLUMNS.items() if harness_runs.METHODS[known["kind"]] == method}
     data = harness_runs.stored("lm-eval", columns, tmp_path / "data")
     tasks = [f"lm-eval:{name}" for name in columns]
-    given: dict[str, Any] = {"method": method, "data": data["paths"], "endpoint": address, "scorer": scorer}
-    ours = harness_runs.run_every_way(tasks, given, tmp_path)
-    theirs = harness_theirs_lm.figures(data["splits"], address)
-    assert harness_runs.compare(ours, theirs, "lm-eval") >= len(tasks)
+    options: dict[str, Any] = {"method": method, "data": data["paths"], "endpoint": address, "scorer": scorer}
+    ours = harness_runs.run_every_way(tasks, options, tmp_path)
+    reference = harness_theirs_lm.figures(data["splits"], address)
+    assert harness_runs.compare(ours, reference, "lm-eval") >= len(tasks)

@@ -82,16 +82,16 @@ def test_every_metric_is_that_of_lmms_eval_to_the_bit(
                 pytest.skip(f"{name} needs the package {NEEDS[name]}")
     tasks = [f"lmms:{name}" for name in names]
     paths = {task: data["paths"][task] for task in tasks}
-    given: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
-    given["trust_task_code"] = True
-    ours = harness_runs.run_every_way(tasks, given, tmp_path)
+    options: dict[str, Any] = {"method": method, "data": paths, "endpoint": address, "scorer": scorer}
+    options["trust_task_code"] = True
+    ours = harness_runs.run_every_way(tasks, options, tmp_path)
     splits = {name: data["splits"][name] for name in names}
-    theirs = harness_theirs.figures(splits, address, str(tmp_path), simple=method == "likelihood")
-    assert harness_runs.compare(ours, theirs, "lmms") >= len(tasks)
-    bare = [each for each in ours.metrics if each.value is not None and each.low is None]
-    bare = [each for each in bare if "no_interval" not in each.details]
+    reference = harness_theirs.figures(splits, address, str(tmp_path), simple=method == "likelihood")
+    assert harness_runs.compare(ours, reference, "lmms") >= len(tasks)
+    bare = [metric for metric in ours.metrics if metric.value is not None and metric.low is None]
+    bare = [metric for metric in bare if "no_interval" not in metric.details]
     assert not bare, "a number has its interval, or the reason why it has none"
-    assert harness_runs.compared_blind(tasks, given, ours, tmp_path) == set(tasks)
+    assert harness_runs.compared_blind(tasks, options, ours, tmp_path) == set(tasks)
 
 
 @installed
@@ -102,23 +102,23 @@ def test_too_few_rows_or_a_failing_item_leave_one_metric_undefined(address: str,
     from helpers import harness_rows
 
     kinds = {"question_id": "name", "image": "image", "question": "text", "answer": "yes", "category": "kind"}
-    rows = [row | {"category": "existence", "question_id": f"x{place // 2}"}
-            for place, row in enumerate(harness_rows.make(kinds, rows=4))]  # fmt: skip
+    rows = [row | {"category": "existence", "question_id": f"x{number // 2}"}
+            for number, row in enumerate(harness_rows.make(kinds, rows=4))]  # fmt: skip
     features = harness_rows.make(kinds, rows=1).features
     whole, three, failing = tmp_path / "whole.parquet", tmp_path / "three.parquet", tmp_path / "failing.parquet"
     datasets.Dataset.from_list(rows, features=features).to_parquet(whole)
     datasets.Dataset.from_list(rows[:3], features=features).to_parquet(three)
     datasets.Dataset.from_list([*rows, rows[0] | {"question": "REFUSE this"}], features=features).to_parquet(failing)
-    given: dict[str, Any] = {"endpoint": address, "scorer": scorer}
+    options: dict[str, Any] = {"endpoint": address, "scorer": scorer}
 
-    found = evaluate("lmms:mme", data=whole, **given, run=tmp_path / "run")["mme_perception_score"]
-    assert found.value is not None
+    score = evaluate("lmms:mme", data=whole, **options, run=tmp_path / "run")["mme_perception_score"]
+    assert score.value is not None
     # MME takes questions in pairs: the aggregation of three raises.
     with pytest.raises(LimitError):  # the run is complete, and the exit code says that a metric failed
-        evaluate("lmms:mme", data=three, **given, run=tmp_path / "run3")
+        evaluate("lmms:mme", data=three, **options, run=tmp_path / "run3")
     assert _why(tmp_path / "run3", "metric_failed") == "AssertionError: MME only supports pairwise evaluation"
-    lacking = evaluate("lmms:mme", data=failing, **given, run=tmp_path / "run4")["mme_perception_score"]
-    assert (lacking.value, lacking.value_answered) == (None, found.value)
+    lacking = evaluate("lmms:mme", data=failing, **options, run=tmp_path / "run4")["mme_perception_score"]
+    assert (lacking.value, lacking.value_answered) == (None, score.value)
     assert _why(tmp_path / "run4", "not_computed") == "1 of 5 items have no result; the value is over the others"
 
 
@@ -192,8 +192,8 @@ def test_the_commands_of_the_page(
     from helpers import harness_rows
 
     kinds = {"question_id": "name", "image": "image", "question": "text", "answer": "yes", "category": "kind"}
-    rows = [row | {"category": "existence", "question_id": f"x{place // 2}"}
-            for place, row in enumerate(harness_rows.make(kinds, rows=4))]  # fmt: skip
+    rows = [row | {"category": "existence", "question_id": f"x{number // 2}"}
+            for number, row in enumerate(harness_rows.make(kinds, rows=4))]  # fmt: skip
     mme = datasets.Dataset.from_list(rows, features=harness_rows.make(kinds, rows=1).features)
     mme.to_parquet(tmp_path / "MME.parquet")
     (tmp_path / "my_tasks").mkdir()
@@ -214,11 +214,11 @@ def test_the_commands_of_the_page(
     if not importlib.util.find_spec("lm_eval"):
         sources.remove("text.jsonl")
     for number, (line, source) in enumerate(zip(typed, sources, strict=True)):
-        words = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address))]
+        argv = [sys.executable, "-m", *shlex.split(line.replace("HOST:50051", address))]
         # A judge and folders with tasks belong to the scorer of the run.
-        words += [] if {"--judge", "--include-path"} & set(words) else ["--scorer", scorer]
-        words += ["--run", f"run{number}", *(["--data", source] if source else [])]
-        done = subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+        argv += [] if {"--judge", "--include-path"} & set(argv) else ["--scorer", scorer]
+        argv += ["--run", f"run{number}", *(["--data", source] if source else [])]
+        done = subprocess.run(argv, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         assert "planned = " in done.stdout
     assert 1 <= vendor.charged <= 4

@@ -32,9 +32,11 @@ def rows(name: str, manners: tuple[str, ...]) -> datasets.Dataset:
     from lyncean_harnesses.library.lmms_eval import LIBRARY
 
     file = Path(LIBRARY.folder()) / name.removesuffix("_telecom") / "data" / f"{TASKS[name]}.jsonl"
-    own = [orjson.loads(line) for line in file.read_bytes().splitlines()]
-    made = (own[number % len(own)] | {"id": manner} for number, manner in enumerate(manners))
-    return datasets.Dataset.from_list([row | {"user_query": f"{row['user_query']} manner {row['id']}"} for row in made])
+    documents = [orjson.loads(line) for line in file.read_bytes().splitlines()]
+    records = (documents[number % len(documents)] | {"id": manner} for number, manner in enumerate(manners))
+    return datasets.Dataset.from_list(
+        [row | {"user_query": f"{row['user_query']} manner {row['id']}"} for row in records]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +54,16 @@ def test_agentic_tasks_give_the_metrics_of_lmms_eval(operating: str, scorer: str
     from helpers import harness_theirs
 
     splits = {name: datasets.DatasetDict({"test": rows(name, MANNERS)}) for name in TASKS}
-    for name, made in splits.items():
-        made.save_to_disk(tmp_path / name)
+    for name, dataset in splits.items():
+        dataset.save_to_disk(tmp_path / name)
     paths = {f"lmms:{name}": str(tmp_path / name) for name in TASKS}
-    given = {"data": paths, "method": "generate", "endpoint": operating, "scorer": scorer}
-    ours = evaluate(list(paths), **given, run=tmp_path / "run")
-    theirs = harness_theirs.figures(splits, operating, str(tmp_path), simple=True)
-    assert harness_runs.compare(ours, theirs, "lmms") == 13
-    asked = [line["key"] for line in lines(tmp_path / "run", "responses.jsonl") if ":call" in line["key"][5:]]
+    options = {"data": paths, "method": "generate", "endpoint": operating, "scorer": scorer}
+    ours = evaluate(list(paths), **options, run=tmp_path / "run")
+    reference = harness_theirs.figures(splits, operating, str(tmp_path), simple=True)
+    assert harness_runs.compare(ours, reference, "lmms") == 13
+    calls = [line["key"] for line in lines(tmp_path / "run", "responses.jsonl") if ":call" in line["key"][5:]]
     # thorough: 2 calls; stubborn: up to the task's bound; silent and unknown: 2; plain: 1
-    assert len(asked) == (2 + 10 + 2 + 2 + 1) + (2 + 8 + 2 + 2 + 1)
+    assert len(calls) == (2 + 10 + 2 + 2 + 1) + (2 + 8 + 2 + 2 + 1)
 
     # A process that ended in between goes on there, to the same results.
     results = (tmp_path / "run" / "results.json").read_bytes()
@@ -69,20 +71,20 @@ def test_agentic_tasks_give_the_metrics_of_lmms_eval(operating: str, scorer: str
         kept = (tmp_path / "run" / file).read_bytes().splitlines(keepends=True)
         (tmp_path / "run" / file).write_bytes(b"".join(line for line in kept if b":call" in line[:60]))
     (tmp_path / "run" / "results.json").unlink()
-    evaluate(list(paths), **given, run=tmp_path / "run")
+    evaluate(list(paths), **options, run=tmp_path / "run")
     assert (tmp_path / "run" / "results.json").read_bytes() == results
     again = [line["key"] for line in lines(tmp_path / "run", "responses.jsonl") if ":call" in line["key"][5:]]
-    assert sorted(again) == sorted(asked)
+    assert sorted(again) == sorted(calls)
 
 
 def test_an_answer_on_which_the_tasks_code_fails_is_unparsed(operating: str, scorer: str, tmp_path: Path) -> None:
-    made = datasets.DatasetDict({"test": rows("vending_bench2", ("damaged", "thorough"))})
-    made.save_to_disk(tmp_path / "data")
-    given = {"data": tmp_path / "data", "endpoint": operating, "scorer": scorer, "max_unparsed": 1}
-    evaluate("lmms:vending_bench2", **given, run=tmp_path / "run")
+    dataset = datasets.DatasetDict({"test": rows("vending_bench2", ("damaged", "thorough"))})
+    dataset.save_to_disk(tmp_path / "data")
+    options = {"data": tmp_path / "data", "endpoint": operating, "scorer": scorer, "max_unparsed": 1}
+    evaluate("lmms:vending_bench2", **options, run=tmp_path / "run")
     damaged, thorough = sorted(lines(tmp_path / "run", "verdicts.jsonl"), key=lambda line: line["key"])
     assert (damaged["outcome"], damaged["reason"]) == ("unparsed", "task_failed")
     assert "has no attribute 'get'" in damaged["detail"]
     assert thorough["outcome"] == "scored"
     with pytest.raises(ConfigError, match="asks in rounds of its own: leave out --tools"):
-        evaluate("lmms:vending_bench2", **given, run=tmp_path / "tools", tools="zoom", protocol="deepeyes")
+        evaluate("lmms:vending_bench2", **options, run=tmp_path / "tools", tools="zoom", protocol="deepeyes")

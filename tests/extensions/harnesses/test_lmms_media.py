@@ -25,11 +25,11 @@ LISTENING = {"context": "audio", "instruction": "Which?", "choices": "(A) red (B
 ROWS = 12
 
 
-def film(home: Path, place: str) -> Callable[[int], str]:
+def film(home: Path, pattern: str) -> Callable[[int], str]:
     """Returns what writes the video of a row to where lmms-eval looks for it, and gives its name."""
 
     def write(row: int) -> str:
-        path = home / place.format(row=row % 5)
+        path = home / pattern.format(row=row % 5)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(clips.video(3 + 9 * (row % 5), 5))
         return path.stem
@@ -41,14 +41,18 @@ def columns(home: Path) -> dict[str, dict[str, Any]]:
     """Returns each task's rows: what is in a column, or what draws it by the row's number."""
     letters = random.Random(0).choices("ABCD", k=ROWS)
     letter = letters.__getitem__
-    place = {"perception": film(home, "mvbench_video/perception/videos/v{row}.mp4")}
-    place["attribute"] = film(home, "mvbench_video/clevrer/video_validation/v{row}.mp4")
+    films = {"perception": film(home, "mvbench_video/perception/videos/v{row}.mp4")}
+    films["attribute"] = film(home, "mvbench_video/clevrer/video_validation/v{row}.mp4")
     choices = {
         "question": "Which?",
         "candidates": ["red", "blue", "green"],
         "answer": lambda row: ["red", "blue", "green"][row % 3],
     }
-    ego = {"question": "Which?", "option": [f"{each}. {each} word" for each in "ABCDE"], "answer": lambda row: row % 5}
+    ego = {
+        "question": "Which?",
+        "option": [f"{option}. {option} word" for option in "ABCDE"],
+        "answer": lambda row: row % 5,
+    }
     topics = ["anomaly_reco", "count", "ego", "needle", "order", "plotQA", "topic_reasoning"]
     return {
         "videomme": {
@@ -62,8 +66,8 @@ def columns(home: Path) -> dict[str, dict[str, Any]]:
             "task_type": "Counting Problem",
             "question_id": str,
         },
-        "mvbench_action_count": {**choices, "video": lambda row: f"{place['perception'](row)}.mp4"},
-        "mvbench_moving_count": {**choices, "video": lambda row: f"{place['attribute'](row)}.mp4"},
+        "mvbench_action_count": {**choices, "video": lambda row: f"{films['perception'](row)}.mp4"},
+        "mvbench_moving_count": {**choices, "video": lambda row: f"{films['attribute'](row)}.mp4"},
         "mlvu_dev": {
             "video_name": lambda row: film(home, "mlvu/v{row}.mp4")(row) + ".mp4",
             "question": str,
@@ -84,18 +88,18 @@ def columns(home: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def table(found: dict[str, Any]) -> datasets.Dataset:
+def table(kinds: dict[str, Any]) -> datasets.Dataset:
     """Returns the rows, audio as WAV files in the table."""
-    made = {}
-    for name, what in found.items():
-        if what == "audio":
+    values = {}
+    for name, kind in kinds.items():
+        if kind == "audio":
             files = [clips.audio(0.2 + 0.1 * (row % 4), 8000, hertz=200 + 50 * row) for row in range(ROWS)]
-            made[name] = [{"bytes": data, "path": f"{row}.wav"} for row, data in enumerate(files)]
+            values[name] = [{"bytes": data, "path": f"{row}.wav"} for row, data in enumerate(files)]
         else:
-            made[name] = [what(row) if callable(what) else what for row in range(ROWS)]
-    rows = datasets.Dataset.from_dict(made)
-    for name, what in found.items():
-        if what == "audio":
+            values[name] = [kind(row) if callable(kind) else kind for row in range(ROWS)]
+    rows = datasets.Dataset.from_dict(values)
+    for name, kind in kinds.items():
+        if kind == "audio":
             rows = rows.cast_column(name, datasets.Audio())
     return rows
 
@@ -109,12 +113,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("rows")
     _ = LIBRARY.modules  # sets HF_HOME, under which videos are looked for
     home = Path(os.environ["HF_HOME"])
-    found = {}
+    splits = {}
     for name, known in columns(home).items():
         split = LIBRARY.config(name)["test_split"]
-        found[name] = datasets.DatasetDict({split: table(known)})
-        found[name].save_to_disk(folder / name)
-    return {"splits": found, "paths": {f"lmms:{name}": str(folder / name) for name in found}}
+        splits[name] = datasets.DatasetDict({split: table(known)})
+        splits[name].save_to_disk(folder / name)
+    return {"splits": splits, "paths": {f"lmms:{name}": str(folder / name) for name in splits}}
 
 
 @pytest.mark.full
@@ -127,17 +131,17 @@ def test_audio_and_videos_give_the_metrics_of_lmms_eval(
 
     names = [name for name in data["splits"] if name.endswith("mcppl") is (method == "likelihood")]
     tasks = [f"lmms:{name}" for name in names]
-    given = {"data": {task: data["paths"][task] for task in tasks}, "method": method}
-    given |= {"endpoint": address, "scorer": scorer}
-    ours = harness_runs.run_every_way(tasks, given, tmp_path)
+    options = {"data": {task: data["paths"][task] for task in tasks}, "method": method}
+    options |= {"endpoint": address, "scorer": scorer}
+    ours = harness_runs.run_every_way(tasks, options, tmp_path)
     # datasets decodes by torchcodec, which needs FFmpeg's libraries on the machine.
     with mock.patch.object(datasets.Audio, "decode_example", _decoded):
-        theirs = harness_theirs.figures(
+        reference = harness_theirs.figures(
             {name: data["splits"][name] for name in names}, address, str(tmp_path), simple=True
         )
-    assert harness_runs.compare(ours, theirs, "lmms") >= len(names)
+    assert harness_runs.compare(ours, reference, "lmms") >= len(names)
     assert all(ours.counts[task]["planned"] == ROWS == ours.counts[task]["scored"] for task in tasks)
-    blind = evaluate(tasks, **given, blind=True, run=tmp_path / "blind")
+    blind = evaluate(tasks, **options, blind=True, run=tmp_path / "blind")
     assert blind.metrics != ours.metrics
 
 
@@ -150,6 +154,6 @@ def test_a_video_that_is_not_there_is_told_in_one_line(data: dict[str, Any], tmp
     (split,) = data["splits"]["videomme"]
     rows = data["splits"]["videomme"][split].map(lambda row: {**row, "videoID": "lost"})
     datasets.DatasetDict({split: rows}).save_to_disk(tmp_path / "rows")
-    (benchmark,) = {id(each): each for each in find(["lmms:videomme"]).values()}.values()
+    (benchmark,) = {id(entry): entry for entry in find(["lmms:videomme"]).values()}.values()
     with pytest.raises(DataError, match=r"fails on the first row \(video path:\S+lost\.mp4 does not exist"):
         benchmark.rows("lmms:videomme", str(tmp_path / "rows"))

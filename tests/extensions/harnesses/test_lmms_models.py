@@ -57,9 +57,9 @@ def _inner(row: dict[str, Any]) -> Any:
 
 
 def _scoring(doc: dict[str, Any], results: list[str]) -> dict[str, Any]:
-    found = {"image": doc["answer"], "score": _inner(doc)}
-    found["picture"] = results[0]
-    return found
+    scores = {"image": doc["answer"], "score": _inner(doc)}
+    scores["picture"] = results[0]
+    return scores
 
 
 def test_columns_that_a_scoring_function_reads_are_found_in_its_code() -> None:
@@ -90,9 +90,9 @@ def test_prompts_and_decoding_are_those_of_the_model(tmp_path: Path) -> None:
         source = benchmark.rows("lmms:mmmu_val", str(tmp_path / "mmmu.parquet"))
         sample = next(iter(benchmark.samples(next(iter(source)), variant)))
         texts[name] = "".join(part.text for part in sample.turns[0].ask([]).messages[0].parts)
-        told = benchmark.advice(variant, served)
-        assert ("--set model_name=qwen3_vl asks so" in " ".join(told)) == (name == "")
-        assert ("its default is used" in " ".join(told)) == (name == "qwen2_vl")
+        advice = benchmark.advice(variant, served)
+        assert ("--set model_name=qwen3_vl asks so" in " ".join(advice)) == (name == "")
+        assert ("its default is used" in " ".join(advice)) == (name == "qwen2_vl")
         learned = json.loads(sample.turns[0].scoring.params["learned"])
         assert learned.get("model_name", "") == name
     assert "Answer with the option letter only." in texts["qwen3_vl"]
@@ -115,8 +115,8 @@ def test_masks_are_scored_where_the_run_asks_for_media(address: str, scorer: str
     for name, more in (("without", []), ("with", ["--set", "process_with_media=true"])):
         whole = [*command, *more, "--run", str(tmp_path / name)]
         done = subprocess.run(whole, capture_output=True, text=True, check=False, env=os.environ)
-        told = "the scoring code reads mask, which lmms-eval hands over with --process_with_media alone"
-        assert (told in " ".join((done.stdout + done.stderr).split())) == (name == "without")
+        warning = "the scoring code reads mask, which lmms-eval hands over with --process_with_media alone"
+        assert (warning in " ".join((done.stdout + done.stderr).split())) == (name == "without")
         results = json.loads((tmp_path / name / "results.json").read_text())
         outcomes[name] = results["tasks"]["lmms:refspatial_location"]["counts"]
     assert outcomes["without"]["unjudged"] == outcomes["with"]["scored"] == 6

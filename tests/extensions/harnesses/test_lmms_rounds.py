@@ -54,17 +54,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
     folder = tmp_path_factory.mktemp("rows")
     _ = LIBRARY.modules  # sets HF_HOME, under which videos are looked for
-    found = {}
+    tables = {}
     for name, columns in DRAWN.items():
         split = LIBRARY.config(name)["test_split"]
-        made = harness_rows.make(columns, rows=ROWS, seed=3)
+        rows = harness_rows.make(columns, rows=ROWS, seed=3)
         if name in CONSTANT:
-            made = made.add_column(CONSTANT[name][0], [CONSTANT[name][1]] * ROWS)
-        found[name] = datasets.DatasetDict({split: made})
-    found["ovo_forward"] = datasets.DatasetDict({"test": harness_rows.forward(Path(os.environ["HF_HOME"]))})
-    for name, splits in found.items():
+            rows = rows.add_column(CONSTANT[name][0], [CONSTANT[name][1]] * ROWS)
+        tables[name] = datasets.DatasetDict({split: rows})
+    tables["ovo_forward"] = datasets.DatasetDict({"test": harness_rows.forward(Path(os.environ["HF_HOME"]))})
+    for name, splits in tables.items():
         splits.save_to_disk(folder / name)
-    return {"splits": found, "paths": {f"lmms:{name}": str(folder / name) for name in found}}
+    return {"splits": tables, "paths": {f"lmms:{name}": str(folder / name) for name in tables}}
 
 
 def test_drawings_and_rounds_give_the_metrics_of_lmms_eval(
@@ -73,15 +73,15 @@ def test_drawings_and_rounds_give_the_metrics_of_lmms_eval(
     from helpers import harness_theirs
 
     tasks = list(data["paths"])
-    given = {"data": data["paths"], "method": "generate", "endpoint": address, "scorer": scorer}
-    ours = harness_runs.run_every_way(tasks, given, tmp_path)
-    theirs = harness_theirs.figures(data["splits"], address, str(tmp_path), simple=True)
-    assert harness_runs.compare(ours, theirs, "lmms") == len(METRICS)
+    options = {"data": data["paths"], "method": "generate", "endpoint": address, "scorer": scorer}
+    ours = harness_runs.run_every_way(tasks, options, tmp_path)
+    reference = harness_theirs.figures(data["splits"], address, str(tmp_path), simple=True)
+    assert harness_runs.compare(ours, reference, "lmms") == len(METRICS)
     values = {key: metric.value for key, metric in harness_runs.overall(ours).items()}
     assert all(values["lmms:" + task, name] for task, name in METRICS), values
     assert ours.counts["lmms:ovo_forward"]["planned"] == 18  # one item for each round of nine questions
     assert all(ours.counts[f"lmms:{name}"]["planned"] == ROWS for name in DRAWN)
-    blind = evaluate(tasks, **given, blind=True, run=tmp_path / "blind")
+    blind = evaluate(tasks, **options, blind=True, run=tmp_path / "blind")
     assert blind.metrics != ours.metrics
 
 

@@ -28,7 +28,7 @@ GROUPS = {
 
 
 class _Task:
-    """Its aggregations: a mean, a mean that is no mean by name, and one that takes pairs."""
+    """Its aggregations: a mean, a mean that `is_mean` does not report, and one that takes pairs."""
 
     def results(self, doc: Any, responses: Any) -> Any:
         raise AssertionError("nothing is asked several times")
@@ -71,8 +71,8 @@ class _Library:
     def combine(
         self, group: Group, values: Mapping[str, Mapping[str, float]], sizes: Mapping[str, int]
     ) -> Mapping[str, float]:
-        (key,) = {key for found in values.values() for key in found}
-        numbers = {task: found[key] for task, found in values.items()}
+        (key,) = {key for metrics in values.values() for key in metrics}
+        numbers = {task: metrics[key] for task, metrics in values.items()}
         if group.name == "best":
             return {key: max(numbers.values())}
         weights = {task: sizes[task] if group.config["sized"] else 1 for task in numbers}
@@ -95,7 +95,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def items(few: Sequence[float | None], many: Sequence[float | None], metric: str = "acc") -> list[pb.ScoreRequest]:
     """Returns items with these values of a metric; None is an item that failed."""
-    made = []
+    requests = []
     for task, values in (("few", few), ("many", many)):
         for index, value in enumerate(values):
             item = passed(f"fake:{task}/{index}", "failed" if value is None else "scored", value or 0.0)
@@ -105,14 +105,14 @@ def items(few: Sequence[float | None], many: Sequence[float | None], metric: str
                 results = {"none": {metric: value, "unused": 1.0}}
                 item.verdict.details = encode({"index": index, "results": results})
             item.labels["task"] = f"fake:{task}"
-            made.append(item)
-    return made
+            requests.append(item)
+    return requests
 
 
-def metric_of(group: str, given: list[pb.ScoreRequest], metric: str = "acc") -> pb.MetricResult:
+def metric_of(group: str, requests: list[pb.ScoreRequest], metric: str = "acc") -> pb.MetricResult:
     wanted = spec("m", "harness_group")
     wanted.params.update({"group": f"fake:{group}", "metric": metric})
-    return summarize(given, wanted).metrics[0]
+    return summarize(requests, wanted).metrics[0]
 
 
 FEW, MANY = [1.0, 0.0], [1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
@@ -120,15 +120,15 @@ FEW, MANY = [1.0, 0.0], [1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
 
 @pytest.mark.parametrize(("group", "value", "weight"), [("sized", 0.7, 0.2), ("even", 0.625, 0.5)])
 def test_weights_and_interval_are_those_of_the_tasks(group: str, value: float, weight: float) -> None:
-    for given in (items(FEW, MANY), items(FEW, MANY)[::-1]):
-        found = metric_of(group, given)
-        assert found.value == found.value_answered == value
-        assert (found.denominator, found.denominator_answered) == (10, 10)
-        assert dict(found.details["weights"]) == pytest.approx({"fake:few": weight, "fake:many": 1 - weight})
-        assert found.interval.low < value < found.interval.high
-        assert found.interval.method == "bootstrap over the samples of each task, 1000 draws"
+    for requests in (items(FEW, MANY), items(FEW, MANY)[::-1]):
+        result = metric_of(group, requests)
+        assert result.value == result.value_answered == value
+        assert (result.denominator, result.denominator_answered) == (10, 10)
+        assert dict(result.details["weights"]) == pytest.approx({"fake:few": weight, "fake:many": 1 - weight})
+        assert result.interval.low < value < result.interval.high
+        assert result.interval.method == "bootstrap over the samples of each task, 1000 draws"
     alike = metric_of("even", items([1.0, 1.0], [0.0, 0.0])).interval
-    assert (alike.low, alike.high) == (0.5, 0.5)  # no spread within a task, whatever lies between them
+    assert (alike.low, alike.high) == (0.5, 0.5)  # no spread within a task: the difference between tasks adds none
 
 
 def test_an_aggregation_that_is_a_mean_in_fact_has_its_interval_and_another_one_by_halves_or_a_reason() -> None:
@@ -136,8 +136,8 @@ def test_an_aggregation_that_is_a_mean_in_fact_has_its_interval_and_another_one_
     pairs = metric_of("sized", items(FEW, MANY, "pairs"), "pairs")
     assert pairs.value == 0.4
     assert not pairs.HasField("interval")
-    words = "undefined for more than 5% of random halves of the samples, AssertionError for example"
-    assert pairs.details["no_interval"] == words
+    reason = "undefined for more than 5% of random halves of the samples, AssertionError for example"
+    assert pairs.details["no_interval"] == reason
     best = metric_of("best", items([0.0] * 12 + [1.0], MANY * 9))
     assert (best.value, best.interval.method) == (0.75, "1,000 random halves of the samples")
     assert 0.6 < best.interval.low < 0.7 < 0.8 < best.interval.high < 0.9
@@ -152,9 +152,9 @@ def test_without_all_items_of_all_tasks_it_is_undefined_and_says_why() -> None:
     lacking = metric_of("sized", items(FEW, [*MANY[:-1], None]))
     assert not lacking.HasField("value")
     assert (lacking.value_answered, lacking.denominator_answered) == (6 / 9, 9)
-    words = "1 of 10 items have no result, of fake:many; the value is over the others"
-    assert lacking.details["not_computed"] == words
-    for group, given, metric, key, why in (
+    reason = "1 of 10 items have no result, of fake:many; the value is over the others"
+    assert lacking.details["not_computed"] == reason
+    for group, requests, metric, key, why in (
         ("lone", items(FEW, []), "acc", "not_computed", "there are no items of fake:one"),
         ("sized", items(FEW, MANY), "f1", "not_computed", "no task has f1"),
         (
@@ -166,6 +166,6 @@ def test_without_all_items_of_all_tasks_it_is_undefined_and_says_why() -> None:
         ),
         ("sized", items(FEW, MANY, "fails"), "fails", "metric_failed", "ValueError: no luck"),
     ):
-        found = metric_of(group, given, metric)
-        assert not found.HasField("value")
-        assert found.details[key] == why
+        result = metric_of(group, requests, metric)
+        assert not result.HasField("value")
+        assert result.details[key] == why

@@ -61,7 +61,7 @@ def picture(colour: tuple[int, int, int]) -> bytes:
     return buffer.getvalue()
 
 
-class Place:
+class Machine:
     """A user's home with what is private in it, a task's data beside it, and a model server that notes what it sees."""
 
     def __init__(self, folder: Path) -> None:
@@ -104,67 +104,68 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    made = Place(tmp_path)
-    yield made
-    made.server.kill()
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    started = Machine(tmp_path)
+    yield started
+    started.server.kill()
 
 
-def test_paths_of_rows_are_shown_from_the_task_s_own_data_alone(place: Place, tmp_path: Path) -> None:
-    own = [place.data / "own.png", place.cache / "pictures" / "own.png", place.data / "no" / ".." / "own.png"]
+def test_paths_of_rows_are_shown_from_the_task_s_own_data_alone(machine: Machine, tmp_path: Path) -> None:
+    allowed = [machine.data / "own.png", machine.cache / "pictures" / "own.png", machine.data / "no" / ".." / "own.png"]
     private = [
-        place.home / "private.png", place.home / "private.wav", place.home / ".ssh" / "id_rsa", place.cache / "token",
-        place.data / "link.png", place.data / "link.wav", place.data / ".ssh" / "private.png",
-        place.data / ".." / "home" / "private.png", Path("private.png"), Path("/etc/passwd"),
+        machine.home / "private.png", machine.home / "private.wav", machine.home / ".ssh" / "id_rsa",
+        machine.cache / "token", machine.data / "link.png", machine.data / "link.wav",
+        machine.data / ".ssh" / "private.png", machine.data / ".." / "home" / "private.png",
+        Path("private.png"), Path("/etc/passwd"),
     ]  # fmt: skip
-    rows = [{"question": f"What is {n}?", "answer": "3", "picture": str(p)} for n, p in enumerate(own + private)]
-    data = place.data / "rows.jsonl"
+    rows = [{"question": f"What is {n}?", "answer": "3", "picture": str(p)} for n, p in enumerate(allowed + private)]
+    data = machine.data / "rows.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = place.run("shows", "--data", str(data), "--run", str(tmp_path / "run"), "--max-rejected", "100%")
+    done = machine.run("shows", "--data", str(data), "--run", str(tmp_path / "run"), "--max-rejected", "100%")
     assert done.returncode == 0, done.stderr
-    seen = place.seen()
-    assert sorted(each["text"] for each in seen) == [f"What is {n}?" for n in range(len(own))]
-    assert [(each["pixels"], each["audio"]) for each in seen] == [([list(OWN)], 0)] * len(own)
+    seen = machine.seen()
+    assert sorted(request["text"] for request in seen) == [f"What is {n}?" for n in range(len(allowed))]
+    assert [(request["pixels"], request["audio"]) for request in seen] == [([list(OWN)], 0)] * len(allowed)
     rejected = [line for line in (tmp_path / "run" / "responses.jsonl").open() if '"outside_data"' in line]
     assert len(rejected) == len(private)
     assert all("--include-path" in line for line in rejected)
 
 
-def test_a_first_row_that_names_a_private_file_is_refused_in_one_line(place: Place) -> None:
-    data = place.data / "rows.jsonl"
-    data.write_text(json.dumps({"question": "?", "answer": "3", "picture": str(place.home / "private.png")}) + "\n")
-    done = place.run("shows", "--data", str(data))
+def test_a_first_row_that_names_a_private_file_is_refused_in_one_line(machine: Machine) -> None:
+    data = machine.data / "rows.jsonl"
+    data.write_text(json.dumps({"question": "?", "answer": "3", "picture": str(machine.home / "private.png")}) + "\n")
+    done = machine.run("shows", "--data", str(data))
     assert done.returncode == 2
-    assert f"it names a file outside of its data ({place.home}/private.png), which is not read" in done.stderr
+    assert f"it names a file outside of its data ({machine.home}/private.png), which is not read" in done.stderr
     assert "Traceback" not in done.stderr
-    assert place.seen() == []
+    assert machine.seen() == []
 
 
-def test_images_of_a_table_that_are_paths_are_its_own(place: Place, tmp_path: Path) -> None:
+def test_images_of_a_table_that_are_paths_are_its_own(machine: Machine, tmp_path: Path) -> None:
     import datasets
     import pyarrow.parquet
 
-    paths = [place.data / "own.png", place.home / "private.png", place.data / "link.png"]
+    paths = [machine.data / "own.png", machine.home / "private.png", machine.data / "link.png"]
     rows = {"question": list("012"), "answer": ["3"] * 3, "picture": [{"path": str(p), "bytes": None} for p in paths]}
     table = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image())
-    file = place.data / "table.parquet"
+    file = machine.data / "table.parquet"
     pyarrow.parquet.write_table(table.data.table, file)  # as it is: `datasets` would put the files into the table
-    done = place.run("shows", "--data", str(file), "--max-rejected", "100%")
+    done = machine.run("shows", "--data", str(file), "--max-rejected", "100%")
     assert done.returncode == 0, done.stderr
-    assert [(each["text"], each["pixels"]) for each in place.seen()] == [("0", [list(OWN)])]
+    assert [(request["text"], request["pixels"]) for request in machine.seen()] == [("0", [list(OWN)])]
 
 
-def test_a_configuration_reads_no_private_file_as_its_rows(place: Place) -> None:
-    kwargs = f"dataset_kwargs: {{data_files: {{test: '{place.home}/.ssh/id_*'}}}}"
-    (place.toy.tasks / "leaks.yaml").write_text(place.task("leaks", "text", kwargs))
-    done = place.run("leaks")
+def test_a_configuration_reads_no_private_file_as_its_rows(machine: Machine) -> None:
+    kwargs = f"dataset_kwargs: {{data_files: {{test: '{machine.home}/.ssh/id_*'}}}}"
+    (machine.toy.tasks / "leaks.yaml").write_text(machine.task("leaks", "text", kwargs))
+    done = machine.run("leaks")
     assert done.returncode == 2, done.stderr
-    key = f"{place.home}/.ssh/id_rsa"
+    key = f"{machine.home}/.ssh/id_rsa"
     assert (
         f"its configuration names data outside of its own ({key}): if they are to be read, give --data" in done.stderr
     )
     assert "Traceback" not in done.stderr
-    assert place.seen() == []
+    assert machine.seen() == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_no_argument_of_load_dataset_leads_outside(
 
     def named(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: named(each) for name, each in value.items()}
+            return {name: named(part) for name, part in value.items()}
         return [*map(named, value)] if isinstance(value, list) else value and value.format(home=home, tasks=tasks)
 
     assert outside(files, named(path), named(data_files), named(data_dir))
@@ -209,13 +210,13 @@ def test_no_argument_of_load_dataset_leads_outside(
         assert outside(files, "someone/some", mine) == ""
 
 
-def test_a_configuration_reads_the_files_beside_it(place: Place) -> None:
-    (place.toy.tasks / "own.jsonl").write_text(json.dumps({"question": "What is 1 + 2?", "answer": "3"}) + "\n")
-    kwargs = f"dataset_kwargs: {{data_files: {{test: '{place.toy.tasks}/own.js*'}}}}"
-    (place.toy.tasks / "reads.yaml").write_text(place.task("reads", "json", kwargs))
-    done = place.run("reads")
+def test_a_configuration_reads_the_files_beside_it(machine: Machine) -> None:
+    (machine.toy.tasks / "own.jsonl").write_text(json.dumps({"question": "What is 1 + 2?", "answer": "3"}) + "\n")
+    kwargs = f"dataset_kwargs: {{data_files: {{test: '{machine.toy.tasks}/own.js*'}}}}"
+    (machine.toy.tasks / "reads.yaml").write_text(machine.task("reads", "json", kwargs))
+    done = machine.run("reads")
     assert done.returncode == 0, done.stderr
-    assert [each["text"] for each in place.seen()] == ["What is 1 + 2?"]
+    assert [request["text"] for request in machine.seen()] == ["What is 1 + 2?"]
 
 
 def test_the_usual_cache_is_one_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,29 +96,29 @@ def test_halves_vary_as_the_metric_does() -> None:
     for _ in range(60):
         truth = random.random(300) < 0.5
         answers = np.where(random.random(300) < 0.2, ~truth, truth)
-        found, reason = interval(Task(f1), list(zip(truth.tolist(), answers.tolist(), strict=True)))
-        assert found is not None, reason
-        held += found.low <= 0.8 <= found.high
-        widths.append(found.high - found.low)
+        bounds, reason = interval(Task(f1), list(zip(truth.tolist(), answers.tolist(), strict=True)))
+        assert bounds is not None, reason
+        held += bounds.low <= 0.8 <= bounds.high
+        widths.append(bounds.high - bounds.low)
     assert held >= 53, "the chance of fewer at 95% is 1%"
     assert 0.09 < mean(widths) < 0.12, "of 2,000 samples of 300 the middle 95% of the F1 are 0.107 wide"
 
 
 def test_an_aggregation_that_keeps_samples_by_their_id_has_no_copies() -> None:
     values = [{"id": number, "score": float(number % 5 > 0)} for number in range(400)]
-    found, _ = interval(Task(by_id), values)
-    assert found is not None
+    bounds, _ = interval(Task(by_id), values)
+    assert bounds is not None
     error = 2 * 0.8 * (0.8 * 0.2 / 400) ** 0.5
-    assert (found.high - found.low) / 2 / 1.96 == pytest.approx(error, rel=0.1), "with copies it is a quarter less"
+    assert (bounds.high - bounds.low) / 2 / 1.96 == pytest.approx(error, rel=0.1), "with copies it is a quarter less"
 
 
 def test_samples_that_an_aggregation_takes_together_stay_together() -> None:
     values = [
         {"question_id": f"q{number // 2}", "category": "c", "score": int(number % 7 > 0)} for number in range(280)
     ]
-    found, reason = interval(Task(pairs), values)
-    assert found is not None, reason
-    assert found.low < pairs(values) < found.high
+    bounds, reason = interval(Task(pairs), values)
+    assert bounds is not None, reason
+    assert bounds.low < pairs(values) < bounds.high
     three = Task(lambda values: pairs(values) if len(values) == 280 else pairs(values[1:]))
     assert interval(three, values)[1].startswith("undefined for more than 5% of random halves of the samples, Assert")
 
@@ -133,9 +133,9 @@ def test_samples_that_an_aggregation_takes_together_stay_together() -> None:
     ],
 )
 def test_what_halves_cannot_show_has_a_reason(aggregation: Callable[[list[float]], Any], reason: str) -> None:
-    found, words = interval(Task(aggregation), [0.0, 0.5, 1.0, 1.0] * 10)
-    assert found is None
-    assert reason in words
+    bounds, message = interval(Task(aggregation), [0.0, 0.5, 1.0, 1.0] * 10)
+    assert bounds is None
+    assert reason in message
 
 
 def test_one_sample_and_equal_ones_have_a_reason() -> None:
@@ -178,9 +178,9 @@ def test_an_aggregation_that_changes_its_values_gets_fresh_ones() -> None:
             value["score"] = value.pop("raw") ** 2  # fails on what it has seen
         return mean([value["score"] for value in values]) ** 0.5
 
-    found, reason = interval(Task(changing), [{"raw": number / 40} for number in range(40)])
-    assert found is not None, reason
-    assert found.low < (mean([(number / 40) ** 2 for number in range(40)])) ** 0.5 < found.high
+    bounds, reason = interval(Task(changing), [{"raw": number / 40} for number in range(40)])
+    assert bounds is not None, reason
+    assert bounds.low < (mean([(number / 40) ** 2 for number in range(40)])) ** 0.5 < bounds.high
 
 
 def test_the_metric_has_it_in_whatever_order_items_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_the_metric_has_it_in_whatever_order_items_come(monkeypatch: pytest.Monk
             items.append(item)
     wanted = spec("m", "harness_task")
     wanted.params.update({"task": "fake:t", "metric": "m"})
-    one, other = (summarize(each, wanted).metrics[0] for each in (items, items[::-1]))
+    one, other = (summarize(order, wanted).metrics[0] for order in (items, items[::-1]))
     assert one == other
     assert one.interval.low < one.value < one.interval.high
     assert one.interval.method == "1,000 random halves of the samples"

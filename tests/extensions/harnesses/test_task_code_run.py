@@ -41,14 +41,14 @@ def address(tmp_path: Path) -> Iterator[str]:
     server.kill()
 
 
-def run(toy: ToyHarness, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "orchestrator", *words]
+def run(toy: ToyHarness, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "orchestrator", *args]
     return subprocess.run(
         command, env=toy.environment, cwd=toy.data.parent, capture_output=True, text=True, check=False
     )
 
 
-def given(toy: ToyHarness, task: str, address: str, *more: str) -> list[str]:
+def options(toy: ToyHarness, task: str, address: str, *more: str) -> list[str]:
     return [
         *("eval", "--task", f"lm-eval:{task}", "--include-path", "tasks", "--data", str(toy.data)),
         *("--endpoint", address, "--patience", "30", *more),
@@ -61,14 +61,14 @@ def refused(done: subprocess.CompletedProcess[str], *says: str) -> None:
     lines = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert len(lines) == 1, done.stderr
     assert "Traceback" not in done.stderr
-    for words in says:
-        assert words in lines[0]
+    for part in says:
+        assert part in lines[0]
 
 
 def test_it_is_refused_before_anything_is_asked(toy: ToyHarness, tmp_path: Path) -> None:
     says = (f"{toy.tasks}/{RUNS_TEXT}", "the model's answers would run as code", f"give {TRUST} to allow that")
-    refused(run(toy, *given(toy, "computes", NOBODY)), *says)  # nobody is there, and nobody is looked for
-    refused(run(toy, *given(toy, "computes", NOBODY, "--dry-run")), *says)
+    refused(run(toy, *options(toy, "computes", NOBODY)), *says)  # nobody is there, and nobody is looked for
+    refused(run(toy, *options(toy, "computes", NOBODY, "--dry-run")), *says)
     suite = {
         "models": {"m": {"endpoint": NOBODY}},
         "tasks": ["lm-eval:computes"],
@@ -86,8 +86,8 @@ def test_it_is_refused_before_anything_is_asked(toy: ToyHarness, tmp_path: Path)
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=toy.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    for words in says:
-        assert words in done.stdout
+    for part in says:
+        assert part in done.stdout
     assert not (tmp_path / "runs").exists()
 
 
@@ -99,7 +99,7 @@ def test_its_prompts_are_shown_since_there_is_no_answer_to_run(toy: ToyHarness) 
 
 
 def test_who_trusts_it_finds_that_in_the_results(toy: ToyHarness, address: str, tmp_path: Path) -> None:
-    done = run(toy, *given(toy, "computes", address, "--run", "run", TRUST))
+    done = run(toy, *options(toy, "computes", address, "--run", "run", TRUST))
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["trust_task_code"] is True
@@ -112,7 +112,7 @@ def test_who_trusts_it_finds_that_in_the_results(toy: ToyHarness, address: str, 
 
 
 def test_other_tasks_of_a_folder_need_no_trust(toy: ToyHarness, address: str, tmp_path: Path) -> None:
-    done = run(toy, *given(toy, "compares", address, "--run", "run"))
+    done = run(toy, *options(toy, "compares", address, "--run", "run"))
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["tasks"]["lm-eval:compares"]["counts"]["scored"] == 2
@@ -133,7 +133,7 @@ def test_a_scorer_that_runs_already_decides_for_itself(toy: ToyHarness, address:
         command = ["env", *variables, sys.executable, "-m", "scorer", "serve", *flags]
         server = Server(tmp_path / "scorer", command).start()
         try:
-            done = run(toy, *given(toy, task, address, "--run", "run", "--scorer", server.address, TRUST))
+            done = run(toy, *options(toy, task, address, "--run", "run", "--scorer", server.address, TRUST))
         finally:
             server.kill()
         refused(done, says)
@@ -144,8 +144,8 @@ def test_a_scorer_that_runs_already_decides_for_itself(toy: ToyHarness, address:
 
 def test_shards_are_merged_by_code_that_the_command_names(toy: ToyHarness, address: str, tmp_path: Path) -> None:
     for number in (0, 1):
-        words = ("--run", f"part{number}", "--shard", f"{number}/2", TRUST)
-        assert run(toy, *given(toy, "computes", address, *words)).returncode == 0
+        flags = ("--run", f"part{number}", "--shard", f"{number}/2", TRUST)
+        assert run(toy, *options(toy, "computes", address, *flags)).returncode == 0
     refused(run(toy, "merge", "part0", "part1", "--run", "whole", "--include-path", "tasks"), RUNS_TEXT)
     done = run(toy, "merge", "part0", "part1", "--run", "whole", "--include-path", "tasks", TRUST)
     assert done.returncode == 0, done.stderr
@@ -154,8 +154,8 @@ def test_shards_are_merged_by_code_that_the_command_names(toy: ToyHarness, addre
 
 
 def test_a_folder_of_an_older_run_names_no_code(toy: ToyHarness, address: str, tmp_path: Path) -> None:
-    words = given(toy, "compares", address, "--run", "run")
-    assert run(toy, *words).returncode == 0
+    args = options(toy, "compares", address, "--run", "run")
+    assert run(toy, *args).returncode == 0
     # As it was written when requests named the folders of tasks; by other code of the benchmark.
     include = {"include": [str(toy.tasks)]}
     path = tmp_path / "run" / "manifest.json"
@@ -173,7 +173,7 @@ def test_a_folder_of_an_older_run_names_no_code(toy: ToyHarness, address: str, t
     log.write_bytes(b"".join(sealed(json.dumps(line).encode()) + b"\n" for line in lines))
     (tmp_path / "run" / "verdicts.jsonl").unlink()
     refused(run(toy, "score", "run"), f"was given by --include-path {toy.tasks}: give it again")
-    resumed = run(toy, *words)
+    resumed = run(toy, *args)
     assert resumed.returncode == 0, resumed.stderr
     done = run(toy, "score", "run", "--include-path", "tasks")
     assert done.returncode == 0, done.stderr
@@ -189,10 +189,10 @@ def test_vlmevalkits_own_evaluation_is_refused_where_its_code_runs_text(toy: Toy
     image = base64.b64encode(picture(random.Random(0))["bytes"]).decode()
     table = tmp_path / "Mine.tsv"
     table.write_text(f"index\timage\tquestion\tanswer\tA\tB\n1\t{image}\twhich?\tA\tred\tgreen\n")
-    words = ["eval", "--task", "vlmevalkit:Mine", "--data", str(table), "--endpoint", NOBODY, "--dry-run"]
-    own = run(toy, *words, "--set", "metrics=vlmevalkit")
-    refused(own, "task vlmevalkit:Mine", f"{toy.site}/vlmeval/dataset/smp.py:1 calls eval", f"give {TRUST}")
-    assert run(toy, *words).returncode == 0  # by this project's rules none of its code runs
+    args = ["eval", "--task", "vlmevalkit:Mine", "--data", str(table), "--endpoint", NOBODY, "--dry-run"]
+    refusal = run(toy, *args, "--set", "metrics=vlmevalkit")
+    refused(refusal, "task vlmevalkit:Mine", f"{toy.site}/vlmeval/dataset/smp.py:1 calls eval", f"give {TRUST}")
+    assert run(toy, *args).returncode == 0  # by this project's rules none of its code runs
 
 
 def test_metrics_that_run_code_of_others_are_the_scorers() -> None:

@@ -62,7 +62,7 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("visual", "words"),
+    ("visual", "message"),
     [
         ({"type": "video", "video": [Image.new("RGB", (4, 4))]}, "have videos as single images"),
         ("clip.mp4", "cannot be read (clip.mp4)"),
@@ -70,17 +70,17 @@ def test_what_the_code_changed_is_encoded_without_loss_and_counted(tmp_path: Pat
         (object(), "have object"),
     ],
 )
-def test_what_a_request_cannot_hold_is_named(visual: object, words: str) -> None:
+def test_what_a_request_cannot_hold_is_named(visual: object, message: str) -> None:
     with pytest.raises(NotAskableError) as caught:
         list(parts(shown([visual]), Sources({})))
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_code_that_knows_torchcodec_s_decoder_alone_gets_the_sound() -> None:
     """The code of ami and europal_asr shows no sound where it finds no samples."""
     clip = Clip("audio", {"bytes": clips.audio(0.3, 8000, hertz=220), "path": "a.wav"})
-    found = clip.get_all_samples()
-    (channel,) = found.data.cpu().numpy()
-    assert found.sample_rate == 8000
+    samples = clip.get_all_samples()
+    (channel,) = samples.data.cpu().numpy()
+    assert samples.sample_rate == 8000
     assert channel.tolist() == clip["array"].tolist()
     assert len(channel) > 2000

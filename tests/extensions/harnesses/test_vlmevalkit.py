@@ -50,13 +50,13 @@ def row(index: int, image: str, answer: str = "A", **more: str) -> dict[str, Any
     return {"index": index, "image": image, "question": f"row {index}: which?", "answer": answer, **OPTIONS, **more}
 
 
-def asked(task: str, file: Path) -> list[list[str]]:
+def parts_of(task: str, file: Path) -> list[list[str]]:
     """Returns of each request the texts and the hashes of the images, in order."""
     done = CliRunner().invoke(main, ["prompts", "--task", task, "--data", str(file), "--limit", "20"])
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     parts = [line["request"]["messages"][0]["parts"] for line in lines]
-    return [[part.get("text") or part["image"]["sha256"] for part in each] for each in parts]
+    return [[part.get("text") or part["image"]["sha256"] for part in message] for message in parts]
 
 
 def shown(*shades: int) -> list[str]:
@@ -74,7 +74,7 @@ def test_prompts_and_images_of_every_form(tmp_path: Path) -> None:
         row(5, ""),
     )
     select = "Options:\nA. red\nB. green\nPlease select the correct answer from the options above. \n"
-    assert asked("vlmevalkit:T", file) == [
+    assert parts_of("vlmevalkit:T", file) == [
         [*shown(1), f'Hint: two\nlines\tand "marks"\nQuestion: row 1: which?\n{select}'],
         [*shown(1), f"Question: row 2: which?\n{select}"],
         [*shown(3, 4), "row 3: which?"],
@@ -83,8 +83,8 @@ def test_prompts_and_images_of_every_form(tmp_path: Path) -> None:
     text = "is <image 2> above <image 1>?"
     placed = table(tmp_path / "M.tsv", {**row(1, coded(3, 4), A="", B="", answer="No"), "question": text})
     first, second = shown(3, 4)
-    assert asked("vlmevalkit:MMMU_DEV_VAL", placed) == [["is ", second, " above ", first, "?"]]
-    assert asked("vlmevalkit:BLINK", placed) == [[first, second, text]]
+    assert parts_of("vlmevalkit:MMMU_DEV_VAL", placed) == [["is ", second, " above ", first, "?"]]
+    assert parts_of("vlmevalkit:BLINK", placed) == [[first, second, text]]
 
 
 def test_a_run_counts_a_question_with_its_copies(cluster: Cluster, shared_scorer: Server, tmp_path: Path) -> None:
@@ -92,16 +92,16 @@ def test_a_run_counts_a_question_with_its_copies(cluster: Cluster, shared_scorer
     rows = [row(n, coded(n % 200), answer, C="blue", D="grey", category="xy"[n % 2])
             for n, answer in ((1, "B"), (1_000_001, "A"), (2, "C"), (5, "B"))]  # fmt: skip
     table(tmp_path / "MMBench_DEV.tsv", *rows)
-    words = ("--task", "vlmevalkit:MMBench_DEV", "--data", "MMBench_DEV.tsv")
-    cluster.eval("run", [cluster.model()], shared_scorer, *words)
+    options = ("--task", "vlmevalkit:MMBench_DEV", "--data", "MMBench_DEV.tsv")
+    cluster.eval("run", [cluster.model()], shared_scorer, *options)
     first = cluster.results("run")
-    found = json.loads(first)["tasks"]["vlmevalkit:MMBench_DEV"]["metrics"]
-    overall = {each["name"]: each["value"] for each in found if not each["labels"]}
+    metrics = json.loads(first)["tasks"]["vlmevalkit:MMBench_DEV"]["metrics"]
+    overall = {metric["name"]: metric["value"] for metric in metrics if not metric["labels"]}
     verdicts = {line["key"]: line["score"] for line in cluster.lines("run", "verdicts.jsonl")}
     assert verdicts == {f"vlmevalkit:MMBench_DEV/{n}": s for n, s in ((1, 1.0), (1_000_001, 0.0), (2, 1.0), (5, 1.0))}
     assert overall == {"accuracy": 75.0, "circular accuracy": pytest.approx(200 / 3)}
-    assert {"category": "y"} in [each["labels"] for each in found]
-    cluster.eval("run", [cluster.model()], shared_scorer, *words)
+    assert {"category": "y"} in [metric["labels"] for metric in metrics]
+    cluster.eval("run", [cluster.model()], shared_scorer, *options)
     assert cluster.results("run") == first
 
 
@@ -109,11 +109,11 @@ def test_a_task_file_takes_the_table(tmp_path: Path) -> None:
     file = table(tmp_path / "T.tsv", row(1, coded(1)), row(2, "1"))
     task = tmp_path / "colours.yaml"
     task.write_text("data: T.tsv\nid: index\nimage: image\nquestion: question\noptions: [A, B]\nanswer: answer\n")
-    assert [each[0] for each in asked(str(task), file)] == shown(1, 1)
+    assert [parts[0] for parts in parts_of(str(task), file)] == shown(1, 1)
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("rows", "message"),
     [
         ([{"index": 1, "question": "q", "answer": "A"}], "has no column image or image_path"),
         ([{"index": 1, "image": coded(1), "answer": "A"}], "has no column question: it has index, image, answer"),
@@ -129,7 +129,7 @@ def test_a_task_file_takes_the_table(tmp_path: Path) -> None:
         ("index\timage\tquestion\tanswer\n1\t\udcff\tz\tA\n", "is not UTF-8"),
     ],
 )  # fmt: skip
-def test_a_table_that_cannot_be_used_is_one_line(tmp_path: Path, rows: Any, words: str) -> None:
+def test_a_table_that_cannot_be_used_is_one_line(tmp_path: Path, rows: Any, message: str) -> None:
     file = tmp_path / "T.tsv"
     if isinstance(rows, str):
         file.write_bytes(rows.encode("utf-8", "surrogateescape"))
@@ -137,15 +137,17 @@ def test_a_table_that_cannot_be_used_is_one_line(tmp_path: Path, rows: Any, word
         table(file, *rows)
     done = CliRunner().invoke(main, ["prompts", "--task", "vlmevalkit:T", "--data", str(file)])
     assert done.exit_code == 2, done.output
-    assert words in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "T.tsv" in done.stderr or "vlmevalkit:T" in done.stderr
 
 
-@pytest.mark.parametrize(("task", "words"), [("vlmevalkit:", "give vlmevalkit:NAME"), ("vlmevalkit:T", "give --data")])
-def test_a_task_without_name_or_table_is_one_line(task: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("task", "message"), [("vlmevalkit:", "give vlmevalkit:NAME"), ("vlmevalkit:T", "give --data")]
+)
+def test_a_task_without_name_or_table_is_one_line(task: str, message: str) -> None:
     done = CliRunner().invoke(main, ["prompts", "--task", task])
-    assert (done.exit_code, words in done.stderr, len(done.stderr.strip().splitlines())) == (2, True, 1)
+    assert (done.exit_code, message in done.stderr, len(done.stderr.strip().splitlines())) == (2, True, 1)
 
 
 def test_an_image_that_cannot_be_read_rejects_its_row_alone(
@@ -168,7 +170,7 @@ def test_an_image_that_cannot_be_read_rejects_its_row_alone(
 def test_any_text_and_reference_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, int]]
 ) -> None:
-    """Places in bytes hold whatever the cells contain: line breaks, marks, letters of several bytes."""
+    """Byte offsets hold with all content of the cells: line breaks, marks, letters of several bytes."""
     cells = [(text.replace("\0", "").replace("\r", ""), shade) for text, shade in cells]
     rows = [
         {"index": n, "question": text, "image": coded(shade) if n < 2 else str(n % 2), "answer": "x"}
@@ -213,8 +215,8 @@ def test_images_are_shown_as_vlmevalkit_saves_them_where_that_is_asked_for(tmp_p
     )
     assert done.exit_code == 0, done.output
     lines = [json.loads(line)["request"]["messages"][0]["parts"] for line in done.stdout.splitlines()]
-    found = [part["image"]["sha256"] for line in lines for part in line if "image" in part]
-    assert found == [hashlib.sha256((tmp_path / "saved" / name).read_bytes()).hexdigest() for name in files]
+    hashes = [part["image"]["sha256"] for line in lines for part in line if "image" in part]
+    assert hashes == [hashlib.sha256((tmp_path / "saved" / name).read_bytes()).hexdigest() for name in files]
 
 
 def test_a_name_of_no_format_is_a_rejected_row() -> None:

@@ -63,7 +63,7 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evalua
     vlmevalkit.runs_text.cache_clear()
 
     def call(answer: str) -> vlmevalkit.Evaluated:
-        rows = [{"index": str(place), "answer": "3", "prediction": text} for place, text in enumerate(("3", answer))]
+        rows = [{"index": str(index), "answer": "3", "prediction": text} for index, text in enumerate(("3", answer))]
         return vlmevalkit.evaluate("Toy", rows)
 
     yield call

@@ -49,11 +49,11 @@ def rows_of(name: str) -> Iterator[dict[str, Any]]:
             "category": CATEGORIES[index // 2 % 4],
         }
         if name in CHOICES:
-            words = rng.sample(["red", "two cats", "a tree", "7", "grey", "12"], 4)
+            options = rng.sample(["red", "two cats", "a tree", "7", "grey", "12"], 4)
             answer = rng.randrange(4)
-            yield row | dict(zip("ABCD", words, strict=True)) | {"answer": "ABCD"[answer], "l2-category": "all"}
+            yield row | dict(zip("ABCD", options, strict=True)) | {"answer": "ABCD"[answer], "l2-category": "all"}
             if circular:
-                moved = dict(zip("ABCD", [*words[1:], words[0]], strict=True))
+                moved = dict(zip("ABCD", [*options[1:], options[0]], strict=True))
                 copy = {"index": index + 1_000_000, "answer": "ABCD"[answer - 1], "l2-category": "all"}
                 yield row | moved | copy
         elif name in YES_NO:
@@ -85,7 +85,7 @@ def test_every_number_is_that_of_vlmevalkit_to_the_bit(
     address: str, scorer: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     names = [*CHOICES, *YES_NO, *OPEN]
-    given: dict[str, Any] = {"endpoint": address, "scorer": scorer, "settings": ["metrics=vlmevalkit"]}
+    options: dict[str, Any] = {"endpoint": address, "scorer": scorer, "settings": ["metrics=vlmevalkit"]}
     ours: dict[str, dict[str, float | None]] = {}
     for name in names:
         rows = list(rows_of(name))
@@ -93,21 +93,23 @@ def test_every_number_is_that_of_vlmevalkit_to_the_bit(
             writer = csv.DictWriter(file, list(rows[0]), delimiter="\t")
             writer.writeheader()
             writer.writerows(rows)
-        found = evaluate(f"vlmevalkit:{name}", data=tmp_path / f"{name}.tsv", **given, run=tmp_path / "runs" / name)
-        ours[name] = {one.name: one.value for one in found.metrics if not one.labels}
-        answers = {item.key.rpartition("/")[2]: item.text for item in found.items()}
+        result = evaluate(f"vlmevalkit:{name}", data=tmp_path / f"{name}.tsv", **options, run=tmp_path / "runs" / name)
+        ours[name] = {one.name: one.value for one in result.metrics if not one.labels}
+        answers = {item.key.rpartition("/")[2]: item.text for item in result.items()}
         (tmp_path / f"{name}.json").write_text(json.dumps(answers))
     helper = str(ROOT / "tests" / "helpers" / "vlmevalkit_theirs.py")
     subprocess.run([sys.executable, helper, str(tmp_path), *names], check=True, capture_output=True, cwd=tmp_path)
     for name in names:
         with subtests.test(name):
-            found = json.loads((tmp_path / f"{name}.found.json").read_text())
-            theirs: dict[str, float] = {}
-            for row in found:
-                words = [value for value in row.values() if isinstance(value, str)] if len(found) > 1 else []
-                theirs |= {" ".join([*words, key]): value for key, value in row.items() if not isinstance(value, str)}
-            assert ours[name] == theirs
-            assert any(theirs.values())
+            table = json.loads((tmp_path / f"{name}.found.json").read_text())
+            reference: dict[str, float] = {}
+            for row in table:
+                labels = [value for value in row.values() if isinstance(value, str)] if len(table) > 1 else []
+                reference |= {
+                    " ".join([*labels, key]): value for key, value in row.items() if not isinstance(value, str)
+                }
+            assert ours[name] == reference
+            assert any(reference.values())
 
 
 @pytest.mark.skipif(not ABSENT, reason="VLMEvalKit is installed")
@@ -123,19 +125,19 @@ def test_without_the_package_one_line_says_how_to_install_it(tmp_path: Path) -> 
 
 
 def test_rows_go_to_its_evaluation_in_the_tables_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    calls = []
 
     def evaluated(dataset: str, rows: list[dict[str, str]]) -> metric.Evaluated:
-        asked.append((dataset, [row["prediction"] for row in rows]))
+        calls.append((dataset, [row["prediction"] for row in rows]))
         return metric.Evaluated({"Overall": 0.5}, {})
 
     monkeypatch.setattr(foreign_tasks, "_started_with", [foreign_tasks.ForeignTasks(on=True, trusted=True)])
     monkeypatch.setattr(metric, "evaluate", evaluated)
     metric._evaluated.cache_clear()
     items = []
-    for place in range(3):
-        item = passed(f"vlmevalkit:X/{place}", "scored", 1.0)
-        item.verdict.details = encode({"place": 2 - place, "row": {"index": str(place), "prediction": f"p{place}"}})
+    for number in range(3):
+        item = passed(f"vlmevalkit:X/{number}", "scored", 1.0)
+        item.verdict.details = encode({"place": 2 - number, "row": {"index": str(number), "prediction": f"p{number}"}})
         items.append(item)
 
     def result(name: str, *more: Any) -> Any:
@@ -144,7 +146,7 @@ def test_rows_go_to_its_evaluation_in_the_tables_order(monkeypatch: pytest.Monke
         return summarize([*items, *more], wanted).metrics[0]
 
     assert (result("Overall").value, result("Overall").denominator) == (0.5, 3)
-    assert asked == [("X", ["p2", "p1", "p0"])]
+    assert calls == [("X", ["p2", "p1", "p0"])]
     lacking = result("Overall", passed("vlmevalkit:X/9", "failed"))
     assert not lacking.HasField("value")
     assert (lacking.value_answered, lacking.denominator, lacking.denominator_answered) == (0.5, 4, 3)
