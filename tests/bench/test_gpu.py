@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.page_commands import ROOT, made
+from helpers.page_commands import ROOT, make_commands
 
 PARTS = ("Exactness", "Memory", "Likelihood", "Generation", "Read once", "Throughput", "Busy", "Benchmark")
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "bench/gpu.py"), *words]
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "bench/gpu.py"), *args]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
@@ -42,7 +42,7 @@ def test_without_a_gpu_it_says_so() -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU: make gpu")
-    assert made("make gpu") == [".venv/bin/python bench/gpu.py"]
+    assert make_commands("make gpu") == [".venv/bin/python bench/gpu.py"]
     done = run()
     assert done.returncode == 2
     assert "this machine has no GPU that torch sees: --toy runs all parts at toy size" in done.stderr

@@ -47,13 +47,13 @@ class Ci:
         work = self.folder / name
         work.mkdir()
         (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-        for said, meant in (
+        for shown, meant in (
             ("models.svc:50051", server.address),
             ("limit: 100", f"limit: {LIMIT}"),
             ("synthetic: true", f'synthetic: true, scorer: "{self.scorer.address}"'),
         ):
-            assert said in text
-            text = text.replace(said, meant)
+            assert shown in text
+            text = text.replace(shown, meant)
         (work / "ci.yaml").write_text(text)
         done = subprocess.run(
             ["sh", "-euc", lines], cwd=work, env=self.environment, capture_output=True, text=True, check=False
@@ -65,9 +65,9 @@ class Ci:
 @pytest.fixture
 def lines() -> list[str]:
     (block,) = blocks(PAGE)
-    found = block.splitlines()
-    assert len(found) == 5
-    return found
+    typed = block.splitlines()
+    assert len(typed) == 5
+    return typed
 
 
 def test_five_lines(tmp_path: Path, demo: Server, shared_scorer: Server, lines: list[str]) -> None:

@@ -28,8 +28,8 @@ NUMBER = r"(?<![\w.,])(\d[\d,]*)"
 @cache
 def types() -> dict[str, dict[str, object]]:
     """Returns what was measured of each model type."""
-    found: dict[str, dict[str, object]] = json.loads((ROOT / "tests/fixtures/model_types.json").read_text())
-    return found
+    recorded: dict[str, dict[str, object]] = json.loads((ROOT / "tests/fixtures/model_types.json").read_text())
+    return recorded
 
 
 def built() -> int:
@@ -92,12 +92,12 @@ def claimed(claim: str) -> Iterator[tuple[Path, int, int]]:
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_count_is_that_of_the_code(claim: str) -> None:
     true = CLAIMS[claim]()
-    found = list(claimed(claim))
+    claims = list(claimed(claim))
     wrong = [
-        f"{page.relative_to(ROOT)}:{line} says {value}, it is {true}" for page, line, value in found if value != true
+        f"{page.relative_to(ROOT)}:{line} says {value}, it is {true}" for page, line, value in claims if value != true
     ]
     assert not wrong, "\n".join(wrong)
-    assert found or claim in ABSENT, f"no page says {claim!r} any more: leave the claim out here"
+    assert claims or claim in ABSENT, f"no page says {claim!r} any more: leave the claim out here"
 
 
 def test_the_answers_measured_are_those_of_the_table() -> None:

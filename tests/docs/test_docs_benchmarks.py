@@ -45,8 +45,8 @@ def test_vstar(typist: Typist) -> None:
     for number, row in enumerate(islice(VSTAR.synthetic("vstar_bench", 0), ROWS)):
         folder = typist.folder / "annotations" / row["category"]
         folder.mkdir(parents=True, exist_ok=True)
-        found = {"question": "Which?", "options": ["The flag is red.", "The flag is white."], "bbox": []}
-        (folder / f"{number}.json").write_text(json.dumps(found))
+        annotation = {"question": "Which?", "options": ["The flag is red.", "The flag is white."], "bbox": []}
+        (folder / f"{number}.json").write_text(json.dumps(annotation))
         (folder / f"{number}.png").write_bytes(row.image())
     hub, likelihood, paper, drawn, searched = commands(DOCS / "benchmarks/vstar.md")
     command = [sys.executable, "-m", "tool_server", "serve", str(HERE / "search_tools.py")]
@@ -64,8 +64,8 @@ def tint(file: Path) -> None:
     table = pq.read_table(file).to_pylist()
     for number, row in enumerate(table):
         image = Image.open(io.BytesIO(row["image"]["bytes"])).convert("RGB")
-        image.point([min(value, 255 - number) for value in range(256)] * 3).save(made := io.BytesIO(), "PNG")
-        row["image"]["bytes"] = made.getvalue()
+        image.point([min(value, 255 - number) for value in range(256)] * 3).save(buffer := io.BytesIO(), "PNG")
+        row["image"]["bytes"] = buffer.getvalue()
     pq.write_table(pa.Table.from_pylist(table), file)
 
 
@@ -78,9 +78,9 @@ def test_marvel(typist: Typist) -> None:
     (typist.folder / "told.jsonl").write_text("".join(json.dumps(row) + "\n" for row in described))
     typist.names["descriptions=FILE"] = "descriptions=told.jsonl"
     data, drawn, report, few_shot, by_words = commands(DOCS / "benchmarks/marvel.md")
-    for line, asked in ((data, 5), (drawn, 5), (few_shot, 1), (by_words, 1)):
+    for line, per_row in ((data, 5), (drawn, 5), (few_shot, 1), (by_words, 1)):
         typist.type(line)
-        assert [count["planned"] for count in counted(typist.run).values()] == [asked * ROWS]
+        assert [count["planned"] for count in counted(typist.run).values()] == [per_row * ROWS]
         if line == drawn:
             typist.names[" RUN"] = f" {typist.run}"
             assert typist.type(report) == f"{typist.run}/report.html\n"
@@ -118,8 +118,11 @@ def test_reform(typist: Typist, cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     checkout = typist.folder / "CHECKOUT/build/VQA"
     checkout.mkdir(parents=True)
     (checkout / "vqa_dataset.py").write_text(BUILDER)
-    said = [{"sample_id": "a", "answer": 0, "answer_options": ["yes", "no"], "prediction": found} for found in (0, 1)]
-    (typist.folder / "TDIUC_SingleChoice_likelihood_M_M.json").write_text(json.dumps(said))
+    records = [
+        {"sample_id": "a", "answer": 0, "answer_options": ["yes", "no"], "prediction": prediction}
+        for prediction in (0, 1)
+    ]
+    (typist.folder / "TDIUC_SingleChoice_likelihood_M_M.json").write_text(json.dumps(records))
     drawn, dimension, every, prompts, texts, worded, imported, report = commands(DOCS / "reform.md")
     typist.type(drawn)
     typist.type(dimension)
@@ -138,7 +141,7 @@ def test_coming_from_lmms_eval(typist: Typist) -> None:
     hub = ("--data", "lmms-lab/vstar-bench")
     write_rows(VSTAR, "vstar_bench", typist.folder / hub[1] / "test.parquet")
     typist.names |= {"Qwen/Qwen2.5-VL-7B-Instruct": "demo:hash", " ...": ""}
-    first, export, parity, again, theirs = commands(DOCS / "coming-from-lmms-eval.md")
+    first, export, parity, again, importing = commands(DOCS / "coming-from-lmms-eval.md")
     typist.type(first, *hub)
     typist.type(export)
     typist.type(parity, *hub)
@@ -147,7 +150,7 @@ def test_coming_from_lmms_eval(typist: Typist) -> None:
     # What the second command wrote is of the form that the last one reads.
     (written,) = typist.folder.glob("logs/*/*_samples_vstar_bench.jsonl")
     typist.names["logs/MODEL/DATE_samples_vstar_bench.jsonl"] = str(written)
-    typist.type(theirs)
+    typist.type(importing)
     assert counted(typist.folder / "runs/theirs") == counted(typist.folder / "runs/qwen-vstar")
 
 
@@ -189,6 +192,6 @@ def test_plug_your_own(typist: Typist, cluster: Cluster) -> None:
         cluster.servers.append(server)
         typist.names["127.0.0.1:50051"] = server.address
         typist.type(evaluation)
-    _, program, *words = shlex.split(behind)
+    _, program, *args = shlex.split(behind)
     assert program == "model-server"
-    cluster.servers.append(Server(cluster.folder / "behind", [sys.executable, "-m", "model_server", *words]).start())
+    cluster.servers.append(Server(cluster.folder / "behind", [sys.executable, "-m", "model_server", *args]).start())

@@ -63,9 +63,9 @@ TYPED_BY = {
 def ours(page: Path) -> list[str]:
     """Returns what a page says of our programs: in its commands, and within its sentences."""
     names = "|".join(PROGRAMS)
-    said = re.findall(rf"`((?:{names}) [^`\n]+)`", page.read_text(encoding="utf-8"))
+    inline = re.findall(rf"`((?:{names}) [^`\n]+)`", page.read_text(encoding="utf-8"))
     typed = (re.search(rf"(?:^|[|&] *|\bdo |\w=\S+ )((?:{names}) .*)", line) for line in commands(page))
-    return [*said, *(found[1].partition(";")[0] for found in typed if found)]
+    return [*inline, *(match[1].partition(";")[0] for match in typed if match)]
 
 
 def test_every_page_with_commands_has_a_test_that_types_them() -> None:
@@ -78,16 +78,17 @@ def test_every_page_with_commands_has_a_test_that_types_them() -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if ours(page)], ids=lambda page: page.stem)
 def test_what_is_written_can_be_typed(page: Path) -> None:
     for line in ours(page):
-        words = shlex.split(line, comments=True)
-        found: click.Command = PROGRAMS[words[0]]
-        rest = words[1:]
-        while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
-            context = click.Context(found)
-            inner = found.get_command(context, rest[0])
+        args = shlex.split(line, comments=True)
+        command: click.Command = PROGRAMS[args[0]]
+        rest = args[1:]
+        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+            context = click.Context(command)
+            inner = command.get_command(context, rest[0])
             assert inner, f"{line}: there is no {rest[0]}"
-            found, rest = inner, rest[1:]
-        known = {name for option in found.params for name in (*option.opts, *option.secondary_opts)} | {"--help", "-h"}
+            command, rest = inner, rest[1:]
+        known = {"--help", "-h"}
+        known |= {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
         ends = [rest.index(word) for word in ("|", "--") if word in rest]  # after `--` are another program's arguments
-        own = rest[: min(ends, default=len(rest))]
-        unknown = {word.partition("=")[0] for word in own if word.startswith("--")} - known
+        options = rest[: min(ends, default=len(rest))]
+        unknown = {word.partition("=")[0] for word in options if word.startswith("--")} - known
         assert not unknown, f"{line}: {unknown}"

@@ -39,10 +39,10 @@ WRITTEN = [
 
 def grpcurl(line: str, servers: dict[str, Server]) -> Any:
     """Returns what grpcurl prints for a line: names, a descriptor, or a response."""
-    program, plain, *words = shlex.split(line)
+    program, plain, *args = shlex.split(line)
     assert (program, plain) == ("grpcurl", "-plaintext")
-    body = words.pop(1) if words[0] == "-d" else "{}"
-    address, *rest = [word for word in words if word != "-d"]
+    body = args.pop(1) if args[0] == "-d" else "{}"
+    address, *rest = [word for word in args if word != "-d"]
     with grpc.insecure_channel(servers[address].address) as channel:
         known = ProtoReflectionDescriptorDatabase(channel)
         if rest == ["list"]:
@@ -85,16 +85,16 @@ def wait_until_ready(server: Server, service: str) -> None:
 
 
 def test_every_line_is_answered(servers: dict[str, Server]) -> None:
-    said = {line.rpartition(" ")[2]: grpcurl(line, servers) for line in WRITTEN}
+    replies = {line.rpartition(" ")[2]: grpcurl(line, servers) for line in WRITTEN}
     assert len(WRITTEN) == 9
-    assert "lyncean.model.v1.ModelService" in said["list"]
-    assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(said["lyncean.model.v1.ModelService"])
-    assert said["grpc.health.v1.Health/Check"] == {"status": "SERVING"}
-    assert said["lyncean.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
-    assert said["lyncean.model.v1.ModelService/Generate"]["parts"][0]["text"]
-    assert len(said["lyncean.model.v1.ModelService/Likelihood"]["scores"]) == 2
-    assert said["lyncean.tool.v1.ToolService/ListTools"]["stateful"]
-    assert "choice" in [rule["name"] for rule in said["lyncean.scorer.v1.ScorerService/ListRules"]["rules"]]
+    assert "lyncean.model.v1.ModelService" in replies["list"]
+    assert {"Generate", "Likelihood", "Batch", "GetModelInfo"} <= set(replies["lyncean.model.v1.ModelService"])
+    assert replies["grpc.health.v1.Health/Check"] == {"status": "SERVING"}
+    assert replies["lyncean.model.v1.ModelService/GetModelInfo"]["modelName"] == "demo-no-weights"
+    assert replies["lyncean.model.v1.ModelService/Generate"]["parts"][0]["text"]
+    assert len(replies["lyncean.model.v1.ModelService/Likelihood"]["scores"]) == 2
+    assert replies["lyncean.tool.v1.ToolService/ListTools"]["stateful"]
+    assert "choice" in [rule["name"] for rule in replies["lyncean.scorer.v1.ScorerService/ListRules"]["rules"]]
 
 
 def test_a_server_is_checked(servers: dict[str, Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers.commands import orchestrator
 from helpers.engine_cluster import Server, environment
-from helpers.page_commands import PAGES, commands, made
+from helpers.page_commands import PAGES, commands, make_commands
 from helpers.page_typist import Typist
 
 from orchestrator.benchmarks.marvel.benchmark import BENCHMARK
@@ -54,8 +54,8 @@ def type_in(
     }.items():
         text = text.replace(written, here)
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]
-    if not in_shell and all(words[:1] == ["orchestrator"] for words in lines):
-        return "".join(orchestrator(*words[1:], folder=folder) for words in lines)
+    if not in_shell and all(args[:1] == ["orchestrator"] for args in lines):
+        return "".join(orchestrator(*args[1:], folder=folder) for args in lines)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["bash", "-euc", text]
     done = subprocess.run(
@@ -83,10 +83,10 @@ def test_readme(demo: Server, shared_scorer: Server, folder: Path) -> None:
 @pytest.mark.timeout(900)  # an installation takes minutes where much else runs
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
-    (built,) = made("make dist")
+    (built,) = make_commands("make dist")
     wheels, here = tmp_path / "wheels", tmp_path / "installed"
-    words = built.replace(".venv/bin/python", sys.executable).replace(" dist ", f" {wheels} ")
-    subprocess.run(words.split(), cwd=ROOT, check=True)
+    build = built.replace(".venv/bin/python", sys.executable).replace(" dist ", f" {wheels} ")
+    subprocess.run(build.split(), cwd=ROOT, check=True)
     (wheel,) = wheels.iterdir()
     (named,) = {word for line in commands(ROOT / "README.md") for word in re.findall(r"dist/([\w.-]+\.whl)", line)}
     assert wheel.name == named
@@ -121,11 +121,11 @@ def test_the_wheel_in_an_environment_of_its_own(tmp_path: Path) -> None:
 def test_make(demo: Server, shared_scorer: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed_lines = [line for page in ("README.md", "CONTRIBUTING.md") for line in commands(ROOT / page)]
     typed = [line for line in typed_lines if "make " in line]
-    runs = {line.split()[1]: made(line) for line in typed}
+    runs = {line.split()[1]: make_commands(line) for line in typed}
     assert {"setup", "demo", "test", "check", "bench"} <= runs.keys()
     assert runs["setup"] == []
     mentioned = [line for page in PAGES for line in re.findall(r"`(make \w[^`\n]*)`", page.read_text(encoding="utf-8"))]
-    assert all(made(line) for line in mentioned)
+    assert all(make_commands(line) for line in mentioned)
     *runs["demo"], last = runs["demo"]
     assert all(line.startswith(".venv/bin/") for lines in runs.values() for line in lines)
     (next_command,) = re.findall(r'echo "next: \.venv/bin/(.*)"', last)
@@ -155,10 +155,10 @@ def test_evaluate_a_model(demo: Server, shared_scorer: Server, folder: Path) -> 
     assert (folder / "quick" / "results.json").exists()
     assert "vstar_bench asked a random 32 of 40 samples; accuracy of all 40" in printed
     scorer = f"--scorer {shared_scorer.address}"
-    there = f"--endpoint {demo.address} {scorer}"
+    addresses = f"--endpoint {demo.address} {scorer}"
     first = "orchestrator eval --task vstar_bench --synthetic --run RUN\n"
     again = again.replace("score RUN", f"score RUN {scorer}")
-    type_in(first + again, folder, demo, shared_scorer, there)
+    type_in(first + again, folder, demo, shared_scorer, addresses)
     assert (folder / "RUN" / "parity" / "results.json").exists()
-    type_in(shards.replace("--run whole", f"--run whole {scorer}"), folder, demo, shared_scorer, there)
+    type_in(shards.replace("--run whole", f"--run whole {scorer}"), folder, demo, shared_scorer, addresses)
     assert planned(folder / "whole") == 30

@@ -28,20 +28,20 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 
 def name_of(requirement: str) -> str:
-    found = re.match(r"[\w.-]+", requirement)
-    assert found, requirement
-    return found[0].lower()
+    match = re.match(r"[\w.-]+", requirement)
+    assert match, requirement
+    return match[0].lower()
 
 
-DEPENDENCIES = {name_of(word) for words in (PROJECT["dependencies"], *EXTRAS.values()) for word in words}
+DEPENDENCIES = {name_of(word) for requirements in (PROJECT["dependencies"], *EXTRAS.values()) for word in requirements}
 
 
 def installs() -> Iterator[tuple[str, str]]:
-    """Yields (file, requirement) of each package behind `pip install`."""
+    """Yields (file, requirement) of each package after `pip install`."""
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in KINDS]
     for path in (*files, ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for words in re.findall(r"\bpip install ((?:'[^'\n]+'|[\w.\[\],-]+| )+)", path.read_text()):
-            for word in re.findall(r"'[^']+'|\S+", words):
+        for requirements in re.findall(r"\bpip install ((?:'[^'\n]+'|[\w.\[\],-]+| )+)", path.read_text()):
+            for word in re.findall(r"'[^']+'|\S+", requirements):
                 if re.fullmatch(r"'[^']+'|[a-z][\w-]*(\[[\w,-]+\])?[.,]?", word):
                     yield path.relative_to(ROOT).as_posix(), word.strip("'.,")
                 else:
@@ -54,9 +54,9 @@ def test_every_install_is_ours_or_a_dependency() -> None:
     named = list(installs())
     assert len(named) >= 10, "the search found too little"
     for file, word in named:
-        found = re.fullmatch(r"([\w-]+)(?:\[([\w,-]+)\])?", word)
-        assert found, f"{file}: {word}"
-        if found[1] == "lyncean":
-            assert set((found[2] or "dev").split(",")) <= EXTRAS.keys(), f"{file}: {word} has no such extra"
+        match = re.fullmatch(r"([\w-]+)(?:\[([\w,-]+)\])?", word)
+        assert match, f"{file}: {word}"
+        if match[1] == "lyncean":
+            assert set((match[2] or "dev").split(",")) <= EXTRAS.keys(), f"{file}: {word} has no such extra"
         else:
-            assert found[1].lower() in DEPENDENCIES, f"{file}: {word} is not one of our dependencies"
+            assert match[1].lower() in DEPENDENCIES, f"{file}: {word} is not one of our dependencies"

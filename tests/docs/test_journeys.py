@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 from helpers.engine_cluster import free_port, wait_for
 from helpers.mistakes import listed, playground, wrong
-from helpers.page_commands import ROOT, made
+from helpers.page_commands import ROOT, make_commands
 from PIL import Image
 
 PAGE = ROOT / "docs" / "first-steps.md"
@@ -40,9 +40,9 @@ pytestmark = [
 
 def section(title: str, language: str = "sh") -> list[str]:
     """Returns the fenced blocks of a language in a section of the page."""
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert found, title
-    return re.findall(rf"^```{language}\n(.*?)^```", found[1], re.DOTALL | re.MULTILINE)
+    match = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert match, title
+    return re.findall(rf"^```{language}\n(.*?)^```", match[1], re.DOTALL | re.MULTILINE)
 
 
 class Reader:
@@ -55,8 +55,10 @@ class Reader:
 
     def type(self, block: str) -> str:
         """Types a block as it stands; returns what it printed."""
-        words = ["bash", "-euc", block.replace("50051", str(self.port))]
-        done = subprocess.run(words, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False)
+        command = ["bash", "-euc", block.replace("50051", str(self.port))]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -85,8 +87,8 @@ MOST_BYTES = 1_600_000_000
 
 def cpu_build() -> str:
     """Returns the requirement of torch's CPU build, as the images have it."""
-    (found,) = set(re.findall(r"torch==[\d.]+\+cpu", (ROOT / "docker" / "model-server.Dockerfile").read_text()))
-    return str(found)
+    (requirement,) = set(re.findall(r"torch==[\d.]+\+cpu", (ROOT / "docker" / "model-server.Dockerfile").read_text()))
+    return str(requirement)
 
 
 @pytest.fixture(scope="module", params=["linked", *WEEKLY])
@@ -95,7 +97,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("journey")
     (block,) = section("Install")
     dist, create, activate, install = block.splitlines()
-    (build,) = made(dist)
+    (build,) = make_commands(dist)
     wheels = folder / "dist"
     subprocess.run(
         build.replace(".venv/bin/python", sys.executable).replace(" dist ", f" {wheels} ").split(), cwd=ROOT, check=True
@@ -105,8 +107,8 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "linked":
         (wheel,) = re.findall(r"dist/[\w.-]+\.whl", install)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", programs.parent], check=True)
-        words = ["--python", programs / "python", "install", "--quiet", "--no-deps", "--no-index", folder / wheel]
-        subprocess.run([sys.executable, "-m", "pip", *map(str, words)], check=True)
+        args = ["--python", programs / "python", "install", "--quiet", "--no-deps", "--no-index", folder / wheel]
+        subprocess.run([sys.executable, "-m", "pip", *map(str, args)], check=True)
         # A path in a .pth file is searched for packages; the links of an editable installation in it are not followed.
         library = Path(sysconfig.get_path("purelib", vars={"base": str(programs.parent)}))
         (library / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
@@ -128,12 +130,12 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         image = folder / row["image"]
         image.parent.mkdir(exist_ok=True)
         Image.new("RGB", (64, 48), ("red", "blue", "white", "green")[number]).save(image)
-    found = Reader(folder, programs)
-    where = found.type("python -c 'import orchestrator; print(orchestrator.__file__)'")
+    opened = Reader(folder, programs)
+    where = opened.type("python -c 'import orchestrator; print(orchestrator.__file__)'")
     assert Path(where.strip()).is_relative_to(programs.parent), "the programs are the wheel's, not the checkout's"
     make, _ = section("Your questions")
-    assert "photos.yaml: 4 rows" in found.type(make)
-    return found
+    assert "photos.yaml: 4 rows" in opened.type(make)
+    return opened
 
 
 def test_own_questions_a_server_of_ones_own_and_the_look_at_both(reader: Reader) -> None:
@@ -169,13 +171,13 @@ def test_own_questions_a_server_of_ones_own_and_the_look_at_both(reader: Reader)
 
 @pytest.mark.weekly
 def test_typical_mistakes_are_told_as_they_are_here(reader: Reader, tmp_path: Path) -> None:
-    """With whatever packages the reader has: the words of none of them come between."""
-    folder, found = playground(tmp_path), []
-    for each in (*listed(extension=False, weekly=True), *listed(extension=True, weekly=True)):
-        words = ["bash", "-c", f"exec {each['type']}"]
-        done = subprocess.run(words, cwd=folder, env=reader.environment, capture_output=True, text=True, check=False)
-        found.append((each, done.returncode, done.stdout + done.stderr))
-    assert not wrong(found), "\n".join(wrong(found))
+    """With any packages of the reader: none of them adds lines."""
+    folder, outcomes = playground(tmp_path), []
+    for mistake in (*listed(extension=False, weekly=True), *listed(extension=True, weekly=True)):
+        command = ["bash", "-c", f"exec {mistake['type']}"]
+        done = subprocess.run(command, cwd=folder, env=reader.environment, capture_output=True, text=True, check=False)
+        outcomes.append((mistake, done.returncode, done.stdout + done.stderr))
+    assert not wrong(outcomes), "\n".join(wrong(outcomes))
 
 
 @pytest.mark.weekly

@@ -14,8 +14,8 @@ ALL = [*PAGES, ROOT / "CHANGELOG.md"]
 def anchors(page: Path) -> set[str]:
     """Returns the anchors of a page's headings, as GitHub names them."""
     titles = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    words = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles)
-    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in words}
+    headings = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles)
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in headings}
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: page.stem)
@@ -25,6 +25,6 @@ def test_links_lead_somewhere(page: Path) -> None:
         if link.startswith("http"):
             continue
         file, _, anchor = link.partition("#")
-        there = page.parent / file if file else page
-        assert there.exists(), link
-        assert not anchor or anchor in anchors(there), link
+        target = page.parent / file if file else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link

@@ -37,7 +37,7 @@ def test_its_commands(tmp_path: Path, demo: Server, shared_scorer: Server, monke
     listing, remade = commands(ROOT / "docs/papers.md")
     assert "knowledge" in CliRunner().invoke(main, shlex.split(listing, comments=True)[1:]).output
     for _ in ("begun", "resumed"):
-        words = shlex.split(remade.replace("MODELS", "models.yaml"), comments=True)
-        shown = CliRunner().invoke(main, words[1:])
+        args = shlex.split(remade.replace("MODELS", "models.yaml"), comments=True)
+        shown = CliRunner().invoke(main, args[1:])
         assert shown.exit_code in (0, 3), shown.output  # 3: a model without weights may have no result
         assert "MARVEL, table 3: AVR by pattern" in shown.output

@@ -29,8 +29,8 @@ PACKAGES = sysconfig.get_path("purelib")
 def generators() -> dict[str, tuple[str, str]]:
     """Returns by language what to install, and the command."""
     (block,) = (text for text in blocks(PAGE) if "protoc" in text)
-    found = re.findall(r"^# ([\w+]+): (.*)\n([^#]+)", block, re.MULTILINE)
-    return {language: (needs, command) for language, needs, command in found}
+    matches = re.findall(r"^# ([\w+]+): (.*)\n([^#]+)", block, re.MULTILINE)
+    return {language: (needs, command) for language, needs, command in matches}
 
 
 def generate(folder: Path, command: str) -> None:
@@ -48,8 +48,8 @@ def generate(folder: Path, command: str) -> None:
 def imported(folder: Path, code: str, *path: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs Python code with modules of `path` first."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
-    words = [sys.executable, "-P", "-c", code]
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,8 @@ def test_the_command_generates(language: str, tmp_path: Path) -> None:
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed: {needs}")
     if language == "TypeScript":
-        words = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0", "ts-proto"]
-        if subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode:
+        install = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=0", "ts-proto"]
+        if subprocess.run(install, cwd=tmp_path, capture_output=True, check=False).returncode:
             pytest.skip("npm cannot install ts-proto: it needs a package registry")
     generate(tmp_path, command)
     assert all((tmp_path / file).stat().st_size for file in MADE[language])
@@ -83,14 +83,14 @@ def test_the_generated_code_works_without_lyncean(python_code: Path) -> None:
         "import lyncean; print(getattr(lyncean, '__file__', None))"
     )
     environment = {**os.environ, "PYTHONPATH": f"{python_code}{os.pathsep}{PACKAGES}"}
-    words = [sys.executable, "-S", "-P", "-c", code]  # without the paths of an editable installation
-    done = subprocess.run(words, cwd=python_code, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-S", "-P", "-c", code]  # without the paths of an editable installation
+    done = subprocess.run(command, cwd=python_code, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == f"{python_code}/lyncean/model/v1/model_pb2_grpc.py True\nNone\n", done.stderr
 
 
 def test_the_obvious_command_fails_as_the_page_says(tmp_path: Path) -> None:
-    words = [*COMPILER.split(), "-I", str(ROOT / "protos"), f"--python_out={tmp_path}", PROTO]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    command = [*COMPILER.split(), "-I", str(ROOT / "protos"), f"--python_out={tmp_path}", PROTO]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     message = done.stderr.splitlines()[0].rstrip(".")
     assert message == "google/rpc/status.proto: File not found"

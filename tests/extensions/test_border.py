@@ -1,4 +1,4 @@
-"""The border between core and extensions: who imports whom, and what is left where extensions are missing."""
+"""The border between core and extensions: imports across it, and the core without extensions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from helpers.light_commands import outside_of_cli, shows_help_lightly
-from helpers.page_commands import made
+from helpers.page_commands import make_commands
 
 ROOT = Path(__file__).parents[2]
 CORE = ("lyncean", "orchestrator", "scorer", "model_server", "tool_server")
@@ -96,7 +96,7 @@ def test_no_room_of_an_extension_imports_two_services() -> None:
     for path in (ROOT / "extensions").rglob("*.py"):
         room = str(path.parent.relative_to(ROOT))
         rooms.setdefault(room, set()).update(module.partition(".")[0] for module, _ in imported(path))
-    assert not {room: met for room, found in rooms.items() if len(met := found & services) > 1}
+    assert not {room: met for room, packages in rooms.items() if len(met := packages & services) > 1}
 
 
 def test_faces_hand_on_names_that_are_there() -> None:
@@ -109,14 +109,14 @@ def test_faces_hand_on_names_that_are_there() -> None:
         seen: dict[str, tuple[str, str]] = {}
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "face":
-                for module, words in ast.literal_eval(node.args[1]).items():
-                    for word in words.split():
+                for module, names in ast.literal_eval(node.args[1]).items():
+                    for word in names.split():
                         name, _, public = word.partition(":")
                         table[public or name] = (f"{package}.{module}", name)
             elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
                 for inner in node.body:
                     if isinstance(inner, ast.ImportFrom) and str(inner.module).startswith(f"{package}."):
-                        seen |= {each.asname or each.name: (inner.module, each.name) for each in inner.names}  # type: ignore[misc]
+                        seen |= {alias.asname or alias.name: (inner.module, alias.name) for alias in inner.names}  # type: ignore[misc]
         assert table == seen, package
         for module, name in table.values():
             assert hasattr(__import__(module, fromlist=[name]), name), f"{module}.{name}"
@@ -136,8 +136,8 @@ def test_help_with_extensions_imports_nothing_heavy(command: str) -> None:
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 @pytest.mark.parametrize("target", ["test", "test-all", "test-weekly"])
 def test_each_test_runs_once_and_those_of_the_core_without_extensions(target: str) -> None:
-    core, others = (line.split() for line in made(f"make {target}"))
-    folders = [[word for word in words if word.startswith("tests/")] for words in (core, others)]
+    core, others = (line.split() for line in make_commands(f"make {target}"))
+    folders = [[word for word in args if word.startswith("tests/")] for args in (core, others)]
     tests = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
     assert sorted(folders[0] + folders[1]) == sorted(f"tests/{name}" for name in tests)
     assert "tests/extensions" in folders[1]
@@ -146,12 +146,12 @@ def test_each_test_runs_once_and_those_of_the_core_without_extensions(target: st
     assert hidden == ["test-core: export PYTHONPATH := $(CURDIR)/tests/helpers/without_extensions"]
 
 
-def run(*words: str, hide: bool = True, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(*args: str, hide: bool = True, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     paths = [str(HIDING)] if hide else []
     paths += [str(folder)] if folder else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT), str(ROOT / "extensions")])}
     return subprocess.run(
-        [sys.executable, "-m", *words], env=environment, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-m", *args], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -161,8 +161,8 @@ def test_a_run_without_extensions(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "4 planned = " in done.stdout
     assert (tmp_path / "run" / "report.html").exists()
-    for words in (["compare"], ["report"], ["score"]):
-        done = run("orchestrator", *words, *[str(tmp_path / "run")] * (2 if words == ["compare"] else 1))
+    for args in (["compare"], ["report"], ["score"]):
+        done = run("orchestrator", *args, *[str(tmp_path / "run")] * (2 if args == ["compare"] else 1))
         assert done.returncode == 0, done.stderr
     shown = run("orchestrator", "--help").stdout
     assert "  submit " not in shown
@@ -174,7 +174,7 @@ def test_a_run_without_extensions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("args", "error"),
     [
         (
             ["orchestrator", "submit", "--task", "marvel"],
@@ -195,8 +195,8 @@ def test_a_run_without_extensions(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_an_absent_extension_would_do_is_one_line(words: list[str], error: str) -> None:
-    done = run(*words)
+def test_what_an_absent_extension_would_do_is_one_line(args: list[str], error: str) -> None:
+    done = run(*args)
     assert done.returncode == 2
     assert error in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr

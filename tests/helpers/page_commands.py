@@ -40,7 +40,7 @@ def commands(page: Path) -> list[str]:
     return [line for line in blocks if line.strip() and not line.startswith("#")]
 
 
-def made(line: str) -> list[str]:
+def make_commands(line: str) -> list[str]:
     """Returns what a line of `make` would run where everything is installed."""
     # The make that runs the tests tells a make below it to say more.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
