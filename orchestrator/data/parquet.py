@@ -25,6 +25,8 @@ _FIELD_ROWS = 256
 _IMAGE_BYTES = 1 << 20
 _KEPT_BATCHES = 4
 _KEPT_CURSORS = 4
+_MANY_BYTES = 32 << 20
+"""Bytes of the batches at hand, one of each column, where rows have images in more columns than cursors are kept."""
 
 
 def open_parquet(data: Path, table: Table) -> RowSource:
@@ -133,13 +135,15 @@ class _Images:
 
     Holds a few cursors, each over one column of one row group, and of each the last few
     batches; a batch is as many rows as make about 1 MiB. Asking further back starts the row
-    group again. Safe to use from several threads.
+    group again. Rows with images in many columns have a cursor for each, which lets go of its
+    pages and starts again at the next batch. Safe to use from several threads.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._file = lru_cache(maxsize=2)(lambda index: _opened(files[index]))
         self._files = files
         self._cursors: OrderedDict[tuple[int, str, int], _Cursor] = OrderedDict()
+        self._asked: set[str] = set()
         self._columns: dict[int, tuple[set[str], list[int]]] = {}
         self._lock = threading.Lock()
 
@@ -159,10 +163,12 @@ class _Images:
             offset = position - starts[group]
             cursor = self._cursors.pop(key, None)
             try:
-                if cursor is None or offset < cursor.first:
-                    cursor = _Cursor(self._file(index), column, group)
+                self._asked.add(column)
+                if cursor is None or not cursor.reaches(offset):
+                    many = len(self._asked) if len(self._asked) > _KEPT_CURSORS else 0
+                    cursor = _Cursor(self._file(index), column, group, many, cursor)
                 self._cursors[key] = cursor
-                if len(self._cursors) > _KEPT_CURSORS:
+                while len(self._cursors) > max(_KEPT_CURSORS, 2 * len(self._asked)):  # those of two row groups
                     self._cursors.popitem(last=False)
                 return cursor.cell(offset)
             except _UNREADABLE as error:
@@ -178,37 +184,59 @@ class _Images:
 
 
 class _Cursor:
-    """One column of one row group, read forwards."""
+    """One column of one row group, read forwards.
 
-    def __init__(self, parquet: pq.ParquetFile, column: str, group: int) -> None:
+    Args:
+        parquet: The file.
+        column: The column.
+        group: The row group.
+        many: Number of columns that are read side by side; 0 for so few that each keeps its pages.
+        before: The cursor that it replaces, whose last batch stays at hand.
+    """
+
+    def __init__(
+        self, parquet: pq.ParquetFile, column: str, group: int, many: int = 0, before: _Cursor | None = None
+    ) -> None:
         meta = parquet.metadata.row_group(group)
         size = sum(
             meta.column(i).total_uncompressed_size
             for i in range(meta.num_columns)
             if meta.column(i).path_in_schema.split(".")[0] == column
         )
-        rows = max(1, min(_FIELD_ROWS, _IMAGE_BYTES * meta.num_rows // max(1, size)))
-        self._batches: Iterator[pa.RecordBatch] = parquet.iter_batches(
+        most = _MANY_BYTES // many if many else _IMAGE_BYTES
+        rows = max(1, min(_FIELD_ROWS, most * meta.num_rows // max(1, size)))
+        self._batches: Iterator[pa.RecordBatch] | None = parquet.iter_batches(
             batch_size=rows, row_groups=[group], columns=[column], use_threads=False
         )
-        self._kept: deque[tuple[int, pa.Array | list[Any]]] = deque(maxlen=_KEPT_BATCHES)
+        self._many = bool(many)
+        self._kept: deque[tuple[int, pa.Array | list[Any]]] = deque(maxlen=2 if many else _KEPT_BATCHES)
+        if many and before and before._kept:
+            self._kept.append(before._kept[-1])
         self._end = 0
         self._rows = meta.num_rows
 
-    @property
-    def first(self) -> int:
-        """Offset of the first row that is still at hand."""
-        return self._kept[0][0] if self._kept else 0
+    def reaches(self, offset: int) -> bool:
+        """Returns whether the row at an offset is at hand, or is read without starting again."""
+        if self._batches is not None and offset >= self._end:
+            return True
+        return self._at_hand(offset) is not None
+
+    def _at_hand(self, offset: int) -> tuple[int, pa.Array | list[Any]] | None:
+        return next((kept for kept in reversed(self._kept) if kept[0] <= offset < kept[0] + len(kept[1])), None)
 
     def cell(self, offset: int) -> Any:
-        """Returns the cell at an offset into the row group, at or after `first`."""
-        while offset >= self._end:
+        """Returns the cell at an offset into the row group that it reaches."""
+        while self._batches is not None and offset >= self._end:
             cells = next(self._batches).column(0)
             start, self._end = self._end, self._end + len(cells)
-            # At once: a cell by itself is copied twice. Batches that are passed over are left as they are.
-            self._kept.append((start, cells.to_pylist() if offset < self._end else cells))
-        if self._end == self._rows:
-            self._batches = iter(())  # lets go of the pages: of a row group that is one page, all of it
-        start, cells = next(pair for pair in reversed(self._kept) if pair[0] <= offset)
+            reached = offset < self._end
+            if reached or not self._many:
+                # At once: a cell by itself is copied twice. Batches that are passed over are left as they are.
+                self._kept.append((start, cells.to_pylist() if reached else cells))
+            if self._end == self._rows or (reached and self._many):
+                self._batches = None  # lets go of the pages: of a row group that is one page, all of it
+        kept = self._at_hand(offset)
+        assert kept is not None
+        start, cells = kept
         cell = cells[offset - start]
         return cell.as_py() if isinstance(cell, pa.Scalar) else cell

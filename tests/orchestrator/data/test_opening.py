@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from orchestrator.data import parquet
 from orchestrator.data.digest import digest_files
 from orchestrator.data.opening import open_rows
 from orchestrator.data.parquet import _Images
@@ -429,6 +430,38 @@ def test_images_in_any_order(tmp_path_factory, order):
         pq.write_table(table, path, row_group_size=25, compression="zstd")
     reader = _Images([path])
     assert all(reader.cell(0, "image", i) == images[i] for i in order)
+
+
+MANY = 12
+
+
+@pytest.fixture(scope="module")
+def many_columns(tmp_path_factory):
+    """Two row groups of rows with twelve images of 20 KB."""
+    path = tmp_path_factory.mktemp("many") / "many.parquet"
+    columns = {f"image_{c}": pa.array([bytes([i, c]) * 10_000 for i in range(60)], pa.binary()) for c in range(MANY)}
+    pq.write_table(pa.table(columns), path, row_group_size=30, compression="zstd")
+    return path
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 59), st.integers(0, MANY - 1)), min_size=1, max_size=80))
+def test_images_of_many_columns_in_any_order(many_columns, order):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_MANY_BYTES", 1 << 20)
+        reader = parquet._Images([many_columns])
+        assert all(reader.cell(0, f"image_{c}", i) == bytes([i, c]) * 10_000 for i, c in order)
+
+
+def test_rows_with_images_in_many_columns_are_read_once(many_columns, monkeypatch):
+    begun = []
+    read = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *args, **more: begun.append(0) or read(*args, **more))
+    reader = parquet._Images([many_columns])
+    for row in range(60):
+        for column in range(MANY):
+            reader.cell(0, f"image_{column}", row)
+    assert len(begun) == 2 * MANY
 
 
 def test_memory_does_not_grow_with_the_table(tmp_path):
