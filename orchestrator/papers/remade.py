@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from statistics import correlation
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.benchmarks.reform.datasets import DATASETS, SINGLE_CHOICE
 from orchestrator.benchmarks.reform.ranks import Standing, scores_of, standings
@@ -35,6 +35,9 @@ class Verdict(StrEnum):
     OTHER = "not compared"
     MISSING = "missing"
     NOTHING = ""
+
+
+_OF_NUMBERS = (Verdict.AGREES, Verdict.DIFFERS, Verdict.TOO_FEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,9 @@ class Paired:
         return {**self.contrast.as_json(), "printed": self.printed, "verdict": self.verdict}
 
 
+_Judged = TypeVar("_Judged", Cell, Paired)
+
+
 @dataclass(frozen=True, slots=True)
 class Remade:
     """A table with our rows.
@@ -84,6 +90,7 @@ class Remade:
         rows: Model -> its cells.
         contrasts: Pairs of the paper's runs, item by item, by model.
         missing: What is not there, and why.
+        others: Models with rows that are not the paper's, and which.
     """
 
     paper: Paper
@@ -91,6 +98,7 @@ class Remade:
     rows: Mapping[str, Sequence[Cell]]
     contrasts: Sequence[Paired]
     missing: Sequence[str]
+    others: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the table for machines."""
@@ -105,6 +113,7 @@ class Remade:
             "ours": {model: [asdict(cell) for cell in cells] for model, cells in self.rows.items()},
             "contrasts": [contrast.as_json() for contrast in self.contrasts],
             "missing": list(self.missing),
+            "other_rows": dict(self.others),
         }
 
 
@@ -130,7 +139,30 @@ def remake(paper: Paper, table: Table, runs: Runs) -> Remade:
         for pair in table.contrasts
         if (one := _contrast(paper, table, pair, model, runs))
     ]
-    return Remade(paper, table, rows, printed_rows, missing)
+    others = _others(runs)
+    for model in (model for model, reason in others.items() if _SYNTHETIC in reason):
+        rows[model] = [_uncompared(cell) for cell in rows.get(model, ())]
+        printed_rows = [_uncompared(one) if one.contrast.model == model else one for one in printed_rows]
+    return Remade(paper, table, rows, printed_rows, missing, others)
+
+
+_SYNTHETIC = "synthetic rows"
+
+
+def _others(runs: Runs) -> dict[str, str]:
+    """Returns the models whose runs have other rows than the paper's, each with what they have."""
+    reasons: dict[str, dict[str, None]] = {}
+    for (model, _), run in runs.found.items():
+        origins = [data.get("origin", "") for data in run.identity["data"].values() if isinstance(data, dict)]
+        if any(origin.startswith("synthetic") for origin in origins):
+            reasons.setdefault(model, {})[_SYNTHETIC] = None
+        if (limit := run.identity.get("limit")) is not None:
+            reasons.setdefault(model, {})[f"the first {limit:,} rows alone"] = None
+    return {model: ", ".join(texts) for model, texts in reasons.items()}
+
+
+def _uncompared(one: _Judged) -> _Judged:
+    return replace(one, verdict=Verdict.OTHER) if one.verdict in _OF_NUMBERS else one
 
 
 def _dimensions(paper: Paper, table: Table, runs: Runs) -> list[str]:

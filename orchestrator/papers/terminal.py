@@ -13,6 +13,8 @@ from orchestrator.compare.terminal import plain_table
 from orchestrator.papers.remade import Cell, Remade, Verdict
 from orchestrator.papers.tables import Paper, Table
 
+_BETWEEN = 3
+"""Blanks between two columns."""
 _COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.MISSING: "red"}
 
 
@@ -33,13 +35,15 @@ def needed(paper: Paper, table: Table) -> str:
 
 
 def show_list(papers: Iterable[tuple[str, Paper]], console: Console) -> None:
-    """Prints every table with what it needs."""
-    table = plain_table()
-    for name in ("paper", "table", "title", "needs"):
-        table.add_column(name, overflow="fold")
-    for key, paper, needs in listed(papers):
-        table.add_row(key, paper.id, Text(paper.title), Text(needs, "dim" if paper.why else ""))
-    console.print(table)
+    """Prints every table with what it needs, by paper."""
+    for key, paper in papers:
+        table = plain_table(f"{paper.name}: reproduce {key}")
+        for name in ("table", "title", "needs"):
+            table.add_column(name, overflow="fold")
+        for _, one, needs in listed([(key, paper)]):
+            table.add_row(one.id, Text(one.title), Text(needs, "dim" if one.why else ""))
+        console.print()
+        console.print(table)
 
 
 def show(remade: Remade, console: Console) -> None:
@@ -49,7 +53,10 @@ def show(remade: Remade, console: Console) -> None:
     console.print(Text.assemble((f"{remade.paper.name}, {table.heading}", "bold")))
     if cited := remade.paper.cited(table):
         console.print(Text(cited, "dim"))
-    console.print(_whole(remade))
+    for block in _whole(remade, console.width):
+        console.print(block)
+    for model, reason in remade.others.items():
+        console.print(Text(f"{printable(model)}: {reason}, not the paper's", "yellow"))
     for model, cells in remade.rows.items():
         if any(cell.printed is not None for cell in cells):
             console.print(_beside(model, cells, table.digits))
@@ -59,22 +66,45 @@ def show(remade: Remade, console: Console) -> None:
         console.print(Text(f"missing: {printable(line)}", "red"))
 
 
-def _whole(remade: Remade) -> RichTable:
-    """Returns the printed rows and ours; a table of more columns than rows lies on its side."""
+def _whole(remade: Remade, width: int) -> list[RichTable]:
+    """Returns the printed rows and ours, in as many tables as a width takes; more columns than rows become rows."""
     digits, columns = remade.table.digits, [column.name for column in remade.table.columns]
     rows = [[Text(model), *(Text(_number(cell, digits)) for cell in row)] for model, row in remade.table.rows.items()]
     for model, cells in remade.rows.items():
         shown = [_number(cell.value, max(digits, 1)) for cell in cells]
-        rows.append([Text(f"ours: {model}", "bold"), *(Text(cell, "bold") for cell in shown)])
+        rows.append([Text(f"ours: {model}{_items(cells)}", "bold"), *(Text(cell, "bold") for cell in shown)])
     lines = [[Text("model"), *map(Text, columns)], *rows]
     if len(columns) > len(rows):
         lines = [list(line) for line in zip(*lines, strict=True)]
-    table = plain_table()
-    for at, head in enumerate(lines[0]):
-        table.add_column(head, justify="right" if at else "left", overflow="fold")
-    for line in lines[1:]:
-        table.add_row(*line)
-    return table
+    tables = []
+    for columns_of_block in _blocks(lines, width):
+        table = plain_table()
+        for at in (0, *columns_of_block):
+            table.add_column(lines[0][at], justify="right" if at else "left", overflow="fold")
+        for line in lines[1:]:
+            table.add_row(*(line[at] for at in (0, *columns_of_block)))
+        tables.append(table)
+    return tables
+
+
+def _blocks(lines: Sequence[Sequence[Text]], width: int) -> list[list[int]]:
+    """Returns the columns beside the first in blocks that a width takes without breaking a word."""
+    widths = [
+        _BETWEEN + max(len(word) for text in column for word in text.plain.split() or [""])
+        for column in zip(*lines, strict=True)
+    ]
+    blocks: list[list[int]] = [[]]
+    for at in range(1, len(widths)):
+        if blocks[-1] and widths[0] + sum(widths[column] for column in blocks[-1]) + widths[at] > width:
+            blocks.append([])
+        blocks[-1].append(at)
+    return blocks
+
+
+def _items(cells: Sequence[Cell]) -> str:
+    """Returns the items of a row's cells, the fewest and the most, as text; "" if no cell has a number of them."""
+    counts = sorted({cell.n for cell in cells if cell.n and cell.value is not None})
+    return f", n {'–'.join(f'{count:,}' for count in dict.fromkeys((counts[0], counts[-1])))}" if counts else ""
 
 
 def _beside(model: str, cells: Sequence[Cell], digits: int) -> RichTable:
